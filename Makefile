@@ -53,13 +53,13 @@ verify: setup  ## generated files are what the schema says
 
 # Unit tests: each worker imports a fixed share of the files only, which saves more than uneven shares cost. No worker is
 # started again after a crash: the new one would have another share. Integration tests: in the order of the tree short
-# files come last, so that the workers end together; files with one test are long ones. Three workers on two cores,
-# because the tests also wait for processes.
+# files come last, so that the workers end together; files with one test are long ones. More workers than cores, because
+# the tests also wait for processes, those of integration more than unit tests.
 DIVIDED := --dist each --divide-files --max-worker-restart 0 -o console_output_style=classic
 test: setup  ## unit tests, then integration on the embedded engines
 	@$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -q -n 3 $(DIVIDED) src
-	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
+	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
 
 test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
@@ -78,6 +78,7 @@ soak: setup  ## the long forms of the tests, every Python, and training with eve
 	$(BIN)/python -m tests.versions
 	$(BIN)/python -m tests.engines.model_servers.suite --soak
 	$(BIN)/python -m tests.engines.services.suite --soak
+	$(BIN)/python -m tests.kubernetes_differential --random 30
 
 planted: setup  ## planted bugs that named tests must find
 	$(BIN)/python -m tests.planted

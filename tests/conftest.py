@@ -1,9 +1,19 @@
-"""Fixtures of integration tests: a connection that nobody closed is charged to the file whose test opened it."""
+"""Fixtures of integration tests: a connection that was not closed is charged to the file whose test opened it, and
+machines end with the process that runs the tests.
+"""
 
 import gc
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
+
+from tests.leftovers import machines_end_with_this_process
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with machines_end_with_this_process(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,15 +33,21 @@ class Disk:
         self.ballast.unlink(missing_ok=True)
 
 
+UNMOUNT = 'cat > /dev/null; exec umount --lazy "$1"'
+"""Wait for the end of the test's process, however it ends. Lazily: a process that a failed test has left would keep the
+disk busy. The disk is named and not its folder: pytest renames the folders of earlier runs before it removes them."""
+
+
 @contextlib.contextmanager
 def small_disk(folder: Path, mebibytes: int) -> Iterator[Disk]:
     """Mounts a disk at `folder`; the test is skipped where mounting is not allowed."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", "steelyard-test", str(folder)]
+    name = f"steelyard-{uuid.uuid4()}"
+    command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", name, str(folder)]
     if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("a disk that can be filled needs root and the right to mount a tmpfs")
-    try:
+    # A session of its own: the guard must outlive a SIGKILL to the group of the test.
+    guard = subprocess.Popen(["sh", "-c", UNMOUNT, "sh", name], stdin=subprocess.PIPE, start_new_session=True)
+    with guard:
         yield Disk(folder)
-    finally:
-        # Lazily: a process that a failed test has left would keep it busy.
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    assert guard.returncode == 0, f"{folder} is still mounted"

@@ -1,4 +1,4 @@
-"""The page about frameworks and the examples beside it: everything they show keeps the contract of frameworks."""
+"""The page about frameworks and its examples: everything they show keeps the contract of frameworks."""
 
 import re
 from pathlib import Path

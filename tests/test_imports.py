@@ -32,6 +32,7 @@ print(*built)
     [
         ("steelyard.client", HEAVY | ARRAYS | {"orjson"}),
         ("steelyard.cli.main", HEAVY | ARRAYS | {"httpx", "orjson"}),
+        ("steelyard.local.supervisor", HEAVY | ARRAYS | {"httpx"}),
         ("steelyard.clusters.client, steelyard.clusters.ray.config", HEAVY | ARRAYS | NOTEBOOKS),
         *(
             (f"steelyard.steps.{step}", HEAVY | ARRAYS)

@@ -3,6 +3,10 @@
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.engines import __main__ as engines
+from tests.engines.build import Missing
 from tests.engines.lanes import LEFT_OUT, Result, Summary, run_side_by_side
 
 
@@ -58,7 +62,7 @@ def test_a_result_has_status_reason_and_all_that_was_printed() -> None:
     assert {"before", "no Go"} == set(result.output.split("\n")) - {""}
 
 
-def test_suites_that_run_are_ended_when_nobody_listens_any_more(tmp_path: Path) -> None:
+def test_suites_that_run_are_ended_when_the_client_is_gone(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     code = (
         "import os, pathlib, time\n"
@@ -91,3 +95,48 @@ def test_a_summary_names_what_ran_and_what_was_left_out() -> None:
         "failed: Ray",
         "1 passed, 2 failed, 1 skipped",
     ]
+
+
+PLATFORM = {"Kafka", "PostgreSQL", "S3", "Google Cloud Storage", "MongoDB"}
+NODE = {"Ray's real operators", "Artifacts on a real node"}
+
+
+@pytest.mark.parametrize(
+    ("programs", "rights", "expected"),
+    [
+        ((), False, set()),
+        ((), True, set()),
+        (("java",), True, set()),
+        (("go",), False, set()),
+        (("go",), True, NODE),
+        (("java", "go"), False, PLATFORM),
+        (("java", "go"), True, PLATFORM | NODE | {"Network namespaces"}),
+        (("node",), False, set()),
+        (("node", "npm"), False, {"Azure Blob Storage"}),
+    ],
+)
+def test_a_suite_is_needed_where_its_toolchain_is_there(
+    programs: tuple[str, ...],
+    rights: bool,
+    expected: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for program in programs:
+        (tmp_path / program).write_text("")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def require() -> None:
+        if not rights:
+            raise Missing("no rights")
+
+    monkeypatch.setattr(engines, "require_networks", require)
+    monkeypatch.setattr(engines, "require_namespaces", require)
+
+    assert engines.needed().keys() == expected
+
+
+def test_every_needed_suite_is_one_of_the_suites() -> None:
+    for start in (*engines.ENGINES, engines.NAMESPACES, engines.AZURE, engines.OPERATORS, engines.ARTIFACTS):
+        assert any(name.startswith(start) for name in engines.SUITES), start

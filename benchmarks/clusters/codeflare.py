@@ -23,7 +23,7 @@ def figures_of(size: int) -> Figures:
     objects = client.CustomObjectsApi()
 
     def exists(name: str) -> bool:
-        """Tell whether the cluster is there: the client prints what goes wrong, and answers None in either case."""
+        """Return whether the cluster is there: the client prints what goes wrong, and answers None in either case."""
         where = ("ray.io", "v1", namespace, "rayclusters", name)
         try:
             objects.get_namespaced_custom_object(*where)

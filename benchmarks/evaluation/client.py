@@ -17,7 +17,7 @@ from typing import Any
 
 async def engine(folder: Path, in_flight: int, urls: Sequence[str]) -> None:
     from steelyard.discovery import UrlDiscovery
-    from steelyard.evaluation.attempt import World
+    from steelyard.evaluation.attempt import Environment
     from steelyard.evaluation.doubles import SilentLog
     from steelyard.evaluation.engine import Stores, evaluate
     from steelyard.runs.plan import plan_of
@@ -32,8 +32,8 @@ async def engine(folder: Path, in_flight: int, urls: Sequence[str]) -> None:
     stores = Stores(
         open_store(f"file://{folder}/dataset"), open_store(f"file://{folder}/output-{time.time_ns()}")
     )
-    world = World(lambda: datetime.now(UTC), random.random, SilentLog(), identity_port=None)
-    await evaluate(plan, stores, UrlDiscovery(request.urls), "0000000001-00000000-0001", world)
+    environment = Environment(lambda: datetime.now(UTC), random.random, SilentLog(), identity_port=None)
+    await evaluate(plan, stores, UrlDiscovery(request.urls), "0000000001-00000000-0001", environment)
 
 
 async def bare(folder: Path, in_flight: int, urls: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ MODEL = "tiny"
 
 async def engine(folder: Path, calls: int | None, url: str, tokens: int) -> None:
     from steelyard.discovery import UrlDiscovery
-    from steelyard.evaluation.attempt import World
+    from steelyard.evaluation.attempt import Environment
     from steelyard.evaluation.doubles import SilentLog
     from steelyard.evaluation.engine import Stores, evaluate
     from steelyard.runs.plan import plan_of
@@ -37,8 +37,10 @@ async def engine(folder: Path, calls: int | None, url: str, tokens: int) -> None
     stores = Stores(
         open_store(f"file://{folder}/dataset"), open_store(f"file://{folder}/output-{time.time_ns()}")
     )
-    world = World(lambda: datetime.now(UTC), random.random, SilentLog(), identity_port=None)
-    summary = await evaluate(plan, stores, UrlDiscovery(request.urls), "0000000001-00000000-0001", world)
+    environment = Environment(lambda: datetime.now(UTC), random.random, SilentLog(), identity_port=None)
+    summary = await evaluate(
+        plan, stores, UrlDiscovery(request.urls), "0000000001-00000000-0001", environment
+    )
     assert summary.row_errors == 0, summary
 
 

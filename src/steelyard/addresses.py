@@ -2,7 +2,12 @@
 
 import re
 
+# A password may hold characters that an address should have encoded: libraries take most of them all the same. What
+# looks like a port belongs to an address without a password, whose query may have an @.
+_LOGIN = re.compile(r"^([\w+.-]+://[^:@/?#]*):(?:[^?#]*@|(?!\d+(?:[,/?#]|$)).*@)")
+_SETTING = re.compile(r"([?&][^=&]*password=)[^&]*", re.IGNORECASE)
+
 
 def without_password(url: str) -> str:
-    """Return an address with three stars in place of its password."""
-    return re.sub(r"^([\w+.-]+://[^:@/]*):[^@/]*@", r"\1:***@", url)
+    """Return an address with three stars in place of its password, and of passwords among its settings."""
+    return _SETTING.sub(r"\1***", _LOGIN.sub(r"\1:***@", url))

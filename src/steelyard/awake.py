@@ -20,7 +20,7 @@ SleptSince = Callable[[datetime], float]
 def pause_lasts(moment: datetime, seconds: float, now: datetime) -> bool:
     """Return whether a pause of so many seconds, which began at a moment, still lasts.
 
-    A moment further ahead than the pause is long was noted before the clock was set back: without this, everybody
+    A moment further ahead than the pause is long was noted before the clock was set back: without this, all readers
     would wait until the clock shows that time again.
     """
     return abs((now - moment).total_seconds()) < seconds
@@ -80,7 +80,7 @@ class SleepWatch:
         self._last = (wall, monotonic)
         gap = (wall - before).total_seconds() - (monotonic - then)
         if gap >= LEAST_SECONDS:
-            # At the latest it ended now, at the earliest right after the last look: what began since is awake.
+            # At the latest it ended now, at the earliest right after the last check: what began since is awake.
             self._sleeps = self._sleeps.and_one(Sleep(before + timedelta(seconds=gap), gap))
         return self._sleeps
 

@@ -23,7 +23,7 @@ class TrackingConnector(aiohttp.TCPConnector):
         await super().close(**options)
         for transport in self._transports.values():
             transport.abort()
-        # One turn of the loop closes the socket; the others tell TLS, and TLS the protocol.
+        # One turn of the loop closes the socket; the others report that to TLS, and from TLS to the protocol.
         for _ in range(3):
             await asyncio.sleep(0)
 

@@ -1,7 +1,7 @@
 """Discovery of a session's replicas: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a
 line).
 
-Without a platform they are URLs that somebody gave.
+Without a platform they are URLs that the user gave.
 
 The evaluation client and the API's inference proxy ask. A name is looked up in the file of `STEELYARD_HOSTS` when that
 is set, else in the DNS. Before an address is used, and at each connect, it has to say that it belongs to the expected
@@ -35,7 +35,7 @@ class ForeignSession(Exception):
 
 
 class Discovery(Protocol):
-    """Tells the addresses (base URLs) of the replicas that are ready now."""
+    """Returns the addresses (base URLs) of the replicas that are ready now."""
 
     async def addresses(self) -> frozenset[str]: ...
 
@@ -81,7 +81,7 @@ class HostsDiscovery:
 class UrlDiscovery:
     """Base URLs as they were given. Each address that a name of an http one has is a replica of its own.
 
-    Names of https are left alone: what is behind them is somebody else's to spread, and certificates are theirs.
+    Names of https are left alone: the server behind them spreads its own load, and certificates are for the name.
     """
 
     def __init__(self, urls: Sequence[str], resolve: "Resolve | None" = None) -> None:
@@ -133,9 +133,9 @@ def _checked(url: str) -> str:
     try:
         parsed = URL(url)
     except ValueError as error:
-        raise ValueError(f"{url!r} is no URL: {error}") from None
+        raise ValueError(f"{url!r} is not a URL: {error}") from None
     if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise ValueError(f"{url!r} is no URL of a service: http://HOST:PORT/PATH or https://HOST/PATH")
+        raise ValueError(f"{url!r} is not a URL of a service: http://HOST:PORT/PATH or https://HOST/PATH")
     if parsed.user or parsed.password or parsed.query_string or parsed.fragment:
         raise ValueError(f"{parsed.with_user(None)}: a base URL has no user, query or fragment")
     return url.rstrip("/")
@@ -176,7 +176,7 @@ class Identity:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def check(self, address: str) -> None:
-        """ForeignSession when `address` belongs to another session; what `get_json` raises when it cannot tell.
+        """ForeignSession when `address` belongs to another session; the error of `get_json` when it cannot find out.
 
         Connections that are opened together ask once. No answer is kept: an address can change hands at any time.
         """
@@ -190,7 +190,7 @@ class Identity:
     def _asked(self, address: str, task: "asyncio.Task[None]") -> None:
         self._asking.pop(address, None)
         if not task.cancelled():
-            task.exception()  # looked at here: whoever asked may be gone
+            task.exception()  # retrieved here: the caller may be gone
 
     async def _ask(self, address: str) -> None:
         url = URL(address).with_port(self._port).with_path(IDENTITY_PATH)

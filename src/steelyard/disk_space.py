@@ -1,6 +1,6 @@
 """Room on a disk: how its want is recognised, whatever the error was wrapped in, and how to wait for it to end.
 
-A full disk is nobody's fault and passes: whoever meets it says so, keeps what it has, and goes on once there is room.
+A full disk is no defect and passes: a process that meets it says so, keeps what it has, and goes on once there is room.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 
 NEEDED = 1 << 20
 """Bytes below which a disk counts as full: a commit of SQLite may take some hundred KiB."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 _ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SQLITE_SHARED_MEMORY = 4874
 """SQLITE_IOERR_SHMSIZE: the index of a write-ahead log could not grow."""
@@ -34,7 +34,7 @@ def has_room(folder: Path, needed: int = NEEDED) -> bool:
 
 
 async def once_room(
-    work: Callable[[], Awaitable[None]], full: Callable[[BaseException], None], pause: float = LOOK_SECONDS
+    work: Callable[[], Awaitable[None]], full: Callable[[BaseException], None], pause: float = POLL_SECONDS
 ) -> None:
     """Do the work, again and again while it fails for want of room; `full` is called with the first such error.
 
@@ -57,7 +57,7 @@ async def run_apart(work: Callable[[], Awaitable[None]]) -> None:
     """Do the work in a task of its own, which is cancelled with this one.
 
     Python 3.11 leaves a task in which a task group has failed marked as cancelled, so that `is_cancelled` could not
-    tell it from one that was asked to end.
+    distinguish it from one that was asked to end.
     """
     await asyncio.ensure_future(work())
 
@@ -81,7 +81,7 @@ def _is_full(error: BaseException) -> bool:
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
     """The error, its causes and the members of groups.
 
-    One full disk in a group is enough: a service that fails cancels those beside it, or fails them too.
+    One full disk in a group is enough: a service that fails cancels the others of its group, or makes them fail too.
     """
     current: BaseException | None = error
     while current is not None:

@@ -1,6 +1,6 @@
-"""Figures of a process for Prometheus: counted as things happen, or looked up when somebody asks.
+"""Figures of a process for Prometheus: counted as things happen, or looked up when a scraper asks.
 
-Whoever serves `/metrics` sends `Figures.text`: `monitoring.py`, and the API as one of its routes.
+The servers of `/metrics` send `Figures.text`: `monitoring.py`, and the API as one of its routes.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 LOOK_UP_SECONDS = 2.0
 """Time that a look-up may take: a scrape waits for no engine that has stopped answering."""
 FRESH_SECONDS = 1.0
-"""Time for which a look-up counts: anybody may ask the API for its figures, and each look-up asks an engine."""
+"""Time for which a look-up's result is reused: anyone may ask the API for its figures, and each look-up asks an
+engine."""
 _log = logging.getLogger(__name__)
 # In the text form each counter and histogram would bring a second series, with the time of its first count.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -58,23 +59,23 @@ class Figures:
         self._fresh_until = 0.0
         self._looking = asyncio.Lock()
 
-    def look_up(self, name: str, look: LookUp) -> None:
-        """Call `look` before figures are sent; `name` is that under which its failures are counted."""
-        self._look_ups[name] = look
+    def look_up(self, name: str, look_up: LookUp) -> None:
+        """Call `look_up` before figures are sent; `name` is that under which its failures are counted."""
+        self._look_ups[name] = look_up
         self._failures.labels(name)
 
     async def text(self) -> bytes:
         """Return the figures in Prometheus' form. What cannot be looked up keeps its last value, and is counted."""
         async with self._looking:
             if time.monotonic() >= self._fresh_until:
-                await asyncio.gather(*(self._look(name, look) for name, look in self._look_ups.items()))
+                await asyncio.gather(*(self._look(name, look_up) for name, look_up in self._look_ups.items()))
                 self._fresh_until = time.monotonic() + FRESH_SECONDS
         return generate_latest(self.registry)
 
-    async def _look(self, name: str, look: LookUp) -> None:
+    async def _look(self, name: str, look_up: LookUp) -> None:
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                await look()
+                await look_up()
         except Exception as error:  # noqa: BLE001 - an engine that is away must not hide the other figures
             _log.warning("metrics: %s cannot be looked up: %r", name, error)
             self._failures.labels(name).inc()

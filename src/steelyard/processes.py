@@ -1,7 +1,7 @@
 """Identity of a process in a database that several share: who was killed is succeeded at once, without its lease.
 
-Members of the log's groups and API servers enter themselves by it. Nobody can tell of another machine's process whether
-it runs: for those the lease counts.
+Members of the log's groups and API servers register by it. Whether a process of another machine runs cannot be known:
+for those the lease counts.
 """
 
 import os
@@ -14,7 +14,7 @@ def this_process() -> str:
 
 
 def may_live(process: str) -> bool:
-    """False when the process is gone. One of another pid namespace may live: its lease tells."""
+    """Return whether a process may live. For one of another pid namespace only its lease can say."""
     namespace, _, pid = process.rpartition("-")[0].rpartition("-")
     if not pid.isdigit() or namespace != _namespace():
         return True

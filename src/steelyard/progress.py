@@ -7,7 +7,7 @@
         report(step=step, total=len(batches), loss=loss)
     result(accuracy=0.97)
 
-Needs Python 3.8 and nothing else: where Steelyard is not installed, copy this file beside the program. Nothing here
+Needs Python 3.8 and nothing else: where Steelyard is not installed, copy this file next to the program. Nothing here
 raises: a report that cannot be written is dropped, and training goes on.
 
 A report is a line `{"progress": {"step": 120, "total": 1000, "loss": 0.31}}` on standard output, or in the file that
@@ -26,7 +26,7 @@ from typing import Any, Callable, Dict, Optional  # noqa: UP035 - old Pythons tr
 
 TERMINATION_LOG = "/dev/termination-log"
 RESULT_BYTES = 4000
-"""A container's last words are cut at 4096 bytes; what is cut is no JSON any more."""
+"""A container's last words are cut at 4096 bytes; what is cut is not JSON any more."""
 
 
 def report(step: Optional[int] = None, total: Optional[int] = None, **values: Any) -> None:  # noqa: UP045

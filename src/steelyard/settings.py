@@ -47,7 +47,10 @@ class Settings(BaseSettings):
         default="",
         description="URL of a second bucket, into which storage and backup are copied once a day; by default none.",
     )
-    log: str = Field(default="", description="The event log, sqlite:PATH; by default in the state folder.")
+    log: str = Field(
+        default="",
+        description="The event log, sqlite:PATH or kafka://HOST:PORT/PREFIX; by default in the state folder.",
+    )
     view: str = Field(
         default="",
         description="The entity view, sqlite:PATH or mongodb://HOST/DATABASE; by default in the state folder.",
@@ -90,7 +93,7 @@ class Settings(BaseSettings):
     )
     webhooks: WebhookSettings = Field(default_factory=WebhookSettings, description="Bounds of webhooks.")
     telemetry: TelemetrySettings = Field(
-        default_factory=TelemetrySettings, description="Other systems that are told what happens."
+        default_factory=TelemetrySettings, description="Other systems that are notified of what happens."
     )
     gpus: GpuSettings = Field(
         default_factory=GpuSettings, description="The GPUs of the machine that `steelyard up` runs on."

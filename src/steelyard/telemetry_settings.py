@@ -1,4 +1,4 @@
-"""Settings of what is told to other systems: traces and lineage."""
+"""Settings of what is reported to other systems: traces and lineage."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,9 +15,11 @@ class TelemetrySettings(BaseModel):
     )
     openlineage_url: str = Field(
         default="",
-        description="URL of a receiver of OpenLineage to which the runs of workflows are told, such as "
+        description="URL of a receiver of OpenLineage to which the runs of workflows are reported, such as "
         "http://127.0.0.1:5000. Empty: the one in OPENLINEAGE_URL, or none.",
     )
     openlineage_namespace: str = Field(
-        default="steelyard", min_length=1, description="Namespace of the jobs that are told to OpenLineage."
+        default="steelyard",
+        min_length=1,
+        description="Namespace of the jobs that are reported to OpenLineage.",
     )

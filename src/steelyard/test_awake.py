@@ -1,3 +1,5 @@
+"""Time that the machine is awake, apart from time that it sleeps."""
+
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -142,7 +142,7 @@ async def test_dns() -> None:
     assert await DnsDiscovery("no-such-host.invalid", 80).addresses() == set()
 
 
-async def test_a_replica_tells_whose_it_is() -> None:
+async def test_a_replica_names_its_session() -> None:
     host = free_host()
     port = free_port(host)
     async with identity_server("ours", host, port), aiohttp.ClientSession() as session:

@@ -1,3 +1,5 @@
+"""Work on a full disk: recognised, and done again when there is room."""
+
 import asyncio
 import errno
 import sqlite3

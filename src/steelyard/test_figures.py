@@ -1,4 +1,4 @@
-"""Figures that are looked up when somebody asks."""
+"""Figures that are looked up on request."""
 
 import asyncio
 

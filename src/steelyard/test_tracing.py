@@ -65,7 +65,7 @@ def test_a_missing_extra_is_one_line(
     assert "pip install 'steelyard[otel]'" in caplog.text
 
 
-def test_a_receiver_that_is_away_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_that_is_away_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "FLUSH_SECONDS", 0.05)
     # Nobody answers at this address of documentation (RFC 5737): a connection to it would hang.
     with traced("test", "http://192.0.2.1:4318", {}):
@@ -82,7 +82,7 @@ def test_a_receiver_that_is_away_holds_nobody(monkeypatch: pytest.MonkeyPatch) -
     assert environment_for_steps() == {}
 
 
-def test_a_receiver_that_is_away_is_told_of_once(
+def test_a_receiver_that_is_away_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.05")

@@ -143,14 +143,14 @@ def traced(part: str, endpoint: str = "", environment: Mapping[str, str] = os.en
         yield
     finally:
         provider, _provider, _for_steps = _provider, None, {}
-        # On a thread that nobody has to wait for: a receiver that does not answer would hold the process for a minute.
+        # On a thread that is never waited for: a receiver that does not answer would hold the process for a minute.
         ending = threading.Thread(target=provider.shutdown, daemon=True)
         ending.start()
         ending.join(FLUSH_SECONDS)
 
 
 def _receiver(endpoint: str, environment: Mapping[str, str]) -> str:
-    """Return the URL to which spans are posted; nothing where none is named, or somebody has turned it off."""
+    """Return the URL to which spans are posted; nothing where none is named, or the user has turned it off."""
     off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if off or environment.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
         return ""
@@ -187,7 +187,7 @@ def _open(part: str, endpoint: str) -> "TracerProvider":
             return result
 
     names = {"service.name": f"steelyard-{part}", "service.version": __version__}
-    # At the end of the process nobody else shuts it down: that would wait without a limit.
+    # At the end of the process the library must not shut it down: that would wait without a limit.
     provider = TracerProvider(
         resource=Resource.create({"service.namespace": "steelyard", **names}), shutdown_on_exit=False
     )

@@ -1,4 +1,4 @@
-"""Forms of answers that models give, beside what is right of each: `forms.yaml`, and our reading of them."""
+"""Forms of answers that models give, with what is right of each: `forms.yaml`, and our reading of them."""
 
 import functools
 import json
@@ -49,7 +49,7 @@ NOTHING = ("", "[invalid]", "None")  # what tools put where they read nothing
 
 @functools.cache
 def originals() -> dict[str, dict[str, Reading]]:
-    """The readings of other tools, by column and by form; tests/engines/originals computes them anew."""
+    """The readings of other tools, by column and by form; tests/engines/originals computes them again."""
     document: dict[str, dict[str, Reading]] = json.loads(
         (FOLDER / "originals.json").read_text(encoding="utf-8")
     )

@@ -13,7 +13,7 @@ FEWEST_INTERVALS = 20
 _MANY_ROWS = 5000
 """Evaluations of so many rows are drawn half as often."""
 _DOUBTFUL = 0.943
-"""A case whose intervals hold the truth less often is drawn anew, four times as often."""
+"""A case whose intervals hold the truth less often is drawn again, four times as often."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,6 @@ def measure(simulation: str, case: str, drawn: int, seed: int = 0) -> Held:
 
 
 def measure_closely(simulation: str, case: str, drawn: int) -> Held:
-    """Measure a case, and a doubtful one anew: of many cases the least is often low by chance alone."""
+    """Measure a case, and a doubtful one again: of many cases the least is often low by chance alone."""
     held = measure(simulation, case, drawn)
     return held if held.coverage >= _DOUBTFUL else measure(simulation, case, 4 * drawn, seed=1)

@@ -1,4 +1,5 @@
-"""Calls commands of the `steelyard` that this interpreter has, a process for each. Of ours it imports nothing else.
+"""Calls commands of the `steelyard` that this interpreter has, a process for each. Of ours it imports nothing but the
+command line and the client, which every installation has.
 
 Reads a JSON list of argument lists from standard input, and writes a JSON list of [exit status, output, errors].
 """
@@ -14,15 +15,15 @@ import traceback
 from typing import NoReturn
 
 SECONDS = 60
-OTHERS = (
-    "aiohttp", "cryptography", "httpx", "numpy", "obstore", "pyarrow.parquet", "pydantic", "pydantic_settings",
-    "rich.console", "scipy.stats", "starlette", "typer", "uvicorn", "yaml",
+IMPORTED = (
+    "aiohttp", "cryptography", "httpcore", "httpx", "numpy", "obstore", "pyarrow.parquet", "pydantic",
+    "pydantic_settings", "rich.console", "scipy.stats", "starlette", "steelyard.client", "typer", "uvicorn", "yaml",
 )  # fmt: skip
-"""Modules of others that many commands import."""
+"""Modules that many commands import. What cannot be imported here is tried anew by each command."""
 
 
 def main() -> None:
-    for name in OTHERS:  # once, where they are installed, instead of once for each call
+    for name in IMPORTED:  # once, where they are installed, instead of once for each call
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     from steelyard.cli import main as command_line

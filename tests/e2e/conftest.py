@@ -33,14 +33,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("wheel"))
 
 
+def make_environment(folder: Path, base: str | Path = sys.executable) -> Path:
+    """Make an empty environment in the folder, and return its interpreter."""
+    python = folder / "environment" / "bin" / "python"
+    run(UV, "venv", "-q", "--python", base, python.parent.parent, cwd=folder)
+    return python
+
+
+def install_wheel(python: Path, wheel: Path, extras: str, *options: str | Path) -> None:
+    folder = python.parent
+    run(UV, "pip", "install", "-q", *options, "--python", python, f"{wheel}{extras}", cwd=folder)
+
+
 @pytest.fixture
 def install(wheel: Path, tmp_path: Path) -> Callable[..., Path]:
     """Installs the wheel with its extras into an empty environment, and gives its interpreter."""
 
     def installed(extras: str = "", *options: str | Path, base: str | Path = sys.executable) -> Path:
-        python = tmp_path / "environment" / "bin" / "python"
-        run(UV, "venv", "-q", "--python", base, python.parent.parent, cwd=tmp_path)
-        run(UV, "pip", "install", "-q", *options, "--python", python, f"{wheel}{extras}", cwd=tmp_path)
+        python = make_environment(tmp_path, base)
+        install_wheel(python, wheel, extras, *options)
         return python
 
     return installed

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import ROOT, install_wheel, make_environment
 from tests.interface.command_line import commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
@@ -199,13 +199,18 @@ def test_every_command_is_called() -> None:
     assert [words for words in commands() if not any(call[: len(words)] == words for call in called)] == []
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment to which the tests add one extra after the other."""
+    return make_environment(tmp_path_factory.mktemp("growing"))
+
+
+# In this order: `eval` is a part of `local`, and what was installed is compiled once.
 @pytest.mark.parametrize("extra", ["", "eval", "local"])
-def test_a_missing_extra_is_one_line(
-    extra: str, install: Callable[..., Path], api: str, folder: Path
-) -> None:
+def test_a_missing_extra_is_one_line(extra: str, wheel: Path, python: Path, api: str, folder: Path) -> None:
     calls = CALLS if extra == "local" else (*CALLS, *SERVICES)
     lock = ROOT / "requirements" / "local.txt"
-    python = install(f"[{extra}]" if extra else "", "--constraint", lock)
+    install_wheel(python, wheel, f"[{extra}]" if extra else "", "--constraint", lock)
     environment = {
         "HOME": str(folder),
         "PATH": os.environ["PATH"],

@@ -2,8 +2,9 @@
 counted.
 
 A suite is left out only where its toolchain is missing. Where a JDK and Go are there, leaving out a suite of the
-platform's own engines is a failure, and so is leaving out Ray's real operators or the artifacts where Go and the rights
-for a node are there: all that is needed besides is a package of Debian.
+platform's own engines is a failure; where network namespaces can be made besides, so is leaving out the lost packets;
+where Node is there, Azure's protocol; and where Go and the rights for a node are there, Ray's real operators and the
+artifacts. All that is needed besides is a package of Debian or of a registry.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from tests.engines.operators import suite as operators
 from tests.engines.originals import suite as originals
 from tests.engines.ray import suite as ray
 from tests.engines.services import suite as services
+from tests.engines.services.network import require as require_networks
 from tests.frameworks import suite as frameworks
 from tests.kubernetes_controllers.ours import controllers as our_controllers
 from tests.kubernetes_workloads.__main__ import compare as workloads
@@ -43,6 +45,10 @@ NOTEBOOKS = "STEELYARD_NOTEBOOKS"
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ("Kafka", "PostgreSQL", "S3", "Google Cloud Storage", "MongoDB")
 """Beginnings of the suites that are never left out where a JDK and Go are there."""
+NAMESPACES = "Network namespaces"
+"""Beginning of the suite that is never left out where namespaces of networks can be made besides."""
+AZURE = "Azure Blob Storage"
+"""Beginning of the suite that is never left out where Node is there."""
 OPERATORS, ARTIFACTS = "Ray's real operators", "Artifacts on a real node"
 """Beginnings of the suites that are never left out where Go and the rights for a node are there."""
 MODEL_SERVERS = "STEELYARD_MODEL_SERVERS"
@@ -153,14 +159,29 @@ def run_alone(name: str) -> int:
 
 def needed() -> dict[str, str]:
     """Return the beginnings of suites that may not be left out on this machine, with the toolchain that is there."""
-    if not shutil.which("go"):
-        return {}
-    words = dict.fromkeys(ENGINES, "a JDK and Go") if shutil.which("java") else {}
+    words: dict[str, str] = {}
+    if _installed("java", "go"):
+        words |= dict.fromkeys(ENGINES, "a JDK and Go")
+        if _permits(require_networks):
+            words[NAMESPACES] = "a JDK, Go and the rights for networks"
+    if _installed("node", "npm"):
+        words[AZURE] = "Node and npm"
+    if _installed("go") and _permits(require_namespaces):
+        words |= dict.fromkeys((OPERATORS, ARTIFACTS), "Go and the rights for a node")
+    return words
+
+
+def _installed(*programs: str) -> bool:
+    return all(shutil.which(program) for program in programs)
+
+
+def _permits(require: Callable[[], None]) -> bool:
+    """Return whether this machine permits what raises Missing where it does not."""
     try:
-        require_namespaces()
+        require()
     except Missing:
-        return words
-    return words | dict.fromkeys((OPERATORS, ARTIFACTS), "Go and the rights for a node")
+        return False
+    return True
 
 
 def main(arguments: list[str]) -> int:

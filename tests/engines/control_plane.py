@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ import yaml
 
 from steelyard.local.machine import lasting_port
 from tests.engines import pki
+from tests.engines.services import guard
 
 OURS = (
     *("job-controller", "cronjob-controller", "ttl-after-finished-controller"),
@@ -127,12 +129,17 @@ def _kubeconfig(folder: Path, port: int) -> Path:
 @contextmanager
 def _running(command: list[str], log: Path) -> Iterator[None]:
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        guarded = subprocess.Popen(
+            [sys.executable, guard.__file__, str(log.parent), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=out,
+            start_new_session=True,  # a SIGKILL to the run's whole group leaves the guard, which then cleans up
+        )
     try:
         yield
     finally:
-        process.kill()  # a throw-away cluster: its state goes too
-        process.wait()
+        guarded.communicate(guard.KEEP)  # kills the process: a throw-away cluster
 
 
 def _wait(command: list[str], log: Path, seconds: float = 120) -> None:

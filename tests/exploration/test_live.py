@@ -40,7 +40,7 @@ class WholeEvaluationScenario(EvaluationScenario):
         return StepScenario.surroundings(self, simulator) + replicas
 
     def protected(self, before: State, simulator: Simulator, changed: set[Key]) -> set[Key]:
-        """The status of every session is the operator's to write, also of one that is somebody else's."""
+        """The status of every session is the operator's to write, also of one with another owner."""
         old, new = before.objects.objects, simulator.store.stored
         written = {
             key

@@ -16,7 +16,7 @@ def pair() -> JobScenario:
 
 
 def remembering() -> JobScenario:
-    """The same, and an operator that knows its own writes before its watches tell of them."""
+    """The same, and an operator that knows its own writes before its watches send them."""
     job = make_job(replicas={"Master": 1, "Worker": 1}, restart="OnFailure", policy={"backoffLimit": 2})
     return JobScenario(job, remembers=True)
 

@@ -47,7 +47,7 @@ class Example:
         return f"digits-{self.name}"
 
     def alone(self, victim: str) -> bool:
-        """Tell whether nothing else starts again when the replica dies."""
+        """Return whether nothing else starts again when the replica dies."""
         return self.workers_alone and victim.startswith("worker")
 
     def python(self) -> Path:

@@ -55,7 +55,7 @@ def test_what_is_wrong_is_said(course: Course, fault: str) -> None:
     assert fault in said
 
 
-def test_beside_a_parameter_server_a_worker_takes_nothing_with_it() -> None:
+def test_with_a_parameter_server_a_worker_takes_nothing_with_it() -> None:
     kept = replace(GOOD, after=BEFORE)
     assert faults(WITH_SERVER, "worker-1", kept) == []
     (said,) = faults(WITH_SERVER, "worker-1", GOOD)

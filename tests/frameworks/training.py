@@ -16,7 +16,7 @@ from steelyard.types import Json
 from tests.frameworks.examples import Example
 from tests.integration.conftest import Machine, is_true
 
-SECONDS = 240.0
+SECONDS = 600.0
 LABEL = "training.kubeflow.org/job-name"
 
 

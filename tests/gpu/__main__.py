@@ -28,7 +28,7 @@ def gpus() -> tuple[int, str]:
 
     async def look() -> tuple[int, str]:
         finder = Nvidia()
-        seen = await finder.look()
+        seen = await finder.snapshot()
         await finder.close()
         whole = [
             device for device in seen.devices if device.resource == "nvidia.com/gpu" and not device.fault

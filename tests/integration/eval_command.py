@@ -1,4 +1,4 @@
-"""`steelyard eval` as a process of its own, beside an endpoint that counts every call and misbehaves on demand."""
+"""`steelyard eval` as a process of its own, with an endpoint that counts every call and misbehaves on demand."""
 
 import asyncio
 import json
@@ -135,7 +135,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Place:
+class RunFolder:
     """Prompts, a run's folder, and a scratch folder: what a machine has of a run."""
 
     folder: Path
@@ -149,7 +149,7 @@ class Place:
     def run(self) -> Path:
         return self.folder / "run"
 
-    def write(self) -> "Place":
+    def write(self) -> "RunFolder":
         self.folder.mkdir(exist_ok=True)
         write_prompts(self.prompts, self.rows)
         return self
@@ -225,7 +225,7 @@ class Place:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Half-written files that nobody will ever finish, in sight of who lists the verified output."""
+    """Half-written files that will never be finished, in sight of who lists the verified output."""
     return [path for path in (folder / "outputs").glob("*.parquet") if path.name.startswith(".#")]
 
 

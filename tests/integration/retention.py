@@ -39,7 +39,7 @@ class Day:
 
 
 async def live_through(settings: Settings, mirrored: str, *, busy: bool) -> list[Day]:
-    """Delete an entity, and let days pass, each with a look of all who remove something.
+    """Delete an entity, and let days pass, each with one pass of all services that remove something.
 
     With `busy`, another entity changes every day. The other one must stay everywhere.
     """

@@ -1,4 +1,4 @@
-"""Ways to tamper with a report or an audit, each as somebody with a text editor would: for tests of verification.
+"""Ways to tamper with a report or an audit, each as a person with a text editor would: for tests of verification.
 
 `digest_anew` is the careful one: it writes the SHA-256 of an edited file wherever the old one stood.
 """
@@ -42,7 +42,7 @@ def digest_anew(path: Path, before: bytes, root: Path) -> None:
 
 
 def drop_rows(outputs: Path, root: Path, rows: int = 2) -> None:
-    """Rows taken out of the last file of outputs, the manifest edited to fit, everything digested anew."""
+    """Rows taken out of the last file of outputs, the manifest edited to fit, everything digested again."""
     path = sorted(outputs.glob("part-*.parquet"))[-1]
     before, manifest = path.read_bytes(), outputs / ".steelyard/manifest.json"
     edit_table(path, lambda table: table.slice(0, table.num_rows - rows))

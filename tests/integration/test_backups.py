@@ -67,7 +67,7 @@ async def use(folder: Path) -> dict[str, bytes]:
 
 
 async def back_up(log: Log, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-    """Back up all that the log has; the sink is told to stop when it waits for more."""
+    """Back up all that the log has; the sink is asked to stop when it waits for more."""
     stop, archive = asyncio.Event(), Archive(store)
     # Whenever the sink asks, a second and a half have passed: it writes what it has before it rests.
     seconds = count(step=1.5)

@@ -38,7 +38,7 @@ def test_the_guides_examples_work(machine: Machine, tmp_path: Path) -> None:
         "'label': 0",
         "regression Ready",
         "is Failed: BadRequest: index",
-        "artifacts - artifacts: should list the files to upload, and be empty beside dataSource",
+        "artifacts - artifacts: should list the files to upload, and be empty if dataSource is given",
         "2 reports to read",
     ):
         assert said in done.stdout

@@ -19,7 +19,7 @@ from steelyard.client.errors import Invalid, WorkflowFailed
 from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.names import MANIFEST
 from steelyard.steps.example import make_config
-from steelyard.steps.source_servers import COMMIT, RECORD, TOKEN, Place, hub_server, zenodo_server
+from steelyard.steps.source_servers import COMMIT, RECORD, TOKEN, ServedSource, hub_server, zenodo_server
 from steelyard.storage.store import Store, open_store
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.contents import contents
@@ -32,15 +32,15 @@ FILES = {"README.md": b"# rows", "data/train.jsonl": ROWS, "data/test.csv": b"qu
 
 
 @pytest.fixture(scope="module")
-def mirror() -> Iterator[Place]:
-    """A mirror of the hub that answers nobody without a token."""
+def mirror() -> Iterator[ServedSource]:
+    """A mirror of the hub that answers no request without a token."""
     with hub_server(FILES) as place:
         place.token = TOKEN
         yield place
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory, mirror: Place) -> Iterator[Machine]:
+def machine(tmp_path_factory: pytest.TempPathFactory, mirror: ServedSource) -> Iterator[Machine]:
     with machine_at(tmp_path_factory.mktemp("sources") / "state") as machine:
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("STEELYARD_EGRESS__SOURCES", '["http://127.0.0.1"]')
@@ -51,12 +51,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory, mirror: Place) -> Iterator
 
 
 @pytest.fixture
-def hub() -> Iterator[Place]:
+def hub() -> Iterator[ServedSource]:
     with hub_server(FILES) as place:
         yield place
 
 
-def _source(client: Client, place: Place, **fields: Any) -> str:
+def _source(client: Client, place: ServedSource, **fields: Any) -> str:
     source = f"{place.origin}/datasets/org/rows@main"
     made = client.datasources.create(
         account=ACCOUNT, name="rows", sourceKind="huggingface", source=source, **fields
@@ -65,7 +65,7 @@ def _source(client: Client, place: Place, **fields: Any) -> str:
 
 
 @pytest.mark.timeout(1200)
-def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: Place, tmp_path: Path) -> None:
+def test_a_dataset_is_made_of_what_the_hub_has(machine: Machine, hub: ServedSource, tmp_path: Path) -> None:
     hub.croissant = {
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
@@ -122,7 +122,9 @@ def test_a_dataset_is_made_of_uploaded_files(machine: Machine, tmp_path: Path) -
 
 
 @pytest.mark.timeout(1200)
-def test_what_cannot_be_fetched_is_told_and_fails_what_waits_for_it(machine: Machine, hub: Place) -> None:
+def test_what_cannot_be_fetched_is_reported_and_fails_what_waits_for_it(
+    machine: Machine, hub: ServedSource
+) -> None:
     hub.branches = {"main": "e" * 40}
     hub.files = {}
     with machine.client() as client:
@@ -152,7 +154,7 @@ def test_an_address_that_the_settings_do_not_allow_is_not_called(machine: Machin
 
 @pytest.mark.timeout(1200)
 def test_a_gated_dataset_is_fetched_by_a_token_that_nothing_keeps(
-    machine: Machine, mirror: Place, tmp_path: Path
+    machine: Machine, mirror: ServedSource, tmp_path: Path
 ) -> None:
     request = {"account": ACCOUNT, "name": "gated", "sourceKind": "huggingface", "source": "org/rows"}
     with machine.client() as client:
@@ -173,7 +175,7 @@ def test_a_gated_dataset_is_fetched_by_a_token_that_nothing_keeps(
 
 @pytest.mark.timeout(1200)
 def test_a_source_that_is_deleted_while_it_is_fetched_is_stopped_and_fails_what_waits_for_it(
-    machine: Machine, hub: Place
+    machine: Machine, hub: ServedSource
 ) -> None:
     assert hub.store is not None
     hub.store.hold = threading.Event()
@@ -230,7 +232,7 @@ async def _names(store: Store) -> set[str]:
     return {info.key async for info in store.list()}
 
 
-def _step(folder: Path, hub: Place, output: str) -> subprocess.Popen[bytes]:
+def _step(folder: Path, hub: ServedSource, output: str) -> subprocess.Popen[bytes]:
     """Start the step as the operator's Job does."""
     spec = {
         "name": "rows",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.eval_command import Place, endpoint, kill
+from tests.integration.eval_command import RunFolder, endpoint, kill
 
 A_CALL = 15
 """Tokens of one call of the endpoint."""
@@ -20,7 +20,7 @@ WORKERS = 8
 )
 async def test_a_budget_survives_kills(tmp_path: Path, kills: int, rows: int) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
-    rng, place = random.Random(seed), Place(tmp_path / "place", rows).write()
+    rng, place = random.Random(seed), RunFolder(tmp_path / "place", rows).write()
     cap = rows // 2 * A_CALL
     limits = ("--concurrency", str(WORKERS), "--max-tokens-total", str(cap))
     async with endpoint(seconds=0.01) as server:

@@ -218,7 +218,7 @@ async def test_a_dataset_is_streamed_once_and_its_commit_is_part_of_the_identity
         ("hf:a b", "should be hf:ORG/NAME[/CONFIG][@SPLIT][#REVISION]"),
     ],
 )
-def test_what_there_is_not_is_told_in_one_line(tmp_path: Path, hub: str, name: str, message: str) -> None:
+def test_what_there_is_not_is_reported_in_one_line(tmp_path: Path, hub: str, name: str, message: str) -> None:
     done = steelyard(tmp_path, hub, "http://127.0.0.1:9/v1", name, "--dry-run")
     assert done.returncode == 2
     assert f"{name}: {message}" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.eval_command import IN_FLIGHT, PART, Endpoint, Place, ended, endpoint, kill
+from tests.integration.eval_command import IN_FLIGHT, PART, Endpoint, RunFolder, ended, endpoint, kill
 
 DRIVER = ("-m", "tests.integration.killing_eval")
 TREE = Path(__file__).parent.parent.parent
@@ -17,7 +17,7 @@ TWICE = IN_FLIGHT + PART
 """Calls that one kill may cost: what was in flight, and one part that was not durable yet."""
 
 
-async def kill_somewhere(place: Place, server: Endpoint, rng: random.Random, most: int) -> str:
+async def kill_somewhere(place: RunFolder, server: Endpoint, rng: random.Random, most: int) -> str:
     """Start the command, and kill it once it has made up to `most` more calls, or in one of its later steps."""
     process = await place.start(server)
     assert process.stdout is not None
@@ -52,7 +52,7 @@ async def _see(out: asyncio.StreamReader, step: str) -> None:
 )
 async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, moves: bool) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
-    rng, place = random.Random(seed), Place(tmp_path / "0", rows).write()
+    rng, place = random.Random(seed), RunFolder(tmp_path / "0", rows).write()
     moments_seen = []
     async with endpoint(seconds=0.01) as server:
         for number in range(1, kills + 1):
@@ -69,9 +69,9 @@ async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, m
     place.check()
 
 
-def moved(place: Place, folder: Path) -> Place:
+def moved(place: RunFolder, folder: Path) -> RunFolder:
     """Copy what is on durable storage, as another machine mounts it elsewhere; its scratch folder is empty."""
-    there = Place(folder, place.rows)
+    there = RunFolder(folder, place.rows)
     folder.mkdir()
     if place.run.exists():
         shutil.copytree(place.run, there.run)
@@ -87,7 +87,7 @@ WHOLE = "/run/"
 
 async def moments(tmp_path: Path) -> list[str]:
     """Every moment at which an undisturbed run could be killed, in order."""
-    place, counted = Place(tmp_path / "counted", FEW).write(), tmp_path / "moments"
+    place, counted = RunFolder(tmp_path / "counted", FEW).write(), tmp_path / "moments"
     async with endpoint(seconds=0) as server:
         process = await place.start(server, under=(*DRIVER, "0", WHOLE, str(counted)), **DRIVEN)
         assert (await ended(process)).status == 0
@@ -97,7 +97,7 @@ async def moments(tmp_path: Path) -> list[str]:
 
 async def kill_at(tmp_path: Path, at: int, wanted: str) -> int:
     """Killed at that moment, and gone on with: how many calls were paid twice."""
-    place = Place(tmp_path / str(at), FEW).write()
+    place = RunFolder(tmp_path / str(at), FEW).write()
     async with endpoint(seconds=0) as server:
         under = (*DRIVER, str(at), wanted, "unused")
         died = await ended(await place.start(server, under=under, **DRIVEN))

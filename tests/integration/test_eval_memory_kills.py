@@ -1,4 +1,4 @@
-"""The engine on storage that is no folder: attempts that die at random writes lose no row, and hardly pay one twice."""
+"""The engine on storage that is not a folder: attempts that die at random lose no row, and hardly pay one twice."""
 
 import os
 import random
@@ -16,8 +16,8 @@ from steelyard.evaluation.doubles import (
     epoch,
     expected_rows,
     good_answer,
+    make_environment,
     make_spec,
-    make_world,
     replica,
     rows_of,
     write_dataset,
@@ -55,9 +55,15 @@ async def test_killed_at_random_writes(kills: int, rows: int) -> None:
             dying = CrashingStore(f"memory://{name}/output", rng.randrange(most), after=rng.random() < 0.5)
             with pytest.raises(Crash):
                 await evaluate(
-                    plan_of(SPEC), Stores(dataset, dying), discovery, epoch(attempt), make_world(attempt)
+                    plan_of(SPEC),
+                    Stores(dataset, dying),
+                    discovery,
+                    epoch(attempt),
+                    make_environment(attempt),
                 )
-        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(kills + 1), make_world())
+        await evaluate(
+            plan_of(SPEC), Stores(dataset, output), discovery, epoch(kills + 1), make_environment()
+        )
     assert answered.total() - rows <= kills * (IN_FLIGHT + 2 * PART), "one part is written while one fills"
     manifest = await verify(plan_of(SPEC), dataset, output, epoch(1))
     assert (rows_of(output, manifest), manifest.rows.duplicates) == (expected_rows(SPEC, rows), 0)

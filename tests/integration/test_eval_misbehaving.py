@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.integration.eval_command import Endpoint, Place, ended, endpoint, good_body
+from tests.integration.eval_command import Endpoint, RunFolder, ended, endpoint, good_body
 
 
 class Bad(web.Response):
@@ -107,7 +107,7 @@ def tls(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-def check_faults(faults: Faults, server: Endpoint, place: Place) -> None:
+def check_faults(faults: Faults, server: Endpoint, place: RunFolder) -> None:
     assert set(faults.occurred) == set(FAULTS), "each fault occurred"
     assert faults.occurred.total() == len(faults.planned)
     again = sum(name != "10 MB" for name in faults.planned.values())
@@ -119,15 +119,15 @@ def check_faults(faults: Faults, server: Endpoint, place: Place) -> None:
 async def test_faults_that_pass_cost_tries_and_no_row(
     tmp_path: Path, certificate: Path, tls: ssl.SSLContext, secure: bool
 ) -> None:
-    place, faults = Place(tmp_path / "place", 400).write(), Faults(400, seed=5)
+    place, faults = RunFolder(tmp_path / "place", 400).write(), Faults(400, seed=5)
     async with endpoint(tls if secure else None, misbehaves=faults, seconds=0.002) as server:
         done = await place.go(server, SSL_CERT_FILE=str(certificate))
     assert (done.status, done.said) == (0, ""), done
     check_faults(faults, server, place)
 
 
-async def test_a_certificate_that_nobody_trusts_gets_no_call(tmp_path: Path, tls: ssl.SSLContext) -> None:
-    place = Place(tmp_path / "place", 20).write()
+async def test_an_untrusted_certificate_gets_no_call(tmp_path: Path, tls: ssl.SSLContext) -> None:
+    place = RunFolder(tmp_path / "place", 20).write()
     async with endpoint(tls) as server:
         refused = await place.go(server, "--retries", "1")
     assert (refused.status, server.calls) == (1, 0)
@@ -144,7 +144,7 @@ async def test_what_stays_wrong_is_an_error_of_its_row_alone(tmp_path: Path) -> 
             raise web.HTTPTemporaryRedirect("http://127.0.0.1:1/v1/chat/completions")
         return fault(wrong[row], row) if row in wrong else None
 
-    place = Place(tmp_path / "place", 200).write()
+    place = RunFolder(tmp_path / "place", 200).write()
     async with endpoint(misbehaves=misbehaves) as server:
         done = await place.go(server, "--retries", "2")
     assert done.status == 3
@@ -157,7 +157,7 @@ async def test_what_stays_wrong_is_an_error_of_its_row_alone(tmp_path: Path) -> 
 
 
 async def test_a_replica_that_hangs_or_dies_costs_its_calls_alone(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 1500).write()
+    place = RunFolder(tmp_path / "place", 1500).write()
     hanging = asyncio.Event()
 
     def hangs(_request: web.Request, _row: int, _asked: int) -> web.StreamResponse | None:

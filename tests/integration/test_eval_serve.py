@@ -190,7 +190,7 @@ def test_a_run_never_goes_on_with_other_weights(place: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("victim", ["command", "server", "watcher", "guard", "both", "interrupted"])
-def test_no_process_stays_whoever_is_killed(
+def test_no_process_stays_whichever_is_killed(
     place: Path, monkeypatch: pytest.MonkeyPatch, victim: str
 ) -> None:
     monkeypatch.setenv("FAKE_HANGS", "1")

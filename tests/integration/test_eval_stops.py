@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.integration.eval_command import IN_FLIGHT, MODEL, PART, Place, ended, endpoint, kill
+from tests.integration.eval_command import IN_FLIGHT, MODEL, PART, RunFolder, ended, endpoint, kill
 
 LIMITED = "import resource,sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
 UNDER_LIMIT = LIMITED + "; sys.argv[0] = 'steelyard'; from steelyard.cli.main import main; main()"
 
 
 async def test_ctrl_c_keeps_what_was_answered(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 300).write()
+    place = RunFolder(tmp_path / "place", 300).write()
     async with endpoint(seconds=0.05) as server:
         process = await place.start(server, "--display", "plain")
         await server.until_asked(100)
@@ -32,7 +32,7 @@ async def test_ctrl_c_keeps_what_was_answered(tmp_path: Path) -> None:
 
 
 async def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 100).write()
+    place = RunFolder(tmp_path / "place", 100).write()
     async with endpoint(seconds=30) as server:
         process = await place.start(server)
         await server.until_asked(20)
@@ -46,7 +46,7 @@ async def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_second_command_takes_over(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 3 * PART).write()
+    place = RunFolder(tmp_path / "place", 3 * PART).write()
     async with endpoint(seconds=0.02) as server:
         first = await place.start(server)
         await server.until_asked(PART // 2)
@@ -68,19 +68,19 @@ async def test_a_second_command_takes_over(tmp_path: Path) -> None:
 
 
 async def test_changed_input_is_refused_before_any_call(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 20).write()
+    place = RunFolder(tmp_path / "place", 20).write()
     async with endpoint(seconds=0) as server:
         assert (await place.go(server)).status == 0
         calls = server.calls
-        Place(place.folder, 21).write()
+        RunFolder(place.folder, 21).write()
         refused = await place.go(server)
         assert (refused.status, server.calls) == (2, calls)
     assert refused.said.startswith(f"steelyard: {place.run}: was begun with another prompt file")
-    Place(place.folder, 20).check()
+    RunFolder(place.folder, 20).check()
 
 
 async def test_a_cap_stops_it_and_a_higher_one_goes_on(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 200).write()
+    place = RunFolder(tmp_path / "place", 200).write()
     async with endpoint(seconds=0.01) as server:
         capped = await place.go(server, "--max-tokens-total", "1500")
         assert (capped.status, server.calls) == (4, server.answered.total())
@@ -91,8 +91,8 @@ async def test_a_cap_stops_it_and_a_higher_one_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-async def test_a_limit_of_file_size_is_told_and_gone_on_from(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 2 * PART).write()
+async def test_a_limit_of_file_size_is_reported_and_work_goes_on_later(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path / "place", 2 * PART).write()
     size = 128 << 10
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != size
     async with endpoint(seconds=0, size=2000) as server:
@@ -124,14 +124,14 @@ def may_mount(folder: Path) -> bool:
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-async def test_a_full_disk_is_told_and_gone_on_from(tmp_path: Path) -> None:
-    place = Place(tmp_path / "place", 4 * PART).write()
+async def test_a_full_disk_is_reported_and_work_goes_on_later(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path / "place", 4 * PART).write()
     disk = place.folder / "disk"
     disk.mkdir()
     if not await asyncio.to_thread(may_mount, disk):
         pytest.skip("no mount namespaces here")
     async with endpoint(seconds=0, size=3000) as server:
-        arguments = Place(disk, place.rows).arguments(server)
+        arguments = RunFolder(disk, place.rows).arguments(server)
         process = await asyncio.create_subprocess_exec(
             *("unshare", "--mount", "--map-root-user", "sh", "-c", SMALL_DISK, "sh", "disk"),
             *(sys.executable, "-m", "steelyard.cli.main", *arguments),
@@ -152,7 +152,7 @@ async def test_a_refused_row_is_recorded_or_ends_the_run(tmp_path: Path) -> None
     def refuses(_request: web.Request, row: int, _asked: int) -> web.StreamResponse | None:
         return web.json_response({"error": "too long"}, status=400) if row == 50 else None
 
-    skipping, aborting = Place(tmp_path / "skip", 200).write(), Place(tmp_path / "abort", 200).write()
+    skipping, aborting = RunFolder(tmp_path / "skip", 200).write(), RunFolder(tmp_path / "abort", 200).write()
     async with endpoint(misbehaves=refuses) as server:
         skipped = await skipping.go(server)
         assert (skipped.status, server.asked[50]) == (3, 1)

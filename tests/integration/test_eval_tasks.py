@@ -110,7 +110,7 @@ def test_the_names_of_all_examples_are_in_the_script() -> None:
     assert sorted(path.stem for path in TASKS.glob("*.yaml")) == sorted(SCRIPTS)
 
 
-def test_faults_of_a_task_are_told_by_line_and_nothing_is_called(tmp_path: Path) -> None:
+def test_faults_of_a_task_are_reported_by_line_and_nothing_is_called(tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text("data: {path: none.csv}\nrubric: [exact-match]\n")
     done = steelyard(tmp_path, "run", "task.yaml", "--url", "http://127.0.0.1:9/v1", "--model", "m")
     assert done.returncode == 2

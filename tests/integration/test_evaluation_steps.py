@@ -38,7 +38,7 @@ NAME = "evaluation-test.default.svc"
 IN_FLIGHT, BATCH = 8, 50
 
 
-class Place:
+class StepSandbox:
     """A folder with a dataset, an output, a hosts file, and steps to run in it."""
 
     def __init__(self, folder: Path, **changes: JsonValue) -> None:
@@ -101,7 +101,7 @@ async def slow_answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
 
 
 async def test_a_client_and_a_verification_make_a_verified_output(tmp_path: Path) -> None:
-    place = Place(tmp_path, replications=2)
+    place = StepSandbox(tmp_path, replications=2)
     await write_dataset(place.dataset, 200)
     async with place.replicas(good_answer, good_answer):
         status, termination, lines = await place.run("evaluation_client")
@@ -121,7 +121,7 @@ async def test_killed_at_random_moments_every_row_is_there_once(
 ) -> None:
     seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
     rng = random.Random(seed)
-    place = Place(tmp_path)
+    place = StepSandbox(tmp_path)
     await write_dataset(place.dataset, rows)
     shares: list[int] = []
     async with place.replicas(slow_answer, slow_answer) as (one, two):
@@ -144,7 +144,7 @@ async def test_killed_at_random_moments_every_row_is_there_once(
 
 
 async def test_sigterm_keeps_what_was_answered(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = StepSandbox(tmp_path)
     await write_dataset(place.dataset, 500)
     async with place.replicas(slow_answer, slow_answer) as (one, two):
         process = await place.start("evaluation_client")
@@ -161,7 +161,7 @@ async def test_sigterm_keeps_what_was_answered(tmp_path: Path) -> None:
 
 async def test_a_replica_that_is_deleted_in_the_middle_costs_no_answer(tmp_path: Path) -> None:
     """Told to end, it cuts its calls in flight short with status 200, as vLLM does, and is gone."""
-    place = Place(tmp_path)
+    place = StepSandbox(tmp_path)
     await write_dataset(place.dataset, 300)
     ending, cut = asyncio.Event(), list[int]()
 
@@ -197,7 +197,7 @@ async def test_a_bad_row_ends_the_step_for_good_and_names_the_row(tmp_path: Path
     async def refuses(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         return json_answer({}, status=400) if row["number"] == 17 else await good_answer(row)
 
-    place = Place(tmp_path)
+    place = StepSandbox(tmp_path)
     await write_dataset(place.dataset, 30)
     async with place.replicas(refuses, refuses):
         status, termination, _ = await place.run("evaluation_client")
@@ -208,7 +208,7 @@ async def test_a_bad_row_ends_the_step_for_good_and_names_the_row(tmp_path: Path
 
 
 async def test_an_absent_dataset_is_worth_a_retry(tmp_path: Path) -> None:
-    status, termination, _ = await Place(tmp_path).run("evaluation_client")
+    status, termination, _ = await StepSandbox(tmp_path).run("evaluation_client")
     assert (status, termination["code"]) == (EXIT_RETRY, "InputMissing")
 
 

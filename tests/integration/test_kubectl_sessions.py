@@ -5,6 +5,7 @@ import pty
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.integration.conftest import Machine, machine_at
 from tests.integration.small_jobs import IMAGE
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+MAY_LISTEN = not os.geteuid() or int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 443
 RUN = ("--restart=Never", f"--image={IMAGE}", "--image-pull-policy=Never")
 
 
@@ -125,6 +127,52 @@ def test_a_port_of_a_pod(command: list[str], pod: str) -> None:
             assert done.stdout == "b'page\\n'\n", done.stderr
         finally:
             process.kill()
+
+
+def test_requests_passed_on_to_a_pod_and_to_a_service(kubectl: Kubectl, pod: str) -> None:
+    path = "/api/v1/namespaces/default"
+    done = kubectl("get", "--raw", f"{path}/pods/{pod}:8080/proxy/page")
+    assert done.stdout == "page\n", done.stderr
+    assert kubectl("expose", "pod", pod, "--name=web", "--port=80", "--target-port=8080").returncode == 0
+    try:
+        end = time.monotonic() + 60
+        while True:  # the Service has no endpoints before its controller has seen it
+            done = kubectl("get", "--raw", f"{path}/services/web:80/proxy/page")
+            if done.returncode == 0 or time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        assert done.stdout == "page\n", done.stderr
+    finally:
+        kubectl("delete", "service", "web")
+
+
+ASK = """
+import os, ssl, urllib.request
+input()  # what is written before kubectl has attached is not shown
+folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+context = ssl.create_default_context(cafile=f"{folder}/ca.crt")
+headers = {"Authorization": "Bearer " + open(f"{folder}/token").read()}
+for address in (os.environ["NAMED"], "{KUBERNETES_SERVICE_HOST}:{KUBERNETES_SERVICE_PORT}".format(**os.environ)):
+    request = urllib.request.Request(f"https://{address}/version", headers=headers)
+    print(urllib.request.urlopen(request, context=context).status)
+"""
+
+
+@pytest.mark.skipif(not MAY_LISTEN, reason="ports below 1024 need the right to them")
+def test_programs_of_a_pod_find_the_api_by_its_name(kubectl: Kubectl) -> None:
+    shown = kubectl("get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}").stdout
+    for number, name in enumerate(("kubernetes.default.svc", "kubernetes", shown)):
+        words = ("-i", "--rm", "-q", f"--env=NAMED={name}", "--command", "--", "python", "-c", ASK)
+        done = kubectl("run", f"asks-{number}", *RUN, *words, given="go\n")
+        assert (done.stdout, done.returncode) == ("200\n200\n", 0), done.stderr
+
+
+def test_the_service_of_the_api_is_shown_as_on_a_cluster(kubectl: Kubectl) -> None:
+    header, *rows = [row.split() for row in kubectl("get", "services").stdout.splitlines()]
+    assert header == ["NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "AGE"]
+    (own,) = [row for row in rows if row[0] == "kubernetes"]
+    assert (own[1], own[3], own[4]) == ("ClusterIP", "<none>", "443/TCP")
+    assert own[2].endswith(".128.1")
 
 
 def test_containers_for_debugging_are_refused_with_the_reason(kubectl: Kubectl, pod: str) -> None:

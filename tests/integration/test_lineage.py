@@ -103,7 +103,7 @@ def test_the_standard_variables_come_first() -> None:
 
 @pytest.fixture(scope="module")
 def running(received: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine that tells its runs to the receiver, which is out of order at first."""
+    """A machine that reports its runs to the receiver, which is out of order at first."""
     with (
         machine_at(tmp_path_factory.mktemp("lineage") / "state") as machine,
         pytest.MonkeyPatch.context() as environment,
@@ -115,7 +115,7 @@ def running(received: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.e2e
-def test_each_run_is_told_with_what_it_reads_and_writes(
+def test_each_run_is_reported_with_what_it_reads_and_writes(
     running: Machine, received: Receiver, tmp_path: Path
 ) -> None:
     with running.client() as client:
@@ -143,7 +143,7 @@ def test_each_run_is_told_with_what_it_reads_and_writes(
 
 @pytest.mark.e2e
 @pytest.mark.timeout(1200)
-def test_a_receiver_that_is_away_is_in_nobodys_way(machine: Machine, tmp_path: Path) -> None:
+def test_a_receiver_that_is_away_disturbs_nothing(machine: Machine, tmp_path: Path) -> None:
     settings = tmp_path / "steelyard.toml"
     settings.write_text('[telemetry]\nopenlineage_url = "http://127.0.0.1:9"\n')
     start_detached(machine.state.path, Asked(settings=settings))

@@ -1,6 +1,6 @@
 """Each file of an installation is taken away, cut, emptied, put back from an older copy, or is another one.
 
-What can be derived is built anew. Everything else is refused with a line that names the file, nothing that is left is
+What can be derived is built again. Everything else is refused with a line that names the file, nothing that is left is
 changed, and the command that the line names goes on. The services run in this process on SQLite files;
 `test_lost_state.py` does the same to a folder of `steelyard up`. STEELYARD_FILES_SEED chooses which cases run outside
 of `make soak`.
@@ -158,7 +158,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return every file that holds somebody's data."""
+    """Return every file that holds users' data."""
     paths = [folder / "log.db", folder / "accounts.db", *folder.glob("view.db*")]
     paths += [path for name in ("backup", "storage") for path in (folder / name).rglob("*") if path.is_file()]
     return {str(path): path.read_bytes() for path in paths if path.is_file()}

@@ -228,12 +228,12 @@ def test_a_folder_that_cannot_be_written_is_named_in_a_line(tmp_path: Path, word
 
 FOREIGN = {
     "up": "holds other things (notes.txt)",
-    "down": "it is no state folder",
-    "status": "it is no state folder",
+    "down": "it is not a state folder",
+    "status": "it is not a state folder",
 }
 
 
-@pytest.mark.parametrize(("words", "said"), [*FOREIGN.items(), ("log status", "it is no state folder")])
+@pytest.mark.parametrize(("words", "said"), [*FOREIGN.items(), ("log status", "it is not a state folder")])
 def test_a_folder_of_something_else_stays_as_it_is(tmp_path: Path, words: str, said: str) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     done = steelyard(*words.split(), folder=tmp_path)

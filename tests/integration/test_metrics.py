@@ -164,7 +164,7 @@ def test_no_label_holds_an_id(expositions: Mapping[str, list[Metric]]) -> None:
     assert not faults
 
 
-def test_lags_are_told_by_partition(expositions: Mapping[str, list[Metric]]) -> None:
+def test_lags_are_reported_by_partition(expositions: Mapping[str, list[Metric]]) -> None:
     lags = {
         (sample.labels["consumer"], sample.labels["topic"]): sample.labels["partition"]
         for part in ("aggregator", "view-sink", "backup-sink", "orchestrator", "lineage", "webhooks")

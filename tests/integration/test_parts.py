@@ -96,7 +96,7 @@ async def test_a_job_runs_its_program_once(parts: Parts, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("counted", [False, True], ids=["time awake counts", "sleep counts too"])
 async def test_a_night_with_a_closed_lid(parts: Parts, tmp_path: Path, *, counted: bool) -> None:
-    """The container fails once in the morning, so that both controller and kubelet look at their deadlines."""
+    """The container fails once in the morning, so that both controller and kubelet check their deadlines."""
     parts.sleep_counts = counted
     begun, morning = tmp_path / "begun", tmp_path / "morning"
     script = (

@@ -136,7 +136,7 @@ def test_what_is_downloaded_is_verified_and_signed(evaluated: tuple[Machine, Sma
 
 @contextmanager
 def service(state: StateDir, name: str) -> Iterator[None]:
-    """One part alone, beside the `up` that leaves it out."""
+    """One part alone, along with the `up` that leaves it out."""
     command = [sys.executable, "-m", "steelyard.cli.service", name, "--state-dir", str(state.path)]
     with (state.path / "logs" / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -1,4 +1,4 @@
-"""`kill -9` of `steelyard up` and of each of its processes while the demo's story is told to the platform.
+"""`kill -9` of `steelyard up` and of each of its processes while the demo's story runs on the platform.
 
 Whatever was acknowledged is there in the end, once; no workflow runs twice. The demo's client, and one that edits
 labels, are never killed. STEELYARD_KILL_SEED repeats a run's choices.
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.e2e
 
 
 async def kill_while_stories_are_told(machine: Machine, folder: Path, count: int) -> None:
-    """`count` kills; when the story has ended before the last of them, it is told again on another machine."""
+    """`count` kills; when the story has ended before the last of them, it runs again on another machine."""
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
     rng, victims, digits = random.Random(SEED), cycle(VICTIMS), make(folder / "digits")
     left, place = count, machine
@@ -75,15 +75,19 @@ async def tell_with_kills(
     victims: Iterator[str],
     rng: random.Random,
     strike: Callable[[Machine, str], None] = strike,
+    pause: tuple[float, float] = PAUSE,
 ) -> int:
-    """Tell the story with kills to a machine that is up; return how many fell into it, at most `most`."""
+    """Run the story with kills on a machine that is up; return how many fell into it, at most `most`.
+
+    `pause` bounds the seconds between two kills.
+    """
     kills = 0
     with machine.client(tries=30) as client, machine.client(tries=30) as editor:
         story = Story(client, NoDisplay(), timeout=900)
         telling = asyncio.create_task(asyncio.to_thread(story.run, digits))
         editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
         while kills < most:
-            await asyncio.wait([telling], timeout=rng.uniform(*PAUSE))
+            await asyncio.wait([telling], timeout=rng.uniform(*pause))
             if telling.done():
                 break
             victim, kills = next(victims), kills + 1
@@ -101,7 +105,7 @@ def ended(story: Story) -> int:
 
 
 def edit_labels(client: Client, telling: "asyncio.Task[object]") -> range:
-    """Edit a label of the first dataset as long as the story is told.
+    """Edit a label of the first dataset as long as the story runs.
 
     Return what it may be then: the last number that was acknowledged, and the next one if that was asked for in vain
     when the story ended: an edit without an answer may have been accepted.
@@ -120,7 +124,7 @@ def edit_labels(client: Client, telling: "asyncio.Task[object]") -> range:
 
 
 def check(client: Client, audited: Sequence[Audited], edits: range, times: int = 1) -> None:
-    """Check that the story was told so often, and that its last edit is one of `edits`."""
+    """Check that the story ran so often, and that its last edit is one of `edits`."""
     for plural, wanted in MADE.items():
         entities = list(getattr(client, plural).query(account=ACCOUNT))
         assert len(entities) == wanted * times, f"{plural}: {[entity.id for entity in entities]}"
@@ -160,11 +164,11 @@ async def check_jobs(machine: Machine, before: Sequence[Json] = (), times: int =
 
 
 @pytest.mark.timeout(1200)
-async def test_five_kills_while_the_story_is_told(machine: Machine, tmp_path: Path) -> None:
+async def test_five_kills_while_the_story_runs(machine: Machine, tmp_path: Path) -> None:
     await kill_while_stories_are_told(machine, tmp_path, 5)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-async def test_twenty_kills_while_the_story_is_told(machine: Machine, tmp_path: Path) -> None:
+async def test_twenty_kills_while_the_story_runs(machine: Machine, tmp_path: Path) -> None:
     await kill_while_stories_are_told(machine, tmp_path, 20)

@@ -1,4 +1,4 @@
-"""Presets of the client beside `steelyard eval run`: the same requests, and answers in the same columns."""
+"""Presets of the client compared with `steelyard eval run`: the same requests, and answers in the same columns."""
 
 import json
 from collections.abc import Sequence

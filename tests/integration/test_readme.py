@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Machine
+from tests.integration.conftest import Machine, machine_at
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]
@@ -17,22 +18,29 @@ EVALUATION, TRAINING = re.findall(
 )
 
 
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A platform that all examples share, as the reader's do."""
+    with machine_at(tmp_path_factory.mktemp("readme") / "state") as machine:
+        machine.up()
+        yield machine
+
+
 @pytest.fixture
-def folder(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(platform: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the reader's folder: the repository, with a platform that runs."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # no platform but this one can be found
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     folder = tmp_path / "work"
     folder.mkdir()
-    (folder / ".steelyard").symlink_to(machine.state.path)
+    (folder / ".steelyard").symlink_to(platform.state.path)
     (folder / "examples").symlink_to(ROOT / "examples")
-    machine.up()
     return folder
 
 
 def run(block: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", block], cwd=folder, capture_output=True, text=True, check=False, timeout=150
+        [sys.executable, "-c", block], cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -23,7 +23,7 @@ root, scratch = map(Path, sys.argv[1:])
 rubrics = ("exact-match?target=label&field=label", "token-f1?target=label&field=label")
 stores = FileStore(root / "inputs"), FileStore(root / "outputs")
 report = asyncio.run(make_report(Request("classification", *stores, {}, more=rubrics), scratch))
-files = [report.scores, *report.beside.values()]
+files = [report.scores, *report.extra_files.values()]
 statement = report_statement(report.page, report.numbers)
 sys.stdout.buffer.write(report.page + report.numbers + statement + b"".join(file.read_bytes() for file in files))
 """

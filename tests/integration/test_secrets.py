@@ -38,7 +38,7 @@ ACCOUNT = "research"
 
 @dataclass
 class Hub:
-    """A hub with one gated model, and a receiver of everything that the platform tells other systems."""
+    """A hub with one gated model, and a receiver of everything that the platform sends to other systems."""
 
     token: str = TOKEN
     url: str = ""
@@ -99,7 +99,7 @@ def hub() -> Iterator[Hub]:
 
 
 def up(machine: Machine, hub: Hub, tmp_path: Path, *without: str) -> None:
-    """Start the machine with the hub as its mirror, and tell traces and lineage to it."""
+    """Start the machine with the hub as its mirror, and send traces and lineage to it."""
     settings = tmp_path / "steelyard.toml"
     settings.write_text(
         f'[operator]\nhub = "{hub.url}"\n'
@@ -130,7 +130,7 @@ def steelyard(*arguments: str, folder: Path, text: str = "") -> str:
 
 
 def forms(value: str) -> set[bytes]:
-    """The value in clear, and how it looks within base64, wherever it begins there."""
+    """The value in clear, and its form within base64, wherever it begins there."""
     data = value.encode()
     # The first and the last digits depend on the neighbours.
     within = [base64.b64encode(b"x" * shift + data)[4 if shift else 0 : -4] for shift in range(3)]
@@ -205,7 +205,7 @@ async def test_a_gated_model_is_fetched_and_its_token_is_found_nowhere(
     assert (tmp_path / "export").is_dir()
     for token in tokens:
         assert places(tmp_path, token) == []
-    # Traces and lineage were told, and not the token.
+    # Traces and lineage were sent, and not the token.
     assert any(b"fetch_model" in body for body in hub.received)
     assert not any(form in body for body in hub.received for token in tokens for form in forms(token))
     assert (state / "pki" / "secret-keys").stat().st_mode & 0o777 == 0o600

@@ -16,13 +16,13 @@ import pytest
 
 from steelyard.broker.log import EVENTS
 from steelyard.broker.open import open_log
-from steelyard.cli.demo.digits import make
+from steelyard.cli.demo.digits import Digits, make
 from steelyard.local.machine import lasting_port
 from steelyard.types import Json
 from tests.integration.conftest import Machine, machine_at
+from tests.integration.test_platform_kills import PAUSE, tell_with_kills
 from tests.integration.test_platform_kills import strike as strike_one
-from tests.integration.test_platform_kills import tell_with_kills
-from tests.platform_api.world import model
+from tests.platform_api.memory_platform import model
 
 SETTINGS = """
 [api]
@@ -78,7 +78,8 @@ class Processes:
         return f"http://127.0.0.1:{self.ports[replica]}/v0"
 
     async def answering(self, replica: int) -> None:
-        async with asyncio.timeout(120), httpx.AsyncClient() as client:
+        # A start takes half a minute where all of the machine is busy, and one may fail and be begun again.
+        async with asyncio.timeout(300), httpx.AsyncClient() as client:
             while True:
                 try:
                     if (await client.get(f"{self.url(replica)[:-3]}/health")).status_code == 200:
@@ -235,26 +236,40 @@ BESIDE = ("aggregator", "orchestrator", "informer", "view-sink", "reaper", "api"
 
 @pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.soak)])
 async def test_the_story_with_two_of_each_service(kills: int, tmp_path: Path) -> None:
-    """A second process of each service beside those of `up`; killed are these and the platform's, in turn."""
-    rng, digits = random.Random(kills), make(tmp_path / "digits")
+    digits = make(tmp_path / "digits")
     with machine_at(tmp_path / "state") as machine:
         machine.up()
         with processes(tmp_path, tmp_path / "none.toml") as beside:
             beside.settings.touch()
+            await tell_with_two_of_each(machine, beside, digits, kills, random.Random(kills))
 
-            def strike(machine: Machine, victim: str) -> None:
-                if victim == "platform":
-                    strike_one(machine, victim)
-                else:
-                    name = rng.choice(BESIDE)
-                    beside.kill(name, 2)
-                    beside.start(name, 2)
-                beside.revive()
 
-            for name in BESIDE:
-                beside.start(name, 2)
-            await beside.answering(2)
-            await tell_with_kills(machine, digits, kills, cycle(("platform", "beside")), rng, strike)
+async def tell_with_two_of_each(
+    machine: Machine,
+    beside: Processes,
+    digits: Digits,
+    kills: int,
+    rng: random.Random,
+    pause: tuple[float, float] = PAUSE,
+) -> None:
+    """Run the story with a second process of each service in addition to those of `up`.
+
+    Killed are these and the platform's, in turn, with a pause in seconds between its bounds before each.
+    """
+
+    def strike(machine: Machine, victim: str) -> None:
+        if victim == "platform":
+            strike_one(machine, victim)
+        else:
+            name = rng.choice(BESIDE)
+            beside.kill(name, 2)
+            beside.start(name, 2)
+        beside.revive()
+
+    for name in BESIDE:
+        beside.start(name, 2)
+    await beside.answering(2)
+    await tell_with_kills(machine, digits, kills, cycle(("platform", "beside")), rng, strike, pause)
 
 
 def test_only_services_have_numbers(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ async def test_every_process_of_a_machine_sees_the_step(machine: Machine, clock:
 async def test_an_evaluation_ends_well_though_the_clock_is_set(
     machine: Machine, clock: SteppedClock, tmp_path: Path
 ) -> None:
-    """Ahead, when nobody writes it down before a kill; then back, before connections are made anew."""
+    """Ahead, when it is not written down before a kill; then back, before connections are made again."""
     machine.up()
     with machine.client(tries=60) as client:
         made = await asyncio.to_thread(
@@ -108,7 +108,7 @@ async def leaders(machine: Machine, ahead: timedelta) -> dict[str, datetime]:
 
 
 def leads(lease: Json) -> bool:
-    """Tell a leader's Lease from the Node's, which is renewed once in minutes."""
+    """Distinguish a leader's Lease from the Node's, which is renewed once in minutes."""
     return bool(lease["metadata"]["namespace"] != heartbeat.NAMESPACE)
 
 

@@ -3,7 +3,7 @@ a clock that is set forward or back, files that are gone.
 
 Each round has a machine of its own and ends Complete: nothing that was acknowledged is lost, nothing runs twice, no
 process is left. STEELYARD_KILL_SEED repeats a run's choices, STEELYARD_SOAK_ROUNDS says how many rounds there are. Of a
-round that fails, the state folder is kept beside it.
+round that fails, the state folder is kept next to it.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ STEP = (60.0, MOST_SECONDS)
 
 
 @dataclass(frozen=True)
-class Place:
+class FaultTargets:
     """Targets of faults. There is no clock where none can be made."""
 
     machine: Machine
@@ -68,7 +68,7 @@ class Place:
     """Jobs as they were before a step of the clock, after which those that ended long ago are removed."""
 
 
-Fault = Callable[[Place, random.Random], bool]
+Fault = Callable[[FaultTargets, random.Random], bool]
 """Strikes, and returns whether Pods were ended for it, so that a step may have been begun again."""
 
 
@@ -84,9 +84,9 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
 
 
 @pytest.fixture
-def place(disk: Disk, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(disk: Disk, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> FaultTargets:
     """The disk is made before the machine, so that it goes after it."""
-    return Place(machine, disk, stepped_clock(disk.folder, monkeypatch))
+    return FaultTargets(machine, disk, stepped_clock(disk.folder, monkeypatch))
 
 
 @contextlib.contextmanager
@@ -106,19 +106,19 @@ def _no_file(folder: str, names: list[str]) -> list[str]:
     return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]
 
 
-def kill(place: Place, rng: random.Random) -> bool:
+def kill(place: FaultTargets, rng: random.Random) -> bool:
     strike(place.machine, rng.choice(VICTIMS))
     return False
 
 
-def fill(place: Place, rng: random.Random) -> bool:
+def fill(place: FaultTargets, rng: random.Random) -> bool:
     place.disk.fill()
     pause(rng.uniform(*FULL))
     place.disk.empty()
     return False
 
 
-def step_the_clock(place: Place, rng: random.Random) -> bool:
+def step_the_clock(place: FaultTargets, rng: random.Random) -> bool:
     """Forward or back, for every process of the machine; the clients keep the true time."""
     seconds = math.exp(rng.uniform(*map(math.log, STEP))) * rng.choice((-1, 1))
     if place.clock is not None:
@@ -128,7 +128,7 @@ def step_the_clock(place: Place, rng: random.Random) -> bool:
     return False
 
 
-def freeze(place: Place, rng: random.Random) -> bool:
+def freeze(place: FaultTargets, rng: random.Random) -> bool:
     """Every process of the machine stands still, Pods included; those that begin meanwhile do not."""
     machine = place.machine
     pids = [int(line.partition(":")[0]) for line in processes_of(machine.state.path)]
@@ -138,7 +138,7 @@ def freeze(place: Place, rng: random.Random) -> bool:
     return False
 
 
-def lose_a_file(place: Place, rng: random.Random) -> bool:
+def lose_a_file(place: FaultTargets, rng: random.Random) -> bool:
     """Lose a file while nothing but Pods runs; where `up` refuses to go on without it, in a line, it is put
     back.
     """
@@ -185,7 +185,7 @@ FAULTS: tuple[Fault, ...] = (kill, kill, fill, step_the_clock, step_the_clock, f
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_the_story_ends_well_whatever_befalls_the_machine(
-    place: Place, digits: Digits, tmp_path: Path, number: int
+    place: FaultTargets, digits: Digits, tmp_path: Path, number: int
 ) -> None:
     print(f"\nSTEELYARD_KILL_SEED={SEED}, round {number}")
     if place.clock is None:
@@ -194,7 +194,7 @@ async def test_the_story_ends_well_whatever_befalls_the_machine(
         await tell(place, random.Random(f"{SEED} {number}"), digits)
 
 
-async def tell(place: Place, rng: random.Random, digits: Digits) -> None:
+async def tell(place: FaultTargets, rng: random.Random, digits: Digits) -> None:
     """One round: the story, the faults, and what must hold afterwards."""
     machine, begun_again = place.machine, False
     machine.up()

@@ -1,5 +1,5 @@
 """Tampering with a run's folder, and with what a reader has downloaded of a report and of an audit: verification names
-the file and what is wrong, also where all digests were written anew.
+the file and what is wrong, also where all digests were written again.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ from typer.testing import CliRunner
 
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
+from steelyard.evaluation.epoch import claim
 from steelyard.report.audit.example import DATASET, SERVICE, make_stored_report
 from steelyard.report.audit.make import Request as AuditRequest
 from steelyard.report.audit.make import make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.evidence.attestation import envelope, read_payload
-from steelyard.report.publish import publish, publish_audit
+from steelyard.report.publish import publication_of, publish, publish_audit
 from steelyard.report.report import Request, make_report
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.judge.spec import JudgeSpec
@@ -111,7 +112,7 @@ async def make_run(root: Path) -> None:
             prompts, server.url, judges=(JudgeSpec("grader", name="one"),), rubrics=rubrics
         )
         await run(request, root / "run", sign_key=key)
-    schema.unlink()  # the copy beside the report has to do
+    schema.unlink()  # the report's own copy has to do
 
 
 async def make_evidence(root: Path) -> None:
@@ -142,7 +143,10 @@ async def make_audits(root: Path) -> None:
         request = AuditRequest(subject, {identity: store}, earlier)
         (root / f"audit-{identity}").mkdir()
         made = await make_audit(request, root / f"audit-{identity}")
-        await publish_audit(made, FileStore(folder if earlier else folder / "baseline"), KEY)
+        output = folder if earlier else folder / "baseline"
+        epoch = await claim(FileStore(output), f"1795241700-{NOW[:8]}-0001")
+        await publish_audit(made, identity, publication_of(epoch), KEY)
+        shutil.rmtree(output / ".steelyard")  # no reader gets the platform's own records
     shutil.copytree(root / NOW / "report", folder / "reports" / NOW, dirs_exist_ok=True)
     shutil.copytree(root / NOW / "dataset", folder / "datasets" / DATASET)
     shutil.copytree(root / NOW / "evaluation", folder / "evaluations" / EVALUATION)

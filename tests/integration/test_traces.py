@@ -112,7 +112,7 @@ def test_who_does_not_want_to_be_traced_is_not(
 
 
 @pytest.mark.timeout(1200)
-def test_a_receiver_that_is_away_is_in_nobodys_way(machine: Machine, tmp_path: Path) -> None:
+def test_a_receiver_that_is_away_disturbs_nothing(machine: Machine, tmp_path: Path) -> None:
     settings = tmp_path / "steelyard.toml"
     settings.write_text('[telemetry]\notlp_endpoint = "http://127.0.0.1:9"\n')
     start_detached(machine.state.path, Asked(settings=settings))

@@ -144,7 +144,7 @@ def ended(events: Events) -> dict[str, object]:
     return events[-1]
 
 
-def test_four_workers_train_and_the_end_is_told(shell: Shell) -> None:
+def test_four_workers_train_and_the_end_is_reported(shell: Shell) -> None:
     code, out, err = shell.train(*shell.job("four", 4, 8))
     assert (code, err) == (0, "")
     for rank in range(4):

@@ -100,7 +100,7 @@ def test_D_a_pod_that_cannot_end_on_a_lost_node_is_ended_by_force_and_replaced()
     assert (simulation.state, simulation.status["restarts"]) == ("Running", 0)
 
 
-def test_F_a_failure_is_told_with_pod_exit_code_reason_and_last_words() -> None:
+def test_F_a_failure_is_reported_with_pod_exit_code_reason_and_last_words() -> None:
     simulation = started(kind="XGBoostJob", replicas={"Master": 1, "Worker": 1}, restart="Never")
     simulation.end("job-worker-0", 1, "Traceback\nValueError: no data").settle()
     assert simulation.state == "Failed"

@@ -34,7 +34,7 @@ def fails_once(simulation: JobSimulation) -> None:
 
 
 def play(simulation: JobSimulation, what: str) -> None:
-    """One turn of events. The operator looks at it until nothing changes, however often it dies meanwhile."""
+    """One turn of events. The operator reconciles until nothing changes, however often it dies meanwhile."""
     match what:
         case "run":
             for name, pod in simulation.pods().items():

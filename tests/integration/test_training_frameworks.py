@@ -1,5 +1,6 @@
 """Frameworks on one machine: one that is data, as its example stands; and MPI with the files that `mpirun` reads."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,21 @@ import yaml
 
 from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
 from steelyard.types import Json
-from tests.integration.conftest import Machine
+from tests.integration.conftest import Machine, machine_at
 
 pytestmark = pytest.mark.e2e
 EXAMPLE = Path(__file__).parents[2] / "examples/training/frameworks/parameter-server.yaml"
+SECONDS = 300.0
+"""Time for a job on a busy machine."""
 RESOURCES = {resource.kind: resource for resource in (FRAMEWORKS, CONFIG_MAPS, DL_JOBS)}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine without the platform, which all tests share."""
+    with machine_at(tmp_path_factory.mktemp("frameworks") / "state") as machine:
+        machine.up("platform")
+        yield machine
 
 
 def state(job: Json) -> str:
@@ -20,13 +31,12 @@ def state(job: Json) -> str:
 
 
 async def test_a_parameter_server_of_ones_own_trains(machine: Machine) -> None:
-    machine.up("platform")
     objects = list(yaml.safe_load_all(EXAMPLE.read_text()))
     for manifest in reversed(objects):  # the job first: it waits for its framework
         namespace = {} if manifest["kind"] == "Framework" else {"namespace": "default"}
         manifest["metadata"] |= namespace
         await machine.create(RESOURCES[manifest["kind"]], manifest)
-    job = await machine.until(DL_JOBS, "line", lambda job: state(job) in ("Succeeded", "Failed"), 90)
+    job = await machine.until(DL_JOBS, "line", lambda job: state(job) in ("Succeeded", "Failed"), SECONDS)
     assert state(job) == "Succeeded", job["status"]
     assert job["status"]["framework"]["port"] == 7070
     assert {role["type"]: role["phase"] for role in job["status"]["replicas"]}["worker"] == "Succeeded"
@@ -39,7 +49,6 @@ async def test_a_parameter_server_of_ones_own_trains(machine: Machine) -> None:
 
 
 async def test_a_launcher_of_mpi_finds_the_hosts_and_the_way_to_them(machine: Machine) -> None:
-    machine.up("platform")
     looks = (
         "set -ex; test -x $OMPI_MCA_plm_rsh_agent; test $(grep -c worker $OMPI_MCA_orte_default_hostfile) = 2"
     )
@@ -52,5 +61,5 @@ async def test_a_launcher_of_mpi_finds_the_hosts_and_the_way_to_them(machine: Ma
     spec = {"mpiReplicaSpecs": specs, "runPolicy": {"cleanPodPolicy": "All"}}
     job = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
     await machine.create(MPI_JOBS, job)
-    job = await machine.until(MPI_JOBS, "hosts", lambda job: state(job) in ("Succeeded", "Failed"), 60)
+    job = await machine.until(MPI_JOBS, "hosts", lambda job: state(job) in ("Succeeded", "Failed"), SECONDS)
     assert state(job) == "Succeeded", job["status"]

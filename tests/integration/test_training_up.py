@@ -295,7 +295,7 @@ async def play(machine: Machine, name: str, folder: Path, *, call: int = 0) -> b
     started = Counter(tuple(line.split()[:2]) for line in (folder / "pods").read_text().splitlines())
     roles = ("master-0", "worker-0")
     wanted = {(f"{name}-{role}", attempt): 1 for role in roles for attempt in ("0", "1")}
-    # Who was still to start when the worker died, or when the master had ended, is not missed; nobody started twice.
+    # Who was still to start when the worker died, or when the master had ended, is not missed; none started twice.
     assert started.items() <= wanted.items(), started
     assert (f"{name}-master-0", "1") in started
     return killed

@@ -60,7 +60,7 @@ def test_the_tutorial_does_what_it_says(machine: Machine, tmp_path: Path) -> Non
         "accuracy  0.96   Accuracy  144 of 150 answers are right.",
         "accuracy: 0.96",
         "judge SafetyCase Complete",
-        "MethodFailed: ValueError: could not convert string to float: 'high'",
+        "MethodFailed: ValueError: could not convert string to float: 'high' (greenhouse.py, line 23)",
         "Traceback (most recent call last)",
     ):
         assert said in done.stdout

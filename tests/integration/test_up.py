@@ -59,7 +59,7 @@ async def test_a_job_runs_and_all_is_there_again_after_a_restart(machine: Machin
     assert trace.read_text() == "ran\nran\n"
 
 
-def test_status_tells_what_runs_and_what_does_not(running: Machine, tmp_path: Path) -> None:
+def test_status_shows_what_runs_and_what_does_not(running: Machine, tmp_path: Path) -> None:
     nothing = steelyard("status", state_dir=str(tmp_path / "nothing"))
     assert (nothing.returncode, "nothing runs" in nothing.stdout) == (1, True)
     seen = json.loads(steelyard("status", state_dir=str(running.state.path), output="json").stdout)

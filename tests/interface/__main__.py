@@ -1,4 +1,4 @@
-"""`python -m tests.interface`: writes the listings anew. A line that goes or changes breaks somebody's program."""
+"""`python -m tests.interface`: writes the listings again. A line that goes or changes breaks a user's program."""
 
 from tests.interface.listings import FOLDER, LISTINGS, written
 

@@ -11,22 +11,33 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, cast
 
 from pydantic import BaseModel
 
+from steelyard import clusters
 from steelyard.client import AsyncClient, Client
 
 EXPORTED = ()
 """Stands for the names of the module's `__all__`."""
 PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.analysis": EXPORTED,
+    "steelyard.broker.log": ("Log",),
     "steelyard.broker.open": ("open_log",),
     "steelyard.cli.demo.digits": ("make",),
     "steelyard.client": EXPORTED,
     "steelyard.client.fake": ("FakePlatform", "lost"),
     "steelyard.client.presets": ("classification", "mock", "onnx_classifier"),
     "steelyard.clusters": EXPORTED,
+    "steelyard.clusters.admin": ("ClusterQueueView", "CohortView", "Usage"),
+    "steelyard.clusters.appwrappers": ("AppWrapperStatus",),
+    "steelyard.clusters.queues": ("QueuePosition", "QueueView", "WorkloadView"),
+    "steelyard.clusters.ray.certificate": ("ClientCertificate",),
+    "steelyard.clusters.ray.job_status": ("JobStatus",),
+    "steelyard.clusters.ray.plan": ("Change", "Plan"),
+    "steelyard.clusters.ray.status": ("ClusterStatus", "Problem"),
+    "steelyard.clusters.ray.submissions": ("AsyncSubmissions", "Submission", "Submissions"),
+    "steelyard.clusters.ray.view": ("RayCluster",),
     "steelyard.clusters.training": EXPORTED,
     "steelyard.clusters.widgets": ("Panel", "job_logs", "job_panel", "panel", "queue_panel"),
     "steelyard.kube.client": ("connect",),
@@ -65,7 +76,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         *("InferenceSessionTokenCreateRequest", "LabelsEditRequest", "ModelCreateRequest"),
         *("ModuleCreateRequest", "ReportCreateRequest"),
     ),
-    "steelyard.storage.store": ("open_store",),
+    "steelyard.storage.store": ("Store", "open_store"),
     "steelyard.testing.cluster": EXPORTED,
     "steelyard.testing.engines.accounts": ("CASES",),
     "steelyard.testing.engines.claims": ("CASES",),
@@ -79,9 +90,11 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.testing.engines.view_sink": ("CASES",),
     "steelyard.testing.frameworks": ("CASES", "job_of"),
     "steelyard.testing.platform": ("FakePlatform", "lost", "refused", "unreachable"),
+    "steelyard.views.view": ("View",),
 }
 """The public names of each module. Where code moves, its public names stay importable from the modules named here."""
 CLIENTS = (Client, AsyncClient)
+CLUSTER_CLIENTS = (clusters.Client, clusters.AsyncClient)
 PLAIN_BASES = (object, BaseException, Exception, Protocol, Generic)
 PLAIN_VALUES = (bool, int, float, str, tuple)
 ENTRY_POINTS = ("console_scripts", "steelyard.rubrics")
@@ -120,6 +133,8 @@ def _class(path: str, kind: type) -> Iterator[str]:
     yield from (f"{path}{member}" for member in _members(kind, fields))
     if kind in CLIENTS:
         yield from _collections(path, kind("http://127.0.0.1/v0", "token"))
+    if kind in CLUSTER_CLIENTS:
+        yield from _groups(path, kind(api=cast(Any, object())))
 
 
 def _collections(path: str, client: object) -> Iterator[str]:
@@ -131,6 +146,15 @@ def _collections(path: str, client: object) -> Iterator[str]:
                 having[member].append(name)
     for member, collections in having.items():
         yield f"{path}.[{'|'.join(sorted(collections))}]{member}"
+
+
+def _groups(path: str, holder: object) -> Iterator[str]:
+    """The methods of the groups of a cluster's client, such as those of `ray.clusters`."""
+    for name in dir(holder):
+        group = None if name.startswith("_") or name == "connection" else getattr(holder, name)
+        if _ours(type(group)):
+            yield from (f"{path}.{name}{member}" for member in _members(type(group), set()))
+            yield from _groups(f"{path}.{name}", group)
 
 
 def _members(kind: type, fields: Container[str]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Tests of the public interface against its listing: Python names, custom resources, the API, the command
 line, settings.
 
-A difference is either a mistake, or meant: then `python -m tests.interface` writes the listing anew, the commit shows
+A difference is either a mistake, or meant: then `python -m tests.interface` writes the listing again, the commit shows
 what changed, and CHANGELOG.md says it. A name that goes stays as an alias.
 """
 
@@ -19,7 +19,7 @@ from tests.interface.python_names import PUBLIC, names
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 CONTRIBUTED = {ROOT / "docs" / "training" / "frameworks.md"}
-"""Pages whose code goes into the tree, beside what it imports."""
+"""Pages whose code goes into the tree, in addition to what it imports."""
 
 
 @pytest.mark.parametrize("name", LISTINGS)

@@ -1,6 +1,6 @@
 """Counts what objects of this project hold, wherever it lies: in attributes, containers, closures, waiting coroutines.
 
-For tests of what a server keeps: a container that somebody adds is counted without being named anywhere.
+For tests of what a server keeps: a container that a developer adds is counted without being named anywhere.
 """
 
 import gc
@@ -43,7 +43,7 @@ def _inside(path: str, obj: object) -> list[tuple[str, object]]:
     """Return what an object refers to, and the names of the ways there."""
     inner = gc.get_referents(obj)
     if isinstance(obj, _CONTAINERS):
-        # One level alone is told apart: containers in containers, however deep, are one place.
+        # One level alone is distinguished: containers in containers, however deep, are one place.
         return [(path if path.endswith("[]") else f"{path}[]", item) for item in inner]
     name = getattr(obj, "__qualname__", type(obj).__qualname__)
     attributes = getattr(obj, "__dict__", {}) if type(obj).__module__.split(".")[0] == PACKAGE else {}

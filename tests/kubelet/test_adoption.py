@@ -228,7 +228,7 @@ asyncio.run(main())
 async def test_a_kubelet_killed_with_its_process_is_succeeded_by_another(tmp_path: Path) -> None:
     state = tmp_path / "state"
     process = subprocess.Popen([sys.executable, "-c", KUBELET, str(state)], cwd=ROOT)  # noqa: ASYNC220
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(50):
         while not list(state.glob("pods/*/volumes/shared/runs")):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     process.kill()

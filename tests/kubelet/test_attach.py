@@ -38,6 +38,7 @@ class Call:
         self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._received: dict[int, bytes] = {}
         self._changed = asyncio.Event()
+        self.set_up = asyncio.Event()
         self.task = asyncio.create_task(self.attachment.run(None, self._sent(), self._receive))
 
     async def _sent(self) -> AsyncIterator[bytes]:
@@ -47,6 +48,7 @@ class Call:
     async def _receive(self, message: bytes) -> None:
         self._received[message[0]] = self._received.get(message[0], b"") + message[1:]
         self._changed.set()
+        self.set_up.set()  # the first message says so
 
     def send(self, content: bytes, channel: int = 0) -> None:
         self._messages.put_nowait(bytes([channel]) + content)
@@ -168,7 +170,7 @@ async def test_input_on_its_way_to_a_container_that_ends_hides_no_end(
 
     async def receive(message: bytes) -> None:
         for _ in range(9):
-            await asyncio.sleep(0)  # as a network does: meanwhile the input finds nobody
+            await asyncio.sleep(0)  # as a network does: meanwhile the input finds no reader
         received.append(message)
 
     async def typed() -> AsyncIterator[bytes]:
@@ -217,10 +219,41 @@ async def test_a_container_without_input_shows_what_it_writes_from_now_on(machin
     pod = await start(machine, 'while [ ! -e "$HOME/go" ]; do sleep 0.05; done; echo out; echo err >&2')
     call = Call(machine, pod)
     call.send(b"ignored")
+    async with asyncio.timeout(20):
+        await call.set_up.wait()
     (machine.folder(pod).base("main", 0).parent / "home" / "go").touch()
     assert await call.until(b"out\n") == b"out\n"
     assert await call.until(b"err\n", channel=2) == b"err\n"
     assert (await call.status())["status"] == "Success"
+
+
+async def test_what_is_written_once_all_is_set_up_is_shown(machine: Machine) -> None:
+    pod = await start(machine, "sleep 1000")
+    folder = machine.folder(pod)
+    run = folder.run("main")
+    assert run is not None
+    log, received = folder.base("main", run.attempt).with_suffix(".log"), list[bytes]()
+    shown = asyncio.Event()
+
+    async def receive(message: bytes) -> None:
+        if not received:  # that all is set up: from here on nothing may be missed
+            with log.open("ab") as file:
+                file.write(b"2026-01-01T00:00:00Z stdout F first\n")
+        received.append(message)
+        if message.endswith(b"first\n"):
+            shown.set()
+
+    async def no_input() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    task = asyncio.create_task(
+        Attachment(folder, "main", run, False, frozenset((1, 2))).run(None, no_input(), receive)
+    )
+    async with asyncio.timeout(20):
+        await shown.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_killed_program_ends_the_call(machine: Machine) -> None:

@@ -24,7 +24,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
 
 
 async def until_idle(name: str = "pod") -> None:
-    """Wait until no task of this process looks after the Pod."""
+    """Wait until no task of this process manages the Pod."""
     async with asyncio.timeout(60):
         while any(task.get_name() == f"pod {name}" for task in asyncio.all_tasks()):  # noqa: ASYNC110 - tasks tell nobody
             await asyncio.sleep(0.005)
@@ -61,7 +61,7 @@ async def test_a_forced_deletion_leaves_nothing(machine: Machine) -> None:
     assert phase(again) == "Succeeded"
 
 
-async def test_a_status_that_somebody_changes_is_written_again(machine: Machine) -> None:
+async def test_a_status_that_another_client_changes_is_written_again(machine: Machine) -> None:
     await ended_pod(machine)
     await machine.cluster.patch(
         PODS, "pod", {"status": {"phase": "Running"}}, "default", subresource="status"

@@ -80,7 +80,7 @@ class Server:
     @asynccontextmanager
     async def run(self, folder: Path) -> AsyncIterator[None]:
         config = ApiServerConfig(folder / "kubernetes.db", folder / "pki", {}, self.config.pods)
-        pki.server_context(config.pki, config.host, self.now())  # whose authority Pods are told of
+        pki.server_context(config.pki, config.host, self.now())  # whose authority Pods get
         self.parts = await make_parts(config, Clock(self.now))
         self.cluster = direct_cluster(self.parts.core, administrator("tester"))
         stop, caches = asyncio.Event(), Caches(self.cluster, resources=BUILT_IN)
@@ -105,7 +105,7 @@ class Server:
         return self.parts.store.bucket(kind).size
 
     async def crowd(self, name: str) -> None:
-        """Make Jobs, and wait until they are Complete and told of."""
+        """Make Jobs, and wait until they are Complete and reported."""
         names = [f"{name}-{number:03d}" for number in range(CROWD)]
         await asyncio.gather(*(self.cluster.create(JOBS, make_job(job)) for job in names))
 

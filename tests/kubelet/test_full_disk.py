@@ -64,7 +64,7 @@ async def test_a_pod_that_ends_on_a_full_disk_says_how_once_there_is_room(
 
 
 def running(machine: Machine, pod: Json) -> bool:
-    """Tell whether the program itself still lives."""
+    """Return whether the program itself still lives."""
     run = machine.folder(pod).run("main")
     return run is not None and run.state == "running" and Path(f"/proc/{run.pid}").exists()
 

@@ -72,7 +72,7 @@ async def until_lacks(machine: Machine, name: str, text: str) -> None:
 
 
 async def test_two_pods_and_one_gpu(machine: Machine, gpus: FakeGpus) -> None:
-    """The second waits, and says for whom, until nobody holds the GPU."""
+    """The second waits, and says for whom, until no process holds the GPU."""
     await machine.cluster.create(PODS, with_gpu("first"))
     first = await machine.until(is_running, "first")
     gpus.write(HELD)
@@ -88,7 +88,7 @@ async def test_two_pods_and_one_gpu(machine: Machine, gpus: FakeGpus) -> None:
     assert machine.log(second) == ["sees [0] [GPU-a]"]
 
 
-async def test_who_waits_is_told_when_the_gpu_changes_hands(machine: Machine) -> None:
+async def test_waiters_hear_when_the_gpu_changes_hands(machine: Machine) -> None:
     await machine.cluster.create(PODS, with_gpu("first"))
     await machine.until(is_running, "first")
     await machine.cluster.create(PODS, with_gpu("second"))
@@ -178,7 +178,7 @@ async def test_a_damaged_record_gives_no_gpu_away(machine: Machine) -> None:
     await machine.until(lambda pod: phase(pod) == "Succeeded", "second")
 
 
-async def test_a_lost_gpu_is_an_event_and_a_condition_and_is_given_to_nobody(
+async def test_a_lost_gpu_is_an_event_and_a_condition_and_is_given_to_no_pod(
     machine: Machine, gpus: FakeGpus
 ) -> None:
     other = {"uuid": "GPU-b"}
@@ -190,7 +190,7 @@ async def test_a_lost_gpu_is_an_event_and_a_condition_and_is_given_to_nobody(
     )
     mine = first["metadata"]["annotations"]["steelyard/gpus"]
     gpus.write(*({**gpu, "error": 15} if gpu["uuid"] == mine else gpu for gpu in (FREE, other)))
-    await machine.cluster.create(PODS, with_gpu("looks", "sleep 600"))  # a Pod's start is cause for a look
+    await machine.cluster.create(PODS, with_gpu("looks", "sleep 600"))  # a Pod's start is cause for a check
     await machine.until(is_running, "looks")
     node = await node_with(machine, "GPU is lost")
     assert (
@@ -239,7 +239,7 @@ async def test_without_a_gpu_it_is_said_what_to_do(tmp_path: Path) -> None:
     await machine.stop()
 
 
-async def test_a_pod_that_was_bound_by_somebody_else_waits_for_its_gpu(machine: Machine) -> None:
+async def test_a_pod_that_was_bound_by_another_scheduler_waits_for_its_gpu(machine: Machine) -> None:
     await machine.cluster.create(PODS, with_gpu("first"))
     await machine.until(is_running, "first")
     await machine.cluster.create(PODS, with_gpu("second", SEEN, nodeName=machine.config.node))

@@ -1,4 +1,4 @@
-"""Answers that reach the kubelet after its watch has told of a later state."""
+"""Answers that reach the kubelet after its watch has sent a later state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,22 +8,17 @@ from typing import Any
 
 import pytest
 
-from steelyard.awake import never_slept
 from steelyard.kube.cluster import Patch, Resource, WatchEvent
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import is_deleting
 from steelyard.kube.resource import PODS
-from steelyard.local.kubelet.abilities import Abilities
-from steelyard.local.kubelet.kubelet import Kubelet
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod
-from steelyard.local.kubelet.worker import PodWorker
 from steelyard.types import Json
 from tests.kubelet.conftest import processes_of
 
 
 class LateAnswers(MemoryCluster):
-    """Holds back the answer to the status that says `running` until the watch has told of what `meanwhile` did."""
+    """Holds back the answer to the status that says `running` until the watch has sent what `meanwhile` did."""
 
     def __init__(self, meanwhile: Callable[["LateAnswers"], Any], shows_it: Callable[[Json], bool]) -> None:
         super().__init__(now=lambda: datetime.now(UTC))
@@ -56,7 +51,7 @@ class LateAnswers(MemoryCluster):
 
 
 class DeletedBefore(MemoryCluster):
-    """Deletes the Pod right before the status that says `running`, whose answer tells of it before the watch does."""
+    """Deletes the Pod right before the status that says `running`, whose answer shows it before the watch does."""
 
     def __init__(self) -> None:
         super().__init__(now=lambda: datetime.now(UTC))
@@ -103,7 +98,7 @@ async def test_a_deletion_that_overtakes_an_answer_is_carried_out(machine: Machi
     assert late.was_late
 
 
-async def test_a_deletion_that_an_answer_tells_first_is_carried_out(machine: Machine) -> None:
+async def test_a_deletion_that_an_answer_shows_first_is_carried_out(machine: Machine) -> None:
     early = DeletedBefore()
     machine.cluster = early
     machine.start()
@@ -124,21 +119,3 @@ async def test_labels_that_overtake_an_answer_are_shown(machine: Machine) -> Non
     volumes = [{"name": "v", "downwardAPI": {"items": [field]}}]
     await machine.run(make_pod(container, volumes=volumes))
     assert late.was_late
-
-
-async def test_a_state_that_an_answer_has_overtaken_is_not_taken_back(tmp_path: Path) -> None:
-    config = make_config(tmp_path / "state")
-    config.pods.mkdir()
-    cluster = MemoryCluster()
-    node = Kubelet(cluster, config, Abilities(mounts=False, binds=False, pids=False), None, never_slept).node
-    worker = PodWorker(node, await cluster.create(PODS, make_pod(nodeName=config.node)))
-    await label(cluster)
-    labelled = await cluster.get(PODS, "pod", "default")
-    await delete(cluster)
-    worker.pod = await cluster.get(PODS, "pod", "default")  # as a status is answered
-    worker.changed(labelled)
-    assert is_deleting(worker.pod)
-    worker.changed(worker.pod)  # now the watch has told of it too
-    # A server that was restored does not know of the deletion any more.
-    worker.changed(labelled)
-    assert not is_deleting(worker.pod)

@@ -38,7 +38,7 @@ async def test_the_hook_after_the_start_comes_before_readiness(machine: Machine)
     assert not container_status(pod)["ready"]
     (machine.folder(pod).volume(pod, "shared") / "go").touch()
     pod = await machine.until(lambda pod: container_status(pod)["ready"])
-    # A kubelet that starts anew does not run it again.
+    # A kubelet that starts again does not run it again.
     await machine.crash()
     machine.start()
     await machine.until(lambda pod: container_status(pod)["ready"])
@@ -85,7 +85,7 @@ async def test_sidecars_start_before_the_containers_and_end_after_them(machine: 
     assert words(machine, pod) == ["main", "term"]
 
 
-async def test_a_sidecar_that_ends_starts_again_beside_the_containers(machine: Machine) -> None:
+async def test_a_sidecar_that_ends_starts_again_while_the_containers_run(machine: Machine) -> None:
     proxy = {**make_container("sleep 0.2", name="proxy"), "restartPolicy": "Always"}
     await machine.cluster.create(PODS, make_pod(make_container("sleep 60"), initContainers=[proxy]))
     pod = await machine.until(lambda pod: container_status(pod, "proxy").get("restartCount", 0) >= 2)

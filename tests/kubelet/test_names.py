@@ -35,7 +35,7 @@ while not os.path.exists("/shared/end"): time.sleep(0.02)
 
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
-    """Run controllers and names beside the kubelet."""
+    """Run controllers and names along with the kubelet."""
     shown = Shown()
     made = Machine(make_config(tmp_path / "state", interval=0.05), shown)
     stop, caches = asyncio.Event(), Caches(made.cluster)

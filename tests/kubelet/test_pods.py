@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import CONFIG_MAPS, EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from steelyard.kube.errors import Unreachable
+from steelyard.kube.resource import (
+    CONFIG_MAPS,
+    EVENTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SERVICES,
+    Resource,
+)
 from steelyard.local.kubelet.abilities import abilities
 from steelyard.local.kubelet.testing import (
     Machine,
@@ -167,6 +176,56 @@ async def test_what_a_container_writes_in_etc_is_its_own(machine: Machine) -> No
     assert phase(pod) == "Failed"
 
 
+async def test_a_pod_has_its_host_name_in_etc(machine: Machine) -> None:
+    if not (await abilities(machine.config)).mounts:
+        pytest.skip("this machine allows no mount namespaces")
+    script = 'test "$(uname -n)" = "$(cat /etc/hostname)" && cat /etc/hostname'
+    usual = await machine.run(make_pod(make_container(script), name="usual"))
+    own = await machine.run(make_pod(make_container(script), name="own", hostname="chosen"))
+    assert (machine.log(usual), machine.log(own)) == (["usual"], ["chosen"])
+
+
+async def test_a_container_has_variables_of_its_namespaces_services(machine: Machine) -> None:
+    for namespace, name, address in (("default", "web", "127.9.128.1"), ("other", "far", "127.9.128.2")):
+        metadata = {"name": name, "namespace": namespace}
+        spec = {"clusterIP": address, "ports": [{"port": 80}]}
+        await machine.cluster.create(SERVICES, {"metadata": metadata, "spec": spec})
+    # The kubelet hears of Services by a watch of its own.
+    await machine.stop()
+    machine.start()
+    script = "echo $(URL) ${WEB_SERVICE_HOST:-none} ${FAR_SERVICE_HOST:-none}"
+    container = make_container(script, env=[{"name": "URL", "value": "http://$(WEB_SERVICE_HOST)"}])
+    linked = await machine.run(make_pod(container, name="linked"))
+    assert machine.log(linked) == ["http://127.9.128.1 127.9.128.1 none"]
+    script = "echo ${WEB_SERVICE_HOST:-none} ${FAR_SERVICE_HOST:-none}"
+    unlinked = await machine.run(make_pod(make_container(script), name="unlinked", enableServiceLinks=False))
+    assert machine.log(unlinked) == ["none none"]
+
+
+async def test_a_container_waits_until_the_services_are_known(machine: Machine) -> None:
+    """A kubelet that starts reads Pods and Services by different watches, in either order."""
+    await machine.stop()
+    spec = {"clusterIP": "127.9.128.1", "ports": [{"port": 80}]}
+    await machine.cluster.create(
+        SERVICES, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    )
+    await machine.config_map("settings")
+    begins = asyncio.Event()
+
+    def before_call(verb: str, resource: Resource, name: str) -> None:
+        if (verb, name) == ("get", "settings"):  # the last answer that a container needs before it starts
+            begins.set()
+        if (verb, resource) == ("list", SERVICES) and not begins.is_set():
+            raise Unreachable("the list of the Services comes late")
+
+    machine.cluster.before_call = before_call
+    machine.start()
+    source = [{"configMapRef": {"name": "settings"}}]
+    container = make_container("echo ${WEB_SERVICE_HOST:-none}", envFrom=source)
+    pod = await machine.run(make_pod(container, nodeName=machine.config.node))
+    assert machine.log(pod) == ["127.9.128.1"]
+
+
 async def test_names_of_services_are_known_and_follow_the_hosts_file(machine: Machine) -> None:
     script = (
         "import socket, sys, time; look = lambda: socket.gethostbyname('service.default.svc'); print(look())"
@@ -288,7 +347,7 @@ STRANGE: list[Json] = [
 ]
 
 
-async def test_pods_that_nobody_can_read_leave_the_others_alone(machine: Machine) -> None:
+async def test_pods_that_cannot_be_read_leave_the_others_alone(machine: Machine) -> None:
     """Stored in spite of every check, by an older version for one."""
     for number, strange in enumerate(STRANGE):
         metadata = {"name": f"strange-{number}", "namespace": "default"}

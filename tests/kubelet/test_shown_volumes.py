@@ -47,7 +47,7 @@ async def test_a_running_pod_sees_a_change(machine: Machine) -> None:
     assert "".join(machine.log(pod)) == "onetwo"
 
 
-async def test_a_change_while_no_kubelet_looks_is_seen_by_the_next(machine: Machine) -> None:
+async def test_a_change_while_no_kubelet_runs_is_seen_by_the_next(machine: Machine) -> None:
     await machine.cluster.create(CONFIG_MAPS, config_map("one"))
     await machine.cluster.create(PODS, shows("until grep -q two /shown/a; do sleep 0.05; done"))
     await machine.until(is_running)

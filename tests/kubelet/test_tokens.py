@@ -98,10 +98,11 @@ async def test_a_program_in_a_pod_asks_the_api_as_its_account(tmp_path: Path) ->
         assert path.read_text() != before
 
 
-async def test_a_pod_that_wants_no_token_has_none(tmp_path: Path) -> None:
+async def test_a_pod_that_wants_no_token_finds_the_api_all_the_same(tmp_path: Path) -> None:
     async with machine(tmp_path) as (cluster, config):
         container = make_container(
-            f"test -e {tokens.MOUNT} || echo none; echo ${{KUBERNETES_SERVICE_HOST:-unset}}"
+            f"test -e {tokens.MOUNT} || echo none; echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT"
         )
         pod = await run(cluster, make_pod(container, automountServiceAccountToken=False))
-        assert log(config, pod) == ["none", "unset"]
+        assert config.api is not None
+        assert log(config, pod) == ["none", "{}:{}".format(*config.api)]

@@ -294,7 +294,7 @@ async def test_changed_code_ends_the_template(runs: Runs) -> None:
         os.utime(site, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-async def test_modules_beside_it_are_for_a_new_interpreter(runs: Runs) -> None:
+async def test_modules_next_to_it_need_a_new_interpreter(runs: Runs) -> None:
     await runs.ready()
     intent = runs.make_intent("show")
     (runs.folder / "home/numpy.py").write_text("print('another numpy'); raise SystemExit(9)")

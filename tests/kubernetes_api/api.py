@@ -1,4 +1,4 @@
-"""A plain HTTP client of an API server, by kubeconfig: the tests look at statuses, headers and bodies themselves."""
+"""A plain HTTP client of an API server, by kubeconfig: the tests check statuses, headers and bodies themselves."""
 
 import asyncio
 import base64

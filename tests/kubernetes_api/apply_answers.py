@@ -1,6 +1,6 @@
 """Answers of a real server to the sequences of `apply_cases.py` and `apply_random.py`.
 
-`python -m tests.kubernetes_api.apply_answers`, with KUBECONFIG_REAL, asks a real server and writes its answers anew.
+`python -m tests.kubernetes_api.apply_answers`, with KUBECONFIG_REAL, asks a real server and writes its answers again.
 """
 
 import asyncio

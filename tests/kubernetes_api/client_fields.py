@@ -32,7 +32,7 @@ Make = Callable[[Any], Any]
 class Field:
     """One field. `checked` makes a configuration with a value or raises BadConfig; `raw` makes it as it is.
 
-    `stricter` tells of values that the client refuses although an API server takes them, with the reason.
+    `stricter` lists values that the client refuses although an API server takes them, with the reason.
     """
 
     checked: Make

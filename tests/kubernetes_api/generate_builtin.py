@@ -47,7 +47,7 @@ async def publish(api: Api) -> None:
 
 
 def _is_of(schema: Json, versions: set[str]) -> bool:
-    """Tell whether this is a kind of one of these versions, and not only a part of one."""
+    """Return whether this is a kind of one of these versions, and not only a part of one."""
     kinds = sequence(schema, "x-kubernetes-group-version-kind")
     return any(f"{kind['group']}/{kind['version']}".lstrip("/") in versions for kind in kinds)
 

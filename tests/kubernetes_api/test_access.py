@@ -265,7 +265,7 @@ async def test_the_view_role_shows_no_secrets(api: Api, core: str, namespace: st
     assert (await api.request("POST", f"{core}/configmaps", config_map("m"), token=token)).status == 403
 
 
-async def test_nobody_gives_away_more_than_they_have(api: Api, core: str, namespace: str) -> None:
+async def test_a_caller_cannot_grant_more_than_it_has(api: Api, core: str, namespace: str) -> None:
     token = await account_token(api, core)
     roles = f"{RBAC}/namespaces/{namespace}/roles"
     own = rule(["create", "update", "get"], "roles", "rolebindings", group="rbac.authorization.k8s.io")
@@ -357,7 +357,7 @@ async def test_rules_review(api: Api, core: str, namespace: str) -> None:
     assert (await api.request("POST", path, {"spec": {}}, token=token)).message == "no namespace on request"
 
 
-async def test_nobody_is_asked_for_less(api: Api, core: str) -> None:
+async def test_an_anonymous_caller_reads_the_version_alone(api: Api, core: str) -> None:
     answer = await api.request("GET", f"{core}/pods", token="")
     assert answer.status == 403
     assert 'User "system:anonymous" cannot list resource "pods"' in answer.message

@@ -110,7 +110,7 @@ async def test_a_recreated_owner_does_not_inherit(api: Api, core: str, widgets: 
     assert (await api.get(f"{widgets}/owner")).json["metadata"]["uid"] == new["metadata"]["uid"]
 
 
-async def test_an_adoption_is_told_to_those_who_watch(api: Api, core: str, widgets: str) -> None:
+async def test_an_adoption_is_reported_to_those_who_watch(api: Api, core: str, widgets: str) -> None:
     owner = await owner_of(api, widgets)
     made = await orphan(api, core)
     version = made["metadata"]["resourceVersion"]

@@ -207,7 +207,7 @@ async def test_what_a_real_server_takes_is_taken(name: str, case: Case, api: Api
     (await api.post(f"{case.path.format(namespace)}?dryRun=All", case.body)).ok(201)
 
 
-async def test_bodies_that_nobody_can_hold_are_refused(api: Api, namespace: str) -> None:
+async def test_bodies_that_cannot_be_parsed_are_refused(api: Api, namespace: str) -> None:
     path = CORE.format(namespace) + "/configmaps"
     deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
     for body in (deep, b"[" * 100_000, b'{"metadata":{"name":"a"},"data":' + deep + b"}", b"\xff\xfe", b""):

@@ -47,7 +47,7 @@ async def test_a_budget_is_charged_and_then_refuses(
     assert "deletionTimestamp" not in (await api.get(f"{core}/pods/two")).json["metadata"]
 
 
-async def test_a_budget_that_nobody_has_counted_yet_refuses(
+async def test_a_budget_that_is_not_counted_yet_refuses(
     api: Api, core: str, namespace: str, embedded: object
 ) -> None:
     await budget(api, namespace, "b")

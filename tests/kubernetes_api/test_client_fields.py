@@ -1,4 +1,5 @@
-"""Every field of the cluster client beside the API server: what the one refuses, the other refuses, and the reverse."""
+"""Every field of the cluster client compared with the API server: what the one refuses, the other refuses, and the
+reverse."""
 
 import contextlib
 import http.client

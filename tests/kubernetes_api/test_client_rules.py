@@ -1,4 +1,4 @@
-"""Rules of the cluster client beside the API server's own answers: what one refuses, the other refuses too."""
+"""Rules of the cluster client compared with the API server's own answers: what one refuses, the other refuses too."""
 
 import pytest
 

@@ -129,12 +129,12 @@ async def test_a_job_and_its_files_are_made_and_go(
     await client.ray.jobs.delete("job")
 
 
-async def test_a_namespace_that_is_not_there_is_told(client: AsyncClient) -> None:
+async def test_a_namespace_that_is_not_there_is_reported(client: AsyncClient) -> None:
     with pytest.raises(errors.NotFound, match="nowhere"):
         await client.ray.clusters.create(ClusterConfig(name="demo", namespace="nowhere"))
 
 
-async def test_a_user_without_rights_is_told_which_one_is_missing(
+async def test_a_user_without_rights_learns_which_one_is_missing(
     kubeconfig: Path, api: Api, cluster: RestCluster, namespace: str, kinds: None
 ) -> None:
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -178,7 +178,7 @@ async def test_the_sync_client_does_the_same(kubeconfig: Path, namespace: str, k
     assert await asyncio.to_thread(work) == ["demo"]
 
 
-async def test_nobody_makes_by_an_app_wrapper_what_they_may_not_make_themselves(
+async def test_an_app_wrapper_makes_nothing_that_its_author_may_not_make(
     embedded: object, kubeconfig: Path, api: Api, namespace: str, kinds: None
 ) -> None:
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts"

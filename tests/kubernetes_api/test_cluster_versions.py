@@ -183,7 +183,7 @@ async def test_a_state_of_a_later_release_has_a_phase(release: Release) -> None:
     assert (status.phase, status.reason) == ("Unknown", "hibernating")
 
 
-async def test_a_field_that_an_earlier_release_drops_is_told(release: Release) -> None:
+async def test_a_field_that_an_earlier_release_drops_is_reported(release: Release) -> None:
     config = ClusterConfig(name="demo", gcs_fault_tolerance=GcsFaultTolerance(redis_address="redis:6379"))
     if release.name == "older":
         with pytest.warns(UnknownFieldWarning, match=r"does not know spec\.gcsFaultToleranceOptions"):

@@ -1,5 +1,5 @@
-"""kill -9 amid writes: what was acknowledged is there, no version is given out twice, old watches are told to list, and
-an informer ends with what there is.
+"""kill -9 amid writes: what was acknowledged is there, no version is given out twice, old watches get the error by
+which they list, and an informer ends with what there is.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ async def follow(api: Api, start: str, seen: list[Json]) -> None:
 )
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int, rounds: int) -> None:
     rng, port = random.Random(seed), lasting_port()
-    versions: dict[int, str] = {}  # every version ever told, and what it was
+    versions: dict[int, str] = {}  # every version ever sent, and what it was
     old: list[str] = []
     for number in range(rounds):
         # By turns from outside, as soon as enough was acknowledged, and between two statements of a transaction.
@@ -189,7 +189,7 @@ def _nothing_lost(writers: Writers, listed: Json, seen: list[Json]) -> None:
         version = int(event["object"]["metadata"]["resourceVersion"])
         if name in writers.unsure:
             continue
-        # What a watcher was told is no less durable than what a writer was told.
+        # What a watcher got is no less durable than what a writer got.
         if event["type"] != "DELETED" and writers.acknowledged[name] is not None:
             assert there[name] >= version
     assert int(listed["metadata"]["resourceVersion"]) > max(writers.versions, default=0)

@@ -107,7 +107,7 @@ async def test_one_connection_that_is_not_read_holds_up_no_other(
         assert await exchanged(port, b"again") == b"againagainbye"
 
 
-async def test_a_port_where_nobody_listens(kc: Kubectl, running: str) -> None:
+async def test_a_port_without_a_listener(kc: Kubectl, running: str) -> None:
     process = kc.start("port-forward", "pod/p", ":9", stderr=subprocess.PIPE)
     assert process.stdout is not None
     match = re.search(r":(\d+) ->", await asyncio.to_thread(process.stdout.readline))
@@ -130,6 +130,21 @@ async def upgraded(api: Api, path: str, upgrade: str = "websocket") -> tuple[int
     }  # fmt: skip
     async with api.session().get(api.url + path, headers=headers) as answer:
         return answer.status, (await answer.json())["message"]
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        ("", (500, 'container not found ("main")')),
+        ("&container=other", (400, "container other is not valid for pod p")),
+    ],
+)
+async def test_spdy_hears_what_is_wrong_before_it_hears_that_it_is_not_served(
+    api: Api, running: str, container: str, expected: tuple[int, str]
+) -> None:
+    """kubectl tries SPDY once its WebSocket was refused, and shows the answer to that."""
+    query = f"?command=true&stdout=true{container}"
+    assert await upgraded(api, f"{running}/exec{query}", "SPDY/3.1") == expected
 
 
 @pytest.mark.parametrize(
@@ -237,7 +252,7 @@ async def test_what_is_no_tunnel_is_ended(api: Api, running: str, content: bytes
             assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
 
 
-async def test_protocols_that_nobody_serves(api: Api, running: str) -> None:
+async def test_protocols_that_are_not_served(api: Api, running: str) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         async with connection(api, f"{running}/portforward", CHANNELS):
             pass  # it needs ports

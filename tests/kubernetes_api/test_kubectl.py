@@ -16,7 +16,7 @@ from tests.kubernetes_api.conftest import CRDS, Server, established
 
 
 class Kubectl:
-    """kubectl on one namespace; processes run beside the test's loop."""
+    """kubectl on one namespace; processes run outside the test's loop."""
 
     def __init__(self, program: str, kubeconfig: Path, namespace: str, cache: Path) -> None:
         options = ["--kubeconfig", str(kubeconfig), "--cache-dir", str(cache), "-n", namespace]

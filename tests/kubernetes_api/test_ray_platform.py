@@ -121,7 +121,7 @@ async def test_webhooks_refuse_with_every_fault_and_add_certificates(
         pod = made["spec"]["workerGroupSpecs"][0]["template"]["spec"]
         assert pod["initContainers"][0]["name"] == CONTAINER
         path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters/demo"
-        # What controllers write, and what does not concern a specification, waits for nobody.
+        # What controllers write, and what does not concern a specification, waits for no other.
     (await api.merge(path, {"metadata": {"labels": {"a": "b"}}})).ok()
     (await api.merge(f"{path}/status", {"status": {"state": "ready"}})).ok()
     answer = await api.merge(path, {"spec": {"suspend": True}})
@@ -193,7 +193,7 @@ async def test_a_pod_gets_a_certificate_for_its_own_address(
         assert f"demo-head-svc.{namespace}.svc" in names.get_values_for_type(x509.DNSName)
         context = ssl.create_default_context(cafile=str(files / "ca.crt"))
         context.load_cert_chain(files / "tls.crt", files / "tls.key")
-        # Nobody else gets one: another audience, no Pod, a Pod that says it is of another cluster.
+        # No other caller gets one: another audience, no Pod, a Pod that says it is of another cluster.
         _, other = await ray_pod(api, namespace, made, "10.1.2.4", labels={"ray.io/cluster": "other"})
         tokens = {
             "is needed": await token_of(api, namespace),
@@ -301,7 +301,7 @@ async def test_who_may_change_a_cluster_gets_a_clients_certificate_by_an_annotat
 
 @asynccontextmanager
 async def fake_dashboard(address: str, seen: list[Any]) -> AsyncIterator[None]:
-    """A head's dashboard that tells what it was sent."""
+    """A head's dashboard that returns what it was sent."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         seen.append(request)

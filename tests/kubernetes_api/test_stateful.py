@@ -1,4 +1,4 @@
-"""Random writes against the server's core: what a watch told is what a list says, at every step and from every start.
+"""Random writes against the server's core: what a watch sent is what a list says, at every step and from every start.
 
 Driven without a transport, so that hypothesis may take thousands of steps.
 """
@@ -133,7 +133,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def watches_and_lists_agree(self) -> None:
-        """Check at some steps, and at the end, that every watch tells all changes since it began."""
+        """Check at some steps, and at the end, that every watch sends all changes since it began."""
         for selector, start, items in self.starts:
             watched = {item["metadata"]["name"]: item for item in items}
             last = start

@@ -44,6 +44,61 @@ async def test_a_stateful_set_is_completed_and_scaled(api: Api, namespace: str) 
     (await api.delete(f"{path}/s")).ok(200)
 
 
+async def test_a_stateful_set_may_mount_its_claims(api: Api, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
+    (await api.post(path, mounting("s", "data"))).ok(201)
+    (await api.merge(f"{path}/s", {"spec": {"replicas": 0, "minReadySeconds": 1}})).ok(200)
+    (await api.delete(f"{path}/s")).ok(200)
+
+
+@pytest.mark.parametrize(
+    ("mounted", "changed", "causes"),
+    [
+        ("other", {}, {"spec.template.spec.containers[0].volumeMounts[0].name": 'Not found: "other"'}),
+        (
+            "data",
+            {"accessModes": []},
+            {
+                "spec.volumeClaimTemplates[0].spec.accessModes": (
+                    "Required value: at least 1 access mode is required"
+                )
+            },
+        ),
+        (
+            "data",
+            {"resources": {}},
+            {"spec.volumeClaimTemplates[0].spec.resources[storage]": "Required value"},
+        ),
+    ],
+    ids=["a mount without a claim", "no access modes", "no size"],
+)
+async def test_a_stateful_set_with_wrong_claims_is_refused(
+    api: Api, namespace: str, mounted: str, changed: Json, causes: dict[str, str]
+) -> None:
+    body = mounting("s", mounted, **changed)
+    answer = await api.post(f"/apis/apps/v1/namespaces/{namespace}/statefulsets", body)
+    assert (answer.status, answer.causes()) == (422, causes)
+
+
+def mounting(name: str, mounted: str, **claim: object) -> Json:
+    """A StatefulSet with claims of the name `data`, of whose containers one mounts something."""
+    labels = {"app": "a"}
+    container = {
+        "name": "main",
+        "image": "x",
+        "volumeMounts": [{"name": mounted, "mountPath": "/data"}],
+    }
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **claim}
+    spec = {
+        "serviceName": "s",
+        "replicas": 0,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": storage}],
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
 async def test_finalizers_of_a_deployment_come_with_its_status_and_labels_do_not(
     api: Api, namespace: str
 ) -> None:
@@ -69,7 +124,7 @@ async def test_a_network_of_services_is_ready_and_is_deleted_in_two_steps(api: A
         ready = [(condition["type"], condition["status"]) for condition in conditions] == [("Ready", "True")]
         return ready and made["metadata"].get("finalizers") == [finalizer]
 
-    for _ in range(2):  # also after somebody took the finalizer away
+    for _ in range(2):  # also after a client took the finalizer away
         # A real server's controller sees to it a moment later.
         await api.eventually(is_ready, "the network is ready and has its finalizer")
         (await api.merge(f"{path}/own", {"metadata": {"finalizers": None}})).ok(200)

@@ -45,13 +45,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeContext:
     cluster: RestCluster
     config: KubeletConfig
     events: EventRecorder
 
 
-class World:
+class ApiAndScheduler:
     """All but the kubelet, in a thread of its own: Pods that are bound succeed at once where they should."""
 
     def __init__(self, folder: Path, stored: tuple[Row, ...] = ()) -> None:
@@ -87,7 +87,7 @@ class World:
         caches = Caches(cluster, self.faults, BUILT_IN)
         informer = Informer(cluster, PODS, on_change=lambda old, new: scheduler.wake.set())
         events = EventRecorder(cluster, component="test", now=lambda: datetime.now(UTC))
-        place = Place(cluster, make_config(self.folder / "node", cpu=64.0, memory=2**36), events)
+        place = NodeContext(cluster, make_config(self.folder / "node", cpu=64.0, memory=2**36), events)
         scheduler = Scheduler(place, informer.items, self.faults)
         parts = [
             caches.run(self._stop),
@@ -156,8 +156,8 @@ def as_sent(value: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def world(embedded_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    running = World(tmp_path_factory.mktemp("strange"))
+def server(embedded_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAndScheduler]:
+    running = ApiAndScheduler(tmp_path_factory.mktemp("strange"))
     yield running
     running.stop()
 
@@ -168,16 +168,16 @@ def embedded_only() -> None:
         pytest.skip("about the embedded server alone")
 
 
-def play(world: World, case: tuple[ResourceType, Json, Any]) -> None:
+def play(server: ApiAndScheduler, case: tuple[ResourceType, Json, Any]) -> None:
     kind, obj, status = case
-    for answer in world.run(world.play(kind, obj, status)):
+    for answer in server.run(server.play(kind, obj, status)):
         # Some refusals of a real server's are a 500 without a reason.
         assert answer.status < 500 or not answer.json["reason"], answer.raw[:2000]
-    world.check()
-    number = world.number()
+    server.check()
+    number = server.number()
     if number % 25 == 0:
-        world.run(world.work_a_job(f"usual-{number}"))
-    assert world.faults.of("apiserver", "request") == 0
+        server.run(server.work_a_job(f"usual-{number}"))
+    assert server.faults.of("apiserver", "request") == 0
 
 
 FEW = settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -186,17 +186,19 @@ FEW = settings(max_examples=150, deadline=None, database=None, suppress_health_c
 @seed(CHOSEN)
 @FEW
 @given(case=strange_objects())
-def test_no_object_takes_the_others_down(world: World, case: tuple[ResourceType, Json, Any]) -> None:
-    play(world, case)
+def test_no_object_takes_the_others_down(
+    server: ApiAndScheduler, case: tuple[ResourceType, Json, Any]
+) -> None:
+    play(server, case)
 
 
 @pytest.mark.soak
 @settings(FEW, max_examples=5_000)
 @given(case=strange_objects())
 def test_no_object_of_very_many_takes_the_others_down(
-    world: World, case: tuple[ResourceType, Json, Any]
+    server: ApiAndScheduler, case: tuple[ResourceType, Json, Any]
 ) -> None:
-    play(world, case)
+    play(server, case)
 
 
 def stored(kind: str, number: int, obj: Json, *, namespace: str = "default") -> Row:
@@ -239,15 +241,15 @@ OLD = [
 def test_what_an_older_version_stored_stops_nothing(embedded_only: None, tmp_path: Path) -> None:
     """The server starts, and all work a usual Job to its end."""
     rows = [stored(kind, number, dict(obj)) for number, (kind, obj) in enumerate(OLD, 2)]
-    world = World(
+    server = ApiAndScheduler(
         tmp_path, (*rows, ("pods", "default", "no-json", b"{"), ("configmaps", "default", "odd", b"[]"))
     )
     try:
-        world.run(world.work_a_job("usual"))
+        server.run(server.work_a_job("usual"))
         for kind, _ in OLD:
-            answer = world.run(world.api.get(collection(KINDS[kind])))
+            answer = server.run(server.api.get(collection(KINDS[kind])))
             assert answer.status == 200, answer.raw[:500]
         for part in ("store", "controllers", "scheduler"):
-            assert part in world.faults.parts()
+            assert part in server.faults.parts()
     finally:
-        world.stop()
+        server.stop()

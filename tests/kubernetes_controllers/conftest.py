@@ -15,7 +15,7 @@ import pytest
 from steelyard.kube.client import connect
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import NAMESPACES, SERVICE_ACCOUNTS
-from tests.kubernetes_controllers.world import World, until
+from tests.kubernetes_controllers.sandbox import Sandbox, until
 from tests.kubernetes_differential.embedded import embedded_server
 
 REAL = os.environ.get("KUBECONFIG_REAL", "")
@@ -32,7 +32,7 @@ def kubeconfig() -> Iterator[Path]:
 
 
 @pytest.fixture
-async def world(kubeconfig: Path) -> AsyncIterator[World]:
+async def sandbox(kubeconfig: Path) -> AsyncIterator[Sandbox]:
     """A namespace of the case's own."""
     cluster = await connect(kubeconfig)
     name = f"c-{uuid.uuid4().hex[:8]}"
@@ -46,6 +46,6 @@ async def world(kubeconfig: Path) -> AsyncIterator[World]:
             return False
 
     await until(account, "the default account")
-    yield World(cluster, name)
+    yield Sandbox(cluster, name)
     await cluster.delete(NAMESPACES, name)
     await cluster.close()

@@ -1,12 +1,14 @@
-"""`python -m tests.kubernetes_differential`: the corpus on the embedded server beside a real one.
+"""`python -m tests.kubernetes_differential`: the corpus on the embedded server, compared with a real one.
 
 Without options the real server's recorded answers are compared. `--real` asks the server that KUBECONFIG_REAL names,
 or starts a control plane; `--record` also keeps its answers. `--update` takes what is mended out of the known
-differences. `--only PATTERN` chooses cases by name or by file.
+differences. `--only PATTERN` chooses cases by name or by file. `--random N` compares N variations of each kind that no
+recording has; `--seed` repeats those of an earlier run.
 """
 
 import argparse
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +18,9 @@ from pathlib import Path
 from steelyard.types import Json
 from tests.engines.build import Missing, binaries
 from tests.engines.control_plane import control_plane
+from tests.kubernetes_api.strange import BASES
 from tests.kubernetes_differential.case import Case
+from tests.kubernetes_differential.cases.random_objects import SEEDS, varied_case
 from tests.kubernetes_differential.compare import Difference, differences
 from tests.kubernetes_differential.corpus import chosen
 from tests.kubernetes_differential.embedded import embedded_server
@@ -83,7 +87,14 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--quiet", action="store_true", help="print the numbers alone")
     parser.add_argument("--forget", default="", metavar="NAME", help="drop the recording of a removed case")
+    parser.add_argument(
+        "--random", type=int, default=0, metavar="N", help="compare N new variations of each kind"
+    )
+    parser.add_argument("--seed", type=int, help="the number that an earlier run of --random has printed")
     options = parser.parse_args(arguments)
+    if options.random:
+        seed = random.SystemRandom().randrange(SEEDS, 1 << 30) if options.seed is None else options.seed
+        return compare_variations(seed, options.random)
     if options.forget:
         return forget(options.forget)
     picked = chosen(options.only)
@@ -147,6 +158,26 @@ def verify(picked: dict[str, list[Case]]) -> int:
             other += kept is None or bool(rows)
     print(f"\n{sum(map(len, picked.values()))} cases asked anew, {other} are not as recorded")
     return 1 if other else 0
+
+
+def compare_variations(seed: int, count: int) -> int:
+    """Compare variations that no recording has, and print the seed by which they can be made again."""
+    print(f"--random {count} --seed {seed}")
+    cases = [varied_case(kind, seed, count, " by a new seed") for kind in sorted(BASES)]
+    try:
+        theirs = real_answers(cases)
+    except Missing as missing:
+        sys.exit(f"{missing}: there is no real server")
+    with embedded_server(provisioner=False) as kubeconfig:
+        ours = answers(cases, kubeconfig)
+    total = 0
+    for case in cases:
+        rows = differences(case, ours[case.name], theirs[case.name])
+        total += len(rows)
+        if rows:
+            show(case, rows)
+    print(f"\n{len(cases) * count} objects differ in {total} places")
+    return 1 if total else 0
 
 
 def forget(name: str) -> int:

@@ -64,7 +64,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Watch:
-    """A watch that begins here and goes on beside the next steps."""
+    """A watch that begins here and goes on during the next steps."""
 
     name: str
     path: str

@@ -60,7 +60,9 @@ def accepted() -> tuple[Accepted, ...]:
 def differences(case: Case, here: list[Json], there: list[Json]) -> list[Difference]:
     """All differences, in order, without those that are accepted."""
     rows = accepted()
-    ours, theirs = ([managers_by_name(answer) for answer in answers] for answers in (here, there))
+    ours, theirs = (
+        [causes_by_name(managers_by_name(answer)) for answer in answers] for answers in (here, there)
+    )
     return [
         difference
         for difference in _differences(case, ours, theirs)
@@ -88,6 +90,30 @@ def managers_by_name(value: JsonValue) -> Any:
 def _manager(entry: JsonValue) -> list[str]:
     keys = ("operation", "manager", "apiVersion", "subresource")
     return [str(entry.get(key, "")) for key in keys] if isinstance(entry, dict) else []
+
+
+def causes_by_name(answer: Json) -> Json:
+    """Return an answer in which the causes of a schema's properties are in the order of their names.
+
+    A real server's code looks at the properties in an order that changes from one request to the next. The message,
+    which repeats the causes, is left with the place of each.
+    """
+    match answer:
+        case {"body": {"message": str(message), "details": {"causes": [*causes]} as details} as body}:
+            for cause in causes:
+                message = message.replace(_text_of(cause), "CAUSE", 1)
+            sorted_causes = iter(sorted(filter(_is_of_a_property, causes), key=_text_of))
+            ordered = [next(sorted_causes) if _is_of_a_property(cause) else cause for cause in causes]
+            return {**answer, "body": {**body, "message": message, "details": {**details, "causes": ordered}}}
+    return answer
+
+
+def _is_of_a_property(cause: Json) -> bool:
+    return "openAPIV3Schema.properties[" in cause.get("field", "")
+
+
+def _text_of(cause: Json) -> str:
+    return f"{cause.get('field')}: {cause.get('message')}"
 
 
 def _differences(case: Case, here: list[Json], there: list[Json]) -> Iterator[Difference]:

@@ -15,6 +15,7 @@ CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE----
 VERSION = re.compile(r"(resourceVersion\W{1,7}|current: |in record \(|in precondition \()\d+")
 ACCESS = re.compile(r"kube-api-access-\w{5}")
 NOW = timedelta(days=2)
+OWN_PORT: Json = {"name": "https", "port": 443, "protocol": "TCP"}  # of the Service `kubernetes`
 
 
 def normal(answers: list[Json], names: dict[str, str], *, managed: bool) -> list[Json]:
@@ -66,6 +67,10 @@ def _walk(value: JsonValue, text: Callable[[str], str], version: Callable[[Json]
                         content[key] = version(value)
                     case "continue" if below:
                         content[key] = "continue"
+                    case "targetPort" if value == {**OWN_PORT, "targetPort": below} and isinstance(
+                        below, int
+                    ):
+                        content[key] = "port of the server"
                     case "nodePort" if isinstance(below, int) and 30000 <= below <= 32767:
                         content[key] = "node port"
                     case _:

@@ -1,4 +1,4 @@
-"""Comparison of answers: what the clock decides is no difference."""
+"""Comparison of answers: what the clock or chance decides is no difference."""
 
 from steelyard.types import Json
 from tests.kubernetes_differential.case import Case, get
@@ -21,3 +21,25 @@ def test_managers_of_one_object_may_be_in_another_order() -> None:
 def test_managers_of_other_fields_differ() -> None:
     rows = differences(CASE, _answer(("one", "f:a"), ("two", "f:b")), _answer(("two", "f:a"), ("one", "f:b")))
     assert [row.path.rpartition(".")[2] for row in rows] == ["f:a", "f:b"] * 2
+
+
+def _refusal(*fields: str) -> list[Json]:
+    causes = [
+        {"field": field, "message": "Forbidden: no", "reason": "FieldValueForbidden"} for field in fields
+    ]
+    text = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
+    return [{"status": 422, "body": {"message": f"invalid: [{text}]", "details": {"causes": causes}}}]
+
+
+REFUSED = Case("a refusal", get("/api/v1/namespaces/NS/configmaps/a"))
+ONE, TWO = (f"spec.validation.openAPIV3Schema.properties[{name}].type" for name in "ab")
+
+
+def test_causes_of_properties_may_be_in_another_order() -> None:
+    assert not differences(REFUSED, _refusal("spec.group", ONE, TWO), _refusal("spec.group", TWO, ONE))
+
+
+def test_other_causes_in_another_order_differ() -> None:
+    assert differences(REFUSED, _refusal("spec.group", ONE), _refusal(ONE, "spec.group"))
+    assert differences(REFUSED, _refusal(ONE), _refusal(TWO))
+    assert differences(REFUSED, _refusal(ONE), _refusal(ONE, ONE))

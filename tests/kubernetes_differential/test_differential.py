@@ -1,4 +1,5 @@
-"""The corpus on the embedded server beside the recorded answers of a real one, and what keeps the corpus whole."""
+"""The corpus on the embedded server, compared with the recorded answers of a real one, and what keeps the corpus
+whole."""
 
 import fnmatch
 import tomllib

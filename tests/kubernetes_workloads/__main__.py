@@ -1,4 +1,4 @@
-"""`python -m tests.kubernetes_workloads`: the battery on the embedded Kubernetes beside a real node.
+"""`python -m tests.kubernetes_workloads`: the battery on the embedded Kubernetes, compared with a real node.
 
 `--only PATTERN` chooses cases. The status is 1 where a difference is not in `accepted.toml`, or where one of its rows
 covers none any more.

@@ -1,21 +1,24 @@
 """One server that runs Pods, as the cases see it: objects in a namespace of the case's own, logs, and kubectl."""
 
 import asyncio
+import re
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from steelyard.types import Json
 from tests.kubernetes_api.api import Answer, Api
 
-SECONDS = 120.0
+SECONDS = 300.0
 GROUPS = {
     "pods": "/api/v1",
     "services": "/api/v1",
     "configmaps": "/api/v1",
     "secrets": "/api/v1",
     "events": "/api/v1",
+    "persistentvolumeclaims": "/api/v1",
     "jobs": "/apis/batch/v1",
     "deployments": "/apis/apps/v1",
     "replicasets": "/apis/apps/v1",
@@ -105,6 +108,38 @@ class Cluster:
             return answer.status == 200 and line in answer.raw.decode().splitlines()
 
         await self.api.eventually(probe, f"{line!r} in the log of {name}", SECONDS)
+
+    async def first_line(self, name: str = "pod") -> str:
+        """Return the first line that a running Pod writes."""
+        lines: list[str] = []
+
+        async def probe() -> bool:
+            answer = await self.raw_log(name)
+            lines[:] = answer.raw.decode().splitlines() if answer.status == 200 else []
+            return bool(lines)
+
+        await self.api.eventually(probe, f"a line in the log of {name}", SECONDS)
+        return lines[0]
+
+    @asynccontextmanager
+    async def forwarded(self, name: str, port: str) -> AsyncIterator[int]:
+        """The local port of `kubectl port-forward`."""
+        process = await asyncio.create_subprocess_exec(
+            *self._kubectl,
+            *("port-forward", name, f":{port}"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            assert process.stdout is not None
+            line = (await asyncio.wait_for(process.stdout.readline(), SECONDS)).decode()
+            match = re.search(r"127.0.0.1:(\d+) ->", line)
+            assert match, line
+            yield int(match[1])
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
 
     async def kubectl(self, *arguments: str, stdin: str = "") -> Json:
         """The exit status and the outputs of one command."""

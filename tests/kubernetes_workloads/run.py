@@ -14,11 +14,11 @@ from steelyard.local.detached import Asked, start_detached, stop
 from steelyard.local.state import StateDir
 from steelyard.types import Json
 from tests.kubernetes_api.api import Api
-from tests.kubernetes_workloads.cases import callers, content, jobs, pods, services
+from tests.kubernetes_workloads.cases import callers, claims, content, jobs, pods, services
 from tests.kubernetes_workloads.cluster import Cluster
 
 Case = Callable[[Cluster], Awaitable[Json]]
-MODULES = (pods, content, callers, jobs, services)
+MODULES = (pods, content, claims, callers, jobs, services)
 AT_ONCE = 12
 
 

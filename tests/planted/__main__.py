@@ -45,7 +45,7 @@ def obstacle(bug: Bug, tree: Path) -> str:
 
 
 def has_test(tree: Path, test: str) -> bool:
-    """Tell whether a test's file defines the function that the test's node id names."""
+    """Return whether a test's file defines the function that the test's node id names."""
     path, *names = test.split("[", maxsplit=1)[0].split("::")
     file = tree / path
     if not file.is_file() or not names:
@@ -72,7 +72,7 @@ def why_it_survives(bug: Bug, outcome: Outcome, failing: Sequence[str]) -> str:
 
 
 def covers(test: str, node: str) -> bool:
-    """Tell whether a test that a bug names, perhaps a whole file, includes the test with a node id."""
+    """Return whether a test that a bug names, perhaps a whole file, includes the test with a node id."""
     return node == test or node.startswith((f"{test}[", f"{test}::"))
 
 

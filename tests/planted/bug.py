@@ -44,7 +44,7 @@ class Bug:
 
     @property
     def changes_nothing(self) -> bool:
-        """Tell whether the code is the same before and after, apart from comments and line breaks."""
+        """Return whether the code is the same before and after, apart from comments and line breaks."""
         return all(
             [token.string for token in tokens_of(old)] == [token.string for token in tokens_of(new)]
             for old, new in self.changes

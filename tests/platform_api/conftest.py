@@ -2,11 +2,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.platform_api.world import World, make_world
+from tests.platform_api.memory_platform import MemoryPlatform, make_platform
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def platform() -> AsyncIterator[MemoryPlatform]:
     """A platform that is new for each test."""
-    async with make_world() as made:
+    async with make_platform() as made:
         yield made

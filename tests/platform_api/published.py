@@ -22,9 +22,9 @@ from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatu
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.names import WHOLE_LOG, place
 from steelyard.types import Json
+from tests.platform_api.memory_platform import dataset, model, service
 from tests.platform_api.test_collection import METHOD, OUTPUTS
 from tests.platform_api.test_served import Served, served
-from tests.platform_api.world import dataset, model, service
 
 T = TypeVar("T")
 ACCOUNT = "test"
@@ -117,8 +117,12 @@ class Laboratory:
     def finished(self, kind: str, *, files: bool = True) -> str:
         """Create an entity that has completed, with a file and a log."""
         id = self.make(kind)
-        self.wait(self._finish(kind, id, files))
+        self.finish(kind, id, files=files)
         return id
+
+    def finish(self, kind: str, id: str, *, files: bool = True) -> None:
+        """Complete an entity, with a file and a log."""
+        self.wait(self._finish(kind, id, files))
 
     async def _finish(self, kind: str, id: str, files: bool) -> None:
         engines, folder = self.platform.engines, place(kind, id)

@@ -12,9 +12,9 @@ from steelyard.broker.log import STATE, Message
 from steelyard.schema.bounds import ENTITY_BYTES, FREE_DEPTH
 from steelyard.schema.entities import PLURALS
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, dataset, make_platform, service
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.test_refusals import commands, refused
-from tests.platform_api.world import World, dataset, make_world, service
 
 
 def nested(levels: int) -> Json:
@@ -28,32 +28,34 @@ def with_schema(schema: Json) -> Json:
     return {"account": "acme", **dataset(), "schema": {"arrowSchema": "AAAA", "jsonSchema": schema}}
 
 
-async def test_json_of_a_schema_that_is_nested_as_deep_as_it_may(world: World) -> None:
-    made = await world.created("datasets", **with_schema(nested(FREE_DEPTH)))
-    kept = await world.settled("Dataset", made["id"])
+async def test_json_of_a_schema_that_is_nested_as_deep_as_it_may(platform: MemoryPlatform) -> None:
+    made = await platform.created("datasets", **with_schema(nested(FREE_DEPTH)))
+    kept = await platform.settled("Dataset", made["id"])
     assert kept["schema"]["jsonSchema"] == nested(FREE_DEPTH)
 
 
 @pytest.mark.parametrize("levels", [FREE_DEPTH + 1, 97, 99, 250, 254, 255, 900])
-async def test_json_of_a_schema_that_is_nested_too_deep(world: World, levels: int) -> None:
-    response = await world.admin.post("/datasets", json=with_schema(nested(levels)))
+async def test_json_of_a_schema_that_is_nested_too_deep(platform: MemoryPlatform, levels: int) -> None:
+    response = await platform.admin.post("/datasets", json=with_schema(nested(levels)))
     assert response.status_code == 422, response.text
     assert response.json()["field"].startswith("schema.jsonSchema")
     assert "nested deeper than the 64 levels" in response.json()["detail"]
-    assert await commands(world) == 0
-    assert (await world.admin.get("/datasets")).json() == []
+    assert await commands(platform) == 0
+    assert (await platform.admin.get("/datasets")).json() == []
 
 
-async def test_an_entity_just_below_the_limit_is_kept_and_one_just_above_refused(world: World) -> None:
+async def test_an_entity_just_below_the_limit_is_kept_and_one_just_above_refused(
+    platform: MemoryPlatform,
+) -> None:
     """The revision, which the aggregator adds, counts."""
-    made = await world.created("datasets", **with_schema({"d": ""}))
-    room = ENTITY_BYTES - len(orjson.dumps(await world.settled("Dataset", made["id"])))
+    made = await platform.created("datasets", **with_schema({"d": ""}))
+    room = ENTITY_BYTES - len(orjson.dumps(await platform.settled("Dataset", made["id"])))
     accepted = 0
     for text in ("x" * (room + more) for more in range(-60, 12, 3)):
-        response = await world.admin.post("/datasets", json=with_schema({"d": text}))
+        response = await platform.admin.post("/datasets", json=with_schema({"d": text}))
         if response.status_code == 200:
             accepted += 1
-            kept = await world.settled("Dataset", response.json()["id"])
+            kept = await platform.settled("Dataset", response.json()["id"])
             assert len(orjson.dumps(kept)) <= ENTITY_BYTES
         else:
             assert (response.status_code, response.json()["field"]) == (413, "schema")
@@ -69,16 +71,16 @@ async def test_an_entity_just_below_the_limit_is_kept_and_one_just_above_refused
         ({"schema": {"arrowSchema": "AAAA", "jsonSchema": {"a": ["\x00"]}}}, "schema.jsonSchema.a.0"),
     ],
 )
-async def test_nul_is_refused_wherever_it_stands(world: World, change: Json, field: str) -> None:
-    await refused(world, 422, field, "datasets", {"account": "acme", **dataset(), **change})
+async def test_nul_is_refused_wherever_it_stands(platform: MemoryPlatform, change: Json, field: str) -> None:
+    await refused(platform, 422, field, "datasets", {"account": "acme", **dataset(), **change})
 
 
 @pytest.mark.parametrize(
     "body", [b'{"name":"\\ud800"}', b'{"\\udfff":1}', b'{"name":"\xed\xa0\x80"}', b"{" * 5000]
 )
-async def test_what_is_no_text_is_refused(world: World, body: bytes) -> None:
+async def test_what_is_no_text_is_refused(platform: MemoryPlatform, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
-    response = await world.admin.post("/datasets", content=body, headers=headers)
+    response = await platform.admin.post("/datasets", content=body, headers=headers)
     assert (response.status_code, response.json()["reason"]) == (400, "BadRequest")
 
 
@@ -105,24 +107,26 @@ async def test_what_is_no_text_is_refused(world: World, body: bytes) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_numbers_and_times_beyond_their_bounds(world: World, fields: Json, field: str) -> None:
-    id = (await a_service(world))["id"]
-    made = await world.created("datasets", **dataset())
-    await world.says("Dataset", made["id"], "Ready", source="api")
+async def test_numbers_and_times_beyond_their_bounds(
+    platform: MemoryPlatform, fields: Json, field: str
+) -> None:
+    id = (await a_service(platform))["id"]
+    made = await platform.created("datasets", **dataset())
+    await platform.says("Dataset", made["id"], "Ready", source="api")
     session: Json = {"inferenceService": id}
     body: Json = {"account": "acme", "dataset": made["id"], "inferenceSession": session}
     for name, value in fields.items():
         target, _, last = name.rpartition(".")
         (session if target else body)[last] = value
-    await refused(world, 422, field, "evaluations", body)
+    await refused(platform, 422, field, "evaluations", body)
 
 
 async def test_how_many_replicas_a_session_may_have_is_a_setting() -> None:
-    async with make_world(settings=ApiSettings(session_replicas=3)) as world:
-        body = {"account": "acme", "inferenceService": (await a_service(world))["id"]}
-        answer = await refused(world, 422, "replicas", "inferencesessions", {**body, "replicas": 4})
+    async with make_platform(settings=ApiSettings(session_replicas=3)) as platform:
+        body = {"account": "acme", "inferenceService": (await a_service(platform))["id"]}
+        answer = await refused(platform, 422, "replicas", "inferencesessions", {**body, "replicas": 4})
         assert "4 should be at most 3, which the setting api.session_replicas allows" in answer["detail"]
-        await world.created("inferencesessions", **body, replicas=3)
+        await platform.created("inferencesessions", **body, replicas=3)
 
 
 RUNNERS: dict[str, tuple[Json, str]] = {
@@ -153,64 +157,68 @@ RUNNERS: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(("changes", "field"), RUNNERS.values(), ids=RUNNERS)
-async def test_what_kubernetes_would_refuse_of_a_runner(world: World, changes: Json, field: str) -> None:
+async def test_what_kubernetes_would_refuse_of_a_runner(
+    platform: MemoryPlatform, changes: Json, field: str
+) -> None:
     body: Json = {"account": "acme", **service()}
     body["runner"] = {**body["runner"], **changes}
-    response = await world.admin.post("/inferenceservices", json=body)
+    response = await platform.admin.post("/inferenceservices", json=body)
     assert (response.status_code, response.json()["field"]) == (422, field), response.text
 
 
 @pytest.mark.parametrize("path", [".steelyard/manifest.json", ".dyff/logs.txt", ".STEELYARD/x", ".dyff"])
-async def test_the_platforms_own_files_are_nobody_elses(world: World, path: str) -> None:
+async def test_the_platforms_own_files_are_reserved(platform: MemoryPlatform, path: str) -> None:
     files: Any = dataset({path: b"x"})
-    answer = await refused(world, 422, "artifacts", "datasets", {"account": "acme", **files})
+    answer = await refused(platform, 422, "artifacts", "datasets", {"account": "acme", **files})
     assert "the platform's own" in answer["detail"]
 
 
-async def test_a_file_that_others_lie_in_is_refused(world: World) -> None:
+async def test_a_file_that_others_lie_in_is_refused(platform: MemoryPlatform) -> None:
     files: Any = dataset({"a": b"x", "a/b": b"y"})
-    await refused(world, 422, "artifacts", "datasets", {"account": "acme", **files})
+    await refused(platform, 422, "artifacts", "datasets", {"account": "acme", **files})
 
 
-async def of_an_older_version(world: World, kind: str, made: Json, **fields: Any) -> None:
+async def of_an_older_version(platform: MemoryPlatform, kind: str, made: Json, **fields: Any) -> None:
     """Puts fields into the entity that the schema took once."""
     id = made["id"]
-    await world.settled(kind, id)
+    await platform.settled(kind, id)
     # A command that changes nothing: its place in the log is that of the state below.
     assert (
-        await world.admin.patch(f"/{PLURALS[kind]}/{id}/labels", json={"labels": {"a": None}})
+        await platform.admin.patch(f"/{PLURALS[kind]}/{id}/labels", json={"labels": {"a": None}})
     ).status_code == 200
-    record = await world.engines.log.latest(STATE, id)
+    record = await platform.engines.log.latest(STATE, id)
     assert record is not None
     headers = {**record.headers, "offset": str(int(record.headers["offset"]) + 1)}
     content = orjson.loads(record.value or b"") | fields
-    await world.engines.log.publish([Message(STATE, id, orjson.dumps(content), headers)])
+    await platform.engines.log.publish([Message(STATE, id, orjson.dumps(content), headers)])
     async with asyncio.timeout(60):
-        while (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json() != content:
-            await world.engines.view.changed(world.engines.view.version(), 0.1)
+        while (await platform.admin.get(f"/{PLURALS[kind]}/{id}")).json() != content:
+            await platform.engines.view.changed(platform.engines.view.version(), 0.1)
 
 
-async def test_an_entity_that_the_schema_does_not_take_any_more(world: World) -> None:
+async def test_an_entity_that_the_schema_does_not_take_any_more(platform: MemoryPlatform) -> None:
     """An entity that the schema refuses now is shown, hides no other, cannot be used, and can be deleted."""
-    made = await a_service(world)
+    made = await a_service(platform)
     runner = {**made["runner"], "nodes": 2**40}
-    await of_an_older_version(world, "InferenceService", made, runner=runner)
+    await of_an_older_version(platform, "InferenceService", made, runner=runner)
     path = f"/inferenceservices/{made['id']}"
-    assert [service["id"] for service in (await world.admin.get("/inferenceservices")).json()] == [made["id"]]
+    assert [service["id"] for service in (await platform.admin.get("/inferenceservices")).json()] == [
+        made["id"]
+    ]
     body = {"account": "acme", "inferenceService": made["id"]}
-    answer = await refused(world, 422, "inferenceService", "inferencesessions", body)
+    answer = await refused(platform, 422, "inferenceService", "inferencesessions", body)
     assert "made by an older version" in answer["detail"]
-    assert (await world.admin.get(f"{path}/progress")).status_code == 409
-    edited = await world.admin.patch(f"{path}/labels", json={"labels": {"a": "1"}})
+    assert (await platform.admin.get(f"{path}/progress")).status_code == 409
+    edited = await platform.admin.patch(f"{path}/labels", json={"labels": {"a": "1"}})
     assert (edited.status_code, edited.json()["reason"]) == (409, "Conflict")
-    deleted = await world.admin.put(f"{path}/delete")
+    deleted = await platform.admin.put(f"{path}/delete")
     assert (deleted.status_code, deleted.json()["status"]) == (200, "Deleted")
 
 
-async def test_the_platforms_own_labels_are_nobody_elses(world: World) -> None:
-    made = await world.created("datasets", **dataset())
+async def test_the_platforms_own_labels_are_reserved(platform: MemoryPlatform) -> None:
+    made = await platform.created("datasets", **dataset())
     for key in ("dyff.io/entity", "x.dyff.io/y", "steelyard/baseline"):
-        answer = await world.admin.patch(f"/datasets/{made['id']}/labels", json={"labels": {key: "a"}})
+        answer = await platform.admin.patch(f"/datasets/{made['id']}/labels", json={"labels": {key: "a"}})
         assert (answer.status_code, answer.json()["field"]) == (422, "labels"), key
 
 

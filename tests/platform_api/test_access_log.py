@@ -5,30 +5,30 @@ import json
 import pytest
 
 from steelyard.api.settings import ApiSettings
-from tests.platform_api.world import dataset, grant, make_world, model
+from tests.platform_api.memory_platform import dataset, grant, make_platform, model
 
 
 async def test_every_answer_about_an_account_is_logged_and_no_secret_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", logger="steelyard.access")
-    async with make_world(settings=ApiSettings(access_log=True)) as world:
-        made = await world.created("models", **model())
-        data = await world.created("datasets", **dataset())
-        reader = await world.holder(grant("models", ["get"], ["acme"]))
+    async with make_platform(settings=ApiSettings(access_log=True)) as platform:
+        made = await platform.created("models", **model())
+        data = await platform.created("datasets", **dataset())
+        reader = await platform.holder(grant("models", ["get"], ["acme"]))
         caplog.clear()
         for client, path in (
-            (world.admin, f"/models/{made['id']}"),
-            (world.admin, "/models?labels=%7B%22secret%22%3A%22word%22%7D"),
+            (platform.admin, f"/models/{made['id']}"),
+            (platform.admin, "/models?labels=%7B%22secret%22%3A%22word%22%7D"),
             (reader, f"/models/{made['id']}"),
             (reader, "/datasets"),
-            (world.client("not.a.token"), f"/models/{made['id']}"),
-            (world.admin, "/models/%00%ff"),
+            (platform.client("not.a.token"), f"/models/{made['id']}"),
+            (platform.admin, "/models/%00%ff"),
         ):
             await client.get(path)
-        signed = (await world.admin.get(f"/datasets/{data['id']}/upload/data.parquet")).json()
-        await world.admin.put(signed["url"], content=b"rows", headers=signed["headers"])
-        await world.admin.get("http://api/health")
+        signed = (await platform.admin.get(f"/datasets/{data['id']}/upload/data.parquet")).json()
+        await platform.admin.put(signed["url"], content=b"rows", headers=signed["headers"])
+        await platform.admin.get("http://api/health")
         lines = [record.message for record in caplog.records if record.name == "steelyard.access"]
     entries = [json.loads(line) for line in lines[:5]]
     assert [(entry["route"], entry["entity"], entry["status"]) for entry in entries] == [
@@ -46,31 +46,31 @@ async def test_every_answer_about_an_account_is_logged_and_no_secret_is(
     text = "".join(lines)
     assert "word" not in text
     assert "not.a.token" not in text
-    assert world.admin.headers["authorization"].removeprefix("Bearer ") not in text
+    assert platform.admin.headers["authorization"].removeprefix("Bearer ") not in text
     assert signed["url"].partition("?")[2] not in text
 
 
 async def test_every_way_to_read_names_who_read_what(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="steelyard.access")
-    async with make_world(settings=ApiSettings(access_log=True)) as world:
-        data = await world.created("datasets", **dataset())
-        image = await world.created("artifacts")
+    async with make_platform(settings=ApiSettings(access_log=True)) as platform:
+        data = await platform.created("datasets", **dataset())
+        image = await platform.created("artifacts")
         id, artifact = data["id"], image["id"]
-        upload = (await world.admin.get(f"/datasets/{id}/upload/data.parquet")).json()
-        await world.admin.put(upload["url"], content=b"rows", headers=upload["headers"])
-        assert (await world.admin.post(f"/datasets/{id}/finalize")).status_code == 200
-        (link,) = (await world.admin.get(f"/datasets/{id}/downlinks")).json()
+        upload = (await platform.admin.get(f"/datasets/{id}/upload/data.parquet")).json()
+        await platform.admin.put(upload["url"], content=b"rows", headers=upload["headers"])
+        assert (await platform.admin.post(f"/datasets/{id}/finalize")).status_code == 200
+        (link,) = (await platform.admin.get(f"/datasets/{id}/downlinks")).json()
         caplog.clear()
-        stranger = world.client(None)
+        stranger = platform.client(None)
         for client, method, path in (
-            (world.admin, "GET", f"/datasets/{id}"),
-            (world.admin, "GET", f"/datasets?id={id}"),
-            (world.admin, "GET", f"/datasets/{id}/downlinks"),
+            (platform.admin, "GET", f"/datasets/{id}"),
+            (platform.admin, "GET", f"/datasets?id={id}"),
+            (platform.admin, "GET", f"/datasets/{id}/downlinks"),
             (stranger, "GET", link["signedURL"]["url"]),
             (stranger, "GET", link["signedURL"]["url"].replace("token=", "token=x")),
-            (world.admin, "GET", f"/evaluations/{id}/logs"),
-            (world.admin, "GET", f"http://api/v2/artifacts/{artifact}/manifests/latest"),
-            (world.admin, "HEAD", f"http://api/v2/artifacts/{artifact}/blobs/sha256:{'0' * 64}"),
+            (platform.admin, "GET", f"/evaluations/{id}/logs"),
+            (platform.admin, "GET", f"http://api/v2/artifacts/{artifact}/manifests/latest"),
+            (platform.admin, "HEAD", f"http://api/v2/artifacts/{artifact}/blobs/sha256:{'0' * 64}"),
         ):
             await client.request(method, path)
         lines = [json.loads(record.message) for record in caplog.records if record.name == "steelyard.access"]
@@ -92,6 +92,6 @@ async def test_every_way_to_read_names_who_read_what(caplog: pytest.LogCaptureFi
 
 async def test_nothing_is_logged_unless_it_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="steelyard.access")
-    async with make_world() as world:
-        await world.created("models", **model())
+    async with make_platform() as platform:
+        await platform.created("models", **model())
     assert [record for record in caplog.records if record.name == "steelyard.access"] == []

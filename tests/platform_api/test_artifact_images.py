@@ -10,21 +10,21 @@ from steelyard.api.settings import ApiSettings
 from steelyard.schema.entities import entity_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.types import Json
-from tests.platform_api.world import World, dataset, grant, make_world, service
+from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_platform, service
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 HOST = "registry.example.com:5000"
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with make_world(settings=ApiSettings(image_registry=HOST)) as made:
+async def platform() -> AsyncIterator[MemoryPlatform]:
+    async with make_platform(settings=ApiSettings(image_registry=HOST)) as made:
         yield made
 
 
-async def pushed(world: World, tag: str = "latest", *, final: bool = True) -> tuple[str, str]:
+async def pushed(platform: MemoryPlatform, tag: str = "latest", *, final: bool = True) -> tuple[str, str]:
     """Push an image; return the artifact's id and the image's digest."""
-    id = (await world.created("artifacts"))["id"]
+    id = (await platform.created("artifacts"))["id"]
     path = f"http://api/v2/artifacts/{id}"
     config = {
         "mediaType": "application/json",
@@ -32,12 +32,12 @@ async def pushed(world: World, tag: str = "latest", *, final: bool = True) -> tu
         "size": 2,
     }
     content = json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": []}).encode()
-    await world.admin.post(f"{path}/blobs/uploads/?digest={config['digest']}", content=b"{}")
+    await platform.admin.post(f"{path}/blobs/uploads/?digest={config['digest']}", content=b"{}")
     headers = {"Content-Type": MANIFEST}
-    answer = await world.admin.put(f"{path}/manifests/{tag}", content=content, headers=headers)
+    answer = await platform.admin.put(f"{path}/manifests/{tag}", content=content, headers=headers)
     assert answer.status_code == 201, answer.text
     if final:
-        assert (await world.admin.post(f"/artifacts/{id}/finalize")).status_code == 200
+        assert (await platform.admin.post(f"/artifacts/{id}/finalize")).status_code == 200
     return id, f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
@@ -47,14 +47,14 @@ def of_artifact(id: str, kind: str = "OCIArtifact") -> Json:
     return {**fields, "runner": {**runner, "kind": "container", "imageRef": {"id": id, "kind": kind}}}
 
 
-async def test_a_pushed_image_runs_in_sessions_and_evaluations(world: World) -> None:
-    artifact, digest = await pushed(world)
-    made = await world.created("inferenceservices", **of_artifact(artifact))
+async def test_a_pushed_image_runs_in_sessions_and_evaluations(platform: MemoryPlatform) -> None:
+    artifact, digest = await pushed(platform)
+    made = await platform.created("inferenceservices", **of_artifact(artifact))
     assert made["runner"]["imageRef"] == {"id": artifact, "kind": "OCIArtifact"}
-    session = (await world.created("inferencesessions", inferenceService=made["id"]))["inferencesession"]
-    data = await world.created("datasets", **dataset())
+    session = (await platform.created("inferencesessions", inferenceService=made["id"]))["inferencesession"]
+    data = await platform.created("datasets", **dataset())
     asked = {"dataset": data["id"], "inferenceSession": {"inferenceService": made["id"]}}
-    evaluation = await world.created("evaluations", **asked)
+    evaluation = await platform.created("evaluations", **asked)
     image = {"host": HOST, "name": f"artifacts/{artifact}", "digest": digest}
     for entity, path in (
         (made, ()),
@@ -67,36 +67,36 @@ async def test_a_pushed_image_runs_in_sessions_and_evaluations(world: World) -> 
         assert spec["runner"]["image"] == image
 
 
-async def test_an_artifact_without_an_image_to_run_is_refused(world: World) -> None:
-    unfinished, _ = await pushed(world, final=False)
-    untagged, _ = await pushed(world, "v1")
-    model = (await world.created("usecases"))["id"]
+async def test_an_artifact_without_an_image_to_run_is_refused(platform: MemoryPlatform) -> None:
+    unfinished, _ = await pushed(platform, final=False)
+    untagged, _ = await pushed(platform, "v1")
+    model = (await platform.created("usecases"))["id"]
     for fields, field, named in (
         (of_artifact(unfinished), "runner.imageRef", "finalize it first"),
         (of_artifact(untagged), "runner.imageRef", "has no tag latest; it has v1"),
         (of_artifact("0" * 32), "runner.imageRef", "there is no OCIArtifact"),
         (of_artifact(model, "UseCase"), "runner.imageRef.kind", "only an OCIArtifact"),
     ):
-        refused = await world.admin.post("/inferenceservices", json={"account": "acme", **fields})
+        refused = await platform.admin.post("/inferenceservices", json={"account": "acme", **fields})
         assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
         assert named in refused.json()["detail"]
 
 
-async def test_it_takes_the_right_to_use_the_artifact(world: World) -> None:
-    artifact, _ = await pushed(world)
-    creator = await world.holder(grant("inferenceservices", ["create"], ["acme"]))
+async def test_it_takes_the_right_to_use_the_artifact(platform: MemoryPlatform) -> None:
+    artifact, _ = await pushed(platform)
+    creator = await platform.holder(grant("inferenceservices", ["create"], ["acme"]))
     body = {"account": "acme", **of_artifact(artifact)}
     assert (await creator.post("/inferenceservices", json=body)).status_code == 422
-    user = await world.holder(
+    user = await platform.holder(
         grant("inferenceservices", ["create"], ["acme"]), grant("artifacts", ["consume"], ["acme"])
     )
     assert (await user.post("/inferenceservices", json=body)).status_code == 200
 
 
 async def test_without_an_address_for_nodes_it_is_refused() -> None:
-    async with make_world() as world:
-        artifact, _ = await pushed(world)
+    async with make_platform() as platform:
+        artifact, _ = await pushed(platform)
         body = {"account": "acme", **of_artifact(artifact)}
-        refused = await world.admin.post("/inferenceservices", json=body)
+        refused = await platform.admin.post("/inferenceservices", json=body)
     assert (refused.status_code, refused.json()["field"]) == (422, "runner.imageRef")
     assert "api.image_registry" in refused.json()["detail"]

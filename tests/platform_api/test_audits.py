@@ -6,44 +6,48 @@ from steelyard.schema.dependencies import names_of
 from steelyard.schema.entities import entity_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.types import Json
+from tests.platform_api.memory_platform import SCHEMA, MemoryPlatform, dataset, grant, model, service
 from tests.platform_api.test_collection import a_service
-from tests.platform_api.world import SCHEMA, World, dataset, grant, model, service
 
 
-async def procedure(world: World, *pairs: tuple[str, str]) -> Json:
+async def procedure(platform: MemoryPlatform, *pairs: tuple[str, str]) -> Json:
     requirements = [{"dataset": data, "rubric": rubric} for data, rubric in pairs]
-    return await world.created("auditprocedures", name="p", requirements=requirements)
+    return await platform.created("auditprocedures", name="p", requirements=requirements)
 
 
-async def audit(world: World, made: Json, served: Json, **fields: object) -> Json:
-    return await world.created("audits", auditProcedure=made["id"], inferenceService=served["id"], **fields)
+async def audit(platform: MemoryPlatform, made: Json, served: Json, **fields: object) -> Json:
+    return await platform.created(
+        "audits", auditProcedure=made["id"], inferenceService=served["id"], **fields
+    )
 
 
-async def all_of(world: World, resource: str) -> list[Json]:
-    entities: list[Json] = (await world.admin.get(f"/{resource}")).json()
+async def all_of(platform: MemoryPlatform, resource: str) -> list[Json]:
+    entities: list[Json] = (await platform.admin.get(f"/{resource}")).json()
     return entities
 
 
 async def complete(
-    world: World, data: str, served: Json, account: str = "acme", client: Json | None = None
+    platform: MemoryPlatform, data: str, served: Json, account: str = "acme", client: Json | None = None
 ) -> Json:
     fields = {"dataset": data, "inferenceSession": {"inferenceService": served["id"]}, "client": client or {}}
-    made = await world.created("evaluations", **fields, account=account)
-    await world.says("Evaluation", made["id"], "Complete")
+    made = await platform.created("evaluations", **fields, account=account)
+    await platform.says("Evaluation", made["id"], "Complete")
     return made
 
 
-async def report(world: World, evaluation: Json, rubric: str, **fields: object) -> Json:
-    made = await world.created("reports", rubric=rubric, evaluation=evaluation["id"], **fields)
-    await world.says("Report", made["id"], "Complete")
+async def report(platform: MemoryPlatform, evaluation: Json, rubric: str, **fields: object) -> Json:
+    made = await platform.created("reports", rubric=rubric, evaluation=evaluation["id"], **fields)
+    await platform.says("Report", made["id"], "Complete")
     return made
 
 
-async def test_everything_is_created_that_is_not_there(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    made = await audit(world, await procedure(world, (data, "one"), (data, "two"), (data, "one")), served)
-    (evaluation,) = await all_of(world, "evaluations")
-    reports = sorted(await all_of(world, "reports"), key=lambda report: str(report["rubric"]))
+async def test_everything_is_created_that_is_not_there(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    made = await audit(
+        platform, await procedure(platform, (data, "one"), (data, "two"), (data, "one")), served
+    )
+    (evaluation,) = await all_of(platform, "evaluations")
+    reports = sorted(await all_of(platform, "reports"), key=lambda report: str(report["rubric"]))
     assert [(report["rubric"], report["evaluation"]) for report in reports] == [
         ("one", evaluation["id"]),
         ("two", evaluation["id"]),
@@ -56,10 +60,10 @@ async def test_everything_is_created_that_is_not_there(world: World) -> None:
     assert {entity["status"] for entity in (made, evaluation, *reports)} == {"Created"}
 
 
-async def test_what_is_made_says_what_its_parts_are_called(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    made = await audit(world, await procedure(world, (data, "one")), served)
-    (evaluation,), (scored,) = await all_of(world, "evaluations"), await all_of(world, "reports")
+async def test_what_is_made_says_what_its_parts_are_called(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    made = await audit(platform, await procedure(platform, (data, "one")), served)
+    (evaluation,), (scored,) = await all_of(platform, "evaluations"), await all_of(platform, "reports")
     about = {"dataset": "digits", "inferenceService": "service", "model": "model"}
     for entity, names in (
         (made, {"auditProcedure": "p", "inferenceService": "service"}),
@@ -67,71 +71,73 @@ async def test_what_is_made_says_what_its_parts_are_called(world: World) -> None
         (scored, about),
     ):
         assert names_of(entity_of(entity)) == names
-    again = await world.created("reports", rubric="two", evaluation=evaluation["id"])
+    again = await platform.created("reports", rubric="two", evaluation=evaluation["id"])
     assert names_of(entity_of(again)) == about
     assert manifest(entity_of(again))["spec"]["names"] == about
 
 
-async def test_the_newest_complete_ones_are_taken(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    await report(world, await complete(world, data, served), "one")
-    newest = await complete(world, data, served)
-    wanted = await report(world, newest, "one")
-    running = await world.created("reports", rubric="one", evaluation=newest["id"])
-    await complete(world, data, served, account="other")
-    made = await audit(world, await procedure(world, (data, "one"), (data, "two")), served)
+async def test_the_newest_complete_ones_are_taken(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    await report(platform, await complete(platform, data, served), "one")
+    newest = await complete(platform, data, served)
+    wanted = await report(platform, newest, "one")
+    running = await platform.created("reports", rubric="one", evaluation=newest["id"])
+    await complete(platform, data, served, account="other")
+    made = await audit(platform, await procedure(platform, (data, "one"), (data, "two")), served)
     ids = [entity["id"] for entity in made["metadata"]["preconditions"]]
     assert ids[0] == wanted["id"] != running["id"]
-    (new,) = [report for report in await all_of(world, "reports") if report["rubric"] == "two"]
+    (new,) = [report for report in await all_of(platform, "reports") if report["rubric"] == "two"]
     assert (new["id"], new["evaluation"]) == (ids[1], newest["id"])
-    assert len(await all_of(world, "evaluations")) == 3
+    assert len(await all_of(platform, "evaluations")) == 3
 
 
-async def test_what_answers_another_question_is_not_taken(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    wanted = await report(world, await complete(world, data, served, client={"batchSize": 7}), "one")
+async def test_what_answers_another_question_is_not_taken(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    wanted = await report(platform, await complete(platform, data, served, client={"batchSize": 7}), "one")
     view = {"id": "v", "viewOf": "inputs", "schema": SCHEMA}
     for _ in range(11):
         evaluation = wanted["evaluation"]
-        await report(world, {"id": evaluation}, "one", datasetView=view)
+        await report(platform, {"id": evaluation}, "one", datasetView=view)
     for client in ({"badRequestPolicy": "Skip"}, {"missingOutputPolicy": "Ignore"}):
-        await report(world, await complete(world, data, served, client=client), "one")
-    made = await audit(world, await procedure(world, (data, "one")), served)
+        await report(platform, await complete(platform, data, served, client=client), "one")
+    made = await audit(platform, await procedure(platform, (data, "one")), served)
     assert [entity["id"] for entity in made["metadata"]["preconditions"]] == [wanted["id"]]
 
 
-async def test_another_service_has_evaluations_of_its_own(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    await report(world, await complete(world, data, served), "one")
-    other = await world.created("inferenceservices", **service())
-    await audit(world, await procedure(world, (data, "one")), other)
+async def test_another_service_has_evaluations_of_its_own(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    await report(platform, await complete(platform, data, served), "one")
+    other = await platform.created("inferenceservices", **service())
+    await audit(platform, await procedure(platform, (data, "one")), other)
     assert [
         evaluation["inferenceSession"]["inferenceService"]["id"]
-        for evaluation in await all_of(world, "evaluations")
+        for evaluation in await all_of(platform, "evaluations")
     ] == [
         served["id"],
         other["id"],
     ]
 
 
-async def test_a_baseline_is_an_audit_that_is_there(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    requested = await procedure(world, (data, "one"))
-    first = await audit(world, requested, served)
-    second = await audit(world, requested, served, baseline=first["id"])
+async def test_a_baseline_is_an_audit_that_is_there(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    requested = await procedure(platform, (data, "one"))
+    first = await audit(platform, requested, served)
+    second = await audit(platform, requested, served, baseline=first["id"])
     assert {"key": "steelyard/baseline", "value": first["id"]} in second["annotations"]
     body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
-    missing = await world.admin.post("/audits", json={**body, "baseline": "0" * 32})
+    missing = await platform.admin.post("/audits", json={**body, "baseline": "0" * 32})
     assert (missing.status_code, missing.json()["field"]) == (422, "baseline")
 
 
-async def test_a_repeated_request_makes_everything_once(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    requested = await procedure(world, (data, "one"))
+async def test_a_repeated_request_makes_everything_once(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    requested = await procedure(platform, (data, "one"))
     body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
-    made = [await world.admin.post("/audits", json=body, headers={"Idempotency-Key": "a"}) for _ in range(2)]
+    made = [
+        await platform.admin.post("/audits", json=body, headers={"Idempotency-Key": "a"}) for _ in range(2)
+    ]
     assert made[0].json()["id"] == made[1].json()["id"]
-    assert [len(await all_of(world, resource)) for resource in ("audits", "evaluations", "reports")] == [
+    assert [len(await all_of(platform, resource)) for resource in ("audits", "evaluations", "reports")] == [
         1,
         1,
         1,
@@ -139,9 +145,11 @@ async def test_a_repeated_request_makes_everything_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("lacks", ["evaluations", "reports"])
-async def test_who_may_not_create_what_is_missing_creates_nothing(world: World, lacks: str) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    requested = await procedure(world, (data, "one"))
+async def test_who_may_not_create_what_is_missing_creates_nothing(
+    platform: MemoryPlatform, lacks: str
+) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    requested = await procedure(platform, (data, "one"))
     grants = [
         grant(resource, ["*"], ["acme"])
         for resource in ("audits", "evaluations", "reports")
@@ -151,40 +159,40 @@ async def test_who_may_not_create_what_is_missing_creates_nothing(world: World, 
         grant(resource, ["consume"], ["*"])
         for resource in ("datasets", "inferenceservices", "auditprocedures")
     ]
-    client = await world.holder(*grants, *used)
+    client = await platform.holder(*grants, *used)
     body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     refused = await client.post("/audits", json=body)
     assert (refused.status_code, refused.json()["field"]) == (403, "auditProcedure")
     assert lacks in refused.json()["detail"]
-    assert [await all_of(world, resource) for resource in ("audits", "evaluations", "reports")] == [
+    assert [await all_of(platform, resource) for resource in ("audits", "evaluations", "reports")] == [
         [],
         [],
         [],
     ]
 
 
-async def test_what_the_caller_may_not_use_is_not_taken(world: World) -> None:
-    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    await report(world, await complete(world, data, served), "one")
-    requested = await procedure(world, (data, "one"))
+async def test_what_the_caller_may_not_use_is_not_taken(platform: MemoryPlatform) -> None:
+    data, served = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    await report(platform, await complete(platform, data, served), "one")
+    requested = await procedure(platform, (data, "one"))
     used = [
         grant(resource, ["consume"], ["*"])
         for resource in ("datasets", "inferenceservices", "auditprocedures")
     ]
     made = [grant(resource, ["create"], ["acme"]) for resource in ("audits", "evaluations", "reports")]
-    client = await world.holder(*used, *made)
+    client = await platform.holder(*used, *made)
     body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
     assert (await client.post("/audits", json=body)).status_code == 200
-    assert len(await all_of(world, "reports")) == 2
+    assert len(await all_of(platform, "reports")) == 2
 
 
-async def test_a_dataset_that_is_gone_is_said(world: World) -> None:
-    data = (await world.created("datasets", **dataset()))["id"]
-    served = await world.created(
-        "inferenceservices", **service((await world.created("models", **model()))["id"])
+async def test_a_dataset_that_is_gone_is_said(platform: MemoryPlatform) -> None:
+    data = (await platform.created("datasets", **dataset()))["id"]
+    served = await platform.created(
+        "inferenceservices", **service((await platform.created("models", **model()))["id"])
     )
-    requested = await procedure(world, (data, "one"))
-    await world.admin.put(f"/datasets/{data}/delete")
+    requested = await procedure(platform, (data, "one"))
+    await platform.admin.put(f"/datasets/{data}/delete")
     body = {"account": "acme", "auditProcedure": requested["id"], "inferenceService": served["id"]}
-    refused = await world.admin.post("/audits", json=body)
+    refused = await platform.admin.post("/audits", json=body)
     assert (refused.status_code, refused.json()["field"]) == (422, "auditProcedure")

@@ -30,9 +30,9 @@ from steelyard.client.retries import RETRIED
 from steelyard.schema.names import place
 from steelyard.types import Json
 from steelyard.views.fields import ORDERS
+from tests.platform_api.memory_platform import MemoryPlatform, make_platform, model, service
 from tests.platform_api.test_analyses import score
 from tests.platform_api.test_collection import an_analysis
-from tests.platform_api.world import World, make_world, model, service
 
 T = TypeVar("T")
 ENDPOINT = "http://api/v0"
@@ -41,8 +41,8 @@ ENDPOINT = "http://api/v0"
 class Bridge(httpx.BaseTransport):
     """Passes requests from a thread to the app on the event loop; loses the answers of requests that `lose` names."""
 
-    def __init__(self, world: World) -> None:
-        self._loop, self._inner = asyncio.get_running_loop(), httpx.ASGITransport(world.app)
+    def __init__(self, platform: MemoryPlatform) -> None:
+        self._loop, self._inner = asyncio.get_running_loop(), httpx.ASGITransport(platform.app)
         self.lose: list[str] = []
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -70,9 +70,9 @@ class _Once(httpx.SyncByteStream):
 class Asked:
     """The sync client, on a thread."""
 
-    def __init__(self, world: World) -> None:
-        token = world.admin.headers["authorization"].removeprefix("Bearer ")
-        self.world, self.bridge = world, Bridge(world)
+    def __init__(self, platform: MemoryPlatform) -> None:
+        token = platform.admin.headers["authorization"].removeprefix("Bearer ")
+        self.platform, self.bridge = platform, Bridge(platform)
         self.client = self.of(token)
 
     def of(self, token: str) -> Client:
@@ -84,8 +84,8 @@ class Asked:
 
 @pytest.fixture
 async def ask() -> AsyncIterator[Asked]:
-    async with make_world(settings=ApiSettings(query_limit=3)) as world:
-        made = Asked(world)
+    async with make_platform(settings=ApiSettings(query_limit=3)) as platform:
+        made = Asked(platform)
         yield made
         made.client.close()
 
@@ -134,13 +134,13 @@ async def test_everything_is_said_of_an_entity(ask: Asked) -> None:
         await ask(lambda client: client.reports.get(made.id))
 
 
-async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(ask: Asked) -> None:
+async def test_an_edit_whose_answer_was_lost_undoes_no_later_one(ask: Asked) -> None:
     made = await ask(lambda client: client.models.create(account="acme", **model()))
     first = {"headers": {"Idempotency-Key": "k"}, "json": {"labels": {"tier": "mine"}}}
     path = f"/models/{made.id}/labels"
-    await ask.world.admin.patch(path, **first)  # type: ignore[arg-type]
+    await ask.platform.admin.patch(path, **first)  # type: ignore[arg-type]
     await ask(lambda client: client.models.label(made.id, {"tier": "theirs"}))
-    await ask.world.admin.patch(path, **first)  # type: ignore[arg-type]
+    await ask.platform.admin.patch(path, **first)  # type: ignore[arg-type]
     assert (await ask(lambda client: client.models.get(made.id))).labels == {"tier": "theirs"}
     ask.bridge.lose = ["PATCH"]
     await ask(lambda client: client.models.label(made.id, {"tier": "again"}))
@@ -148,7 +148,7 @@ async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(ask: Asked
 
 
 async def test_scores_of_all_safety_cases_are_queried_page_by_page(ask: Asked) -> None:
-    cases = [await scored(ask.world, "one", "two", "three", "four") for _ in range(2)]
+    cases = [await scored(ask.platform, "one", "two", "three", "four") for _ in range(2)]
     everything = [(case["id"], name) for case in reversed(cases) for name in ("one", "two", "three", "four")]
     queries: tuple[tuple[dict[str, Any], list[tuple[str, str]]], ...] = (
         ({}, everything),
@@ -165,13 +165,13 @@ async def test_scores_of_all_safety_cases_are_queried_page_by_page(ask: Asked) -
         await ask(lambda client: list(client.safetycases.query_scores(colour="red")))
 
 
-async def scored(world: World, *names: str) -> Json:
+async def scored(platform: MemoryPlatform, *names: str) -> Json:
     """A safety case that has ended with scores of these names."""
-    case = await an_analysis(world, "SafetyCase")
+    case = await an_analysis(platform, "SafetyCase")
     content = {"scores": [score(case, name) for name in names]}
     path = f"{place('SafetyCase', case['id'])}/.dyff/scores.json"
-    await world.engines.store.put(path, orjson.dumps(content))
-    await world.says("SafetyCase", case["id"], "Complete")
+    await platform.engines.store.put(path, orjson.dumps(content))
+    await platform.says("SafetyCase", case["id"], "Complete")
     return case
 
 
@@ -242,7 +242,7 @@ async def test_a_session_and_its_token(ask: Asked) -> None:
 
 async def test_an_account_its_permissions_and_its_tokens(ask: Asked) -> None:
     grant = {"resources": ["models"], "functions": ["create", "get", "query"], "accounts": ["beta"]}
-    until = ask.world.engines.clock() + timedelta(hours=1)
+    until = ask.platform.engines.clock() + timedelta(hours=1)
 
     def make(client: Client) -> tuple[str, str]:
         made = client.accounts.create("beta")
@@ -282,8 +282,8 @@ async def test_an_account_its_permissions_and_its_tokens(ask: Asked) -> None:
 
 
 async def test_the_async_client_says_the_same(ask: Asked, tmp_path: Path) -> None:
-    token = ask.world.admin.headers["authorization"].removeprefix("Bearer ")
-    http = httpx.AsyncClient(transport=httpx.ASGITransport(ask.world.app))
+    token = ask.platform.admin.headers["authorization"].removeprefix("Bearer ")
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(ask.platform.app))
     path = rows(tmp_path / "rows.parquet")
     async with AsyncClient(ENDPOINT, token, http=http, files=httpx.Client(transport=ask.bridge)) as client:
         made = await client.datasets.create_from_parquet(path, account="acme", name="rows")

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
 from steelyard.types import Json
+from tests.platform_api.memory_platform import service
 from tests.platform_api.test_served import Served, served
-from tests.platform_api.world import service
 
 
 async def steelyard(to: Served, *arguments: str) -> Result:
@@ -209,9 +209,13 @@ async def test_a_dataset_is_described_and_takes_a_description(tmp_path: Path) ->
         file.write_text(json.dumps({**shown, "name": "Two rows"}))
         result = await steelyard(to, "croissant", "take", id, str(file))
         assert result.stdout.startswith("taken: name, ")
-        assert "left out: identifier: is no part that is kept" in result.stderr
+        assert "left out: identifier: is not a part that is kept" in result.stderr
         assert json.loads(await said(to, "croissant", "show", id))["name"] == "Two rows"
-        for content, fault in (("{", "is no JSON: "), ("[1]", "is no JSON object"), (None, "cannot be read")):
+        for content, fault in (
+            ("{", "is not JSON: "),
+            ("[1]", "is not a JSON object"),
+            (None, "cannot be read"),
+        ):
             file.unlink() if content is None else file.write_text(content)
             result = await steelyard(to, "croissant", "take", id, str(file))
             assert isinstance(result.exception, UsageError)

@@ -14,12 +14,12 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
 from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.view import Change, Stored, ViewError
-from tests.platform_api.world import (
+from steelyard.views.view import Change, Query, Stored, ViewError
+from tests.platform_api.memory_platform import (
     Engines,
-    World,
+    MemoryPlatform,
     make_engines,
-    make_world,
+    make_platform,
     model,
     running_services,
     service,
@@ -33,13 +33,13 @@ async def creates(log: Log) -> list[Record]:
 
 
 async def post(
-    world: World,
+    platform: MemoryPlatform,
     headers: dict[str, str] | None = None,
     client: httpx.AsyncClient | None = None,
     **fields: object,
 ) -> Json:
     body = {"account": "acme", **model(), **fields}
-    made: Json = (await (client or world.admin).post("/models", json=body, headers=headers)).json()
+    made: Json = (await (client or platform.admin).post("/models", json=body, headers=headers)).json()
     return made
 
 
@@ -70,37 +70,41 @@ async def failing() -> tuple[Engines, Failing]:
 
 
 async def test_what_the_view_does_not_show_yet_is_seen_all_the_same() -> None:
-    async with make_world(services=False) as world:
-        made = await post(world)
+    async with make_platform(services=False) as platform:
+        made = await post(platform)
         path = f"/models/{made['id']}"
-        assert (await world.admin.get(path)).json() == made
-        assert (await world.admin.get("/models")).json() == [made]
-        assert (await world.admin.get("/models", params={"name": "other"})).json() == []
-        assert (await world.admin.get("/models", params={"orderBy": "name", "limit": "1"})).json() == [made]
+        assert (await platform.admin.get(path)).json() == made
+        assert (await platform.admin.get("/models")).json() == [made]
+        assert (await platform.admin.get("/models", params={"name": "other"})).json() == []
+        assert (await platform.admin.get("/models", params={"orderBy": "name", "limit": "1"})).json() == [
+            made
+        ]
         body = {"account": "acme", **service(made["id"])}
-        assert (await world.admin.post("/inferenceservices", json=body)).json()["model"]["id"] == made["id"]
-        async with running_services(world.engines):
-            assert await world.settled("Model", made["id"]) == made
-            await nothing_pending(world)
-            assert (await world.admin.get("/models")).json() == [made]
+        assert (await platform.admin.post("/inferenceservices", json=body)).json()["model"]["id"] == made[
+            "id"
+        ]
+        async with running_services(platform.engines):
+            assert await platform.settled("Model", made["id"]) == made
+            await nothing_pending(platform)
+            assert (await platform.admin.get("/models")).json() == [made]
 
 
-async def nothing_pending(world: World) -> None:
+async def nothing_pending(platform: MemoryPlatform) -> None:
     async def none() -> bool:
-        return not await world.engines.accounts_database.outbox.pending()
+        return not await platform.engines.accounts_database.outbox.pending()
 
     await until(none)
 
 
-async def test_equal_requests_one_after_another_are_two(world: World) -> None:
-    assert (await post(world))["id"] != (await post(world))["id"]
+async def test_equal_requests_one_after_another_are_two(platform: MemoryPlatform) -> None:
+    assert (await post(platform))["id"] != (await post(platform))["id"]
 
 
 async def test_of_creates_at_once_one_notes_the_answers_before_them(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    platform: MemoryPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks that all write the same rows would wait for each other's commits."""
-    outbox, noted = world.engines.accounts_database.outbox, list[str]()
+    outbox, noted = platform.engines.accounts_database.outbox, list[str]()
     answered = outbox.answered
 
     async def note(commands: Sequence[str]) -> None:
@@ -109,7 +113,7 @@ async def test_of_creates_at_once_one_notes_the_answers_before_them(
 
     monkeypatch.setattr(outbox, "answered", note)
     for turn in range(3):
-        await asyncio.gather(*(post(world, name=f"{turn}-{number}") for number in range(10)))
+        await asyncio.gather(*(post(platform, name=f"{turn}-{number}") for number in range(10)))
 
     async def all_noted() -> bool:
         return len(noted) >= 30
@@ -119,9 +123,9 @@ async def test_of_creates_at_once_one_notes_the_answers_before_them(
 
 
 async def test_an_answer_that_could_not_be_noted_is_noted_later(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    platform: MemoryPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outbox, noted = world.engines.accounts_database.outbox, list[str]()
+    outbox, noted = platform.engines.accounts_database.outbox, list[str]()
     answered, failures = outbox.answered, iter([AccountsDatabaseError("the database is away")])
 
     async def note(commands: Sequence[str]) -> None:
@@ -131,7 +135,7 @@ async def test_an_answer_that_could_not_be_noted_is_noted_later(
         await answered(commands)
 
     monkeypatch.setattr(outbox, "answered", note)
-    await post(world, name="first")
+    await post(platform, name="first")
 
     async def first_noted() -> bool:
         return len(noted) == 1
@@ -139,61 +143,61 @@ async def test_an_answer_that_could_not_be_noted_is_noted_later(
     await until(first_noted)
 
 
-async def test_a_key_gives_one_entity_whenever_it_comes(world: World) -> None:
-    made = await post(world, KEY)
-    assert (await post(world, KEY))["id"] == made["id"]
-    await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
-    again = await post(world, KEY)
+async def test_a_key_gives_one_entity_whenever_it_comes(platform: MemoryPlatform) -> None:
+    made = await post(platform, KEY)
+    assert (await post(platform, KEY))["id"] == made["id"]
+    await platform.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+    again = await post(platform, KEY)
     assert (again["id"], again["labels"]) == (made["id"], {"a": "b"})
-    await nothing_pending(world)
-    assert await world.engines.accounts_database.outbox.expire(world.engines.clock()) == 1
-    assert (await post(world, KEY))["id"] == made["id"]
-    await nothing_pending(world)
-    assert len(await creates(world.engines.log)) == 2  # the entity and its label
+    await nothing_pending(platform)
+    assert await platform.engines.accounts_database.outbox.expire(platform.engines.clock()) == 1
+    assert (await post(platform, KEY))["id"] == made["id"]
+    await nothing_pending(platform)
+    assert len(await creates(platform.engines.log)) == 2  # the entity and its label
 
 
-async def test_a_key_belongs_to_one_request(world: World) -> None:
-    await post(world, KEY)
+async def test_a_key_belongs_to_one_request(platform: MemoryPlatform) -> None:
+    await post(platform, KEY)
     for path, body in (
         ("/models", {"account": "acme", **model(), "name": "another"}),
         ("/inferenceservices", {"account": "acme", **service()}),
     ):
-        response = await world.admin.post(path, json=body, headers=KEY)
+        response = await platform.admin.post(path, json=body, headers=KEY)
         assert (response.status_code, response.json()["field"]) == (422, "Idempotency-Key")
-    assert len(await creates(world.engines.log)) == 1
-    other = await post(world, KEY, account="other")
+    assert len(await creates(platform.engines.log)) == 1
+    other = await post(platform, KEY, account="other")
     assert other["account"] == "other"
-    bad = await world.admin.post("/models", json={}, headers={"Idempotency-Key": "a b"})
+    bad = await platform.admin.post("/models", json={}, headers={"Idempotency-Key": "a b"})
     assert bad.status_code in {400, 422}
 
 
-async def test_a_key_belongs_to_its_request_also_when_its_row_has_gone(world: World) -> None:
-    made = await post(world, KEY)
-    await world.settled("Model", made["id"])
-    await nothing_pending(world)
-    assert await world.engines.accounts_database.outbox.expire(world.engines.clock()) == 1
+async def test_a_key_belongs_to_its_request_also_when_its_row_has_gone(platform: MemoryPlatform) -> None:
+    made = await post(platform, KEY)
+    await platform.settled("Model", made["id"])
+    await nothing_pending(platform)
+    assert await platform.engines.accounts_database.outbox.expire(platform.engines.clock()) == 1
     for _ in range(2):
         other = {"account": "acme", **model(), "name": "another"}
-        refused = await world.admin.post("/models", json=other, headers=KEY)
+        refused = await platform.admin.post("/models", json=other, headers=KEY)
         assert (refused.status_code, refused.json()["field"]) == (422, "Idempotency-Key")
         assert "'once'" in refused.json()["detail"]
-        assert (await post(world, KEY))["id"] == made["id"]
-        await nothing_pending(world)
-        await world.engines.accounts_database.outbox.expire(world.engines.clock())
-    assert len(await creates(world.engines.log)) == 1
+        assert (await post(platform, KEY))["id"] == made["id"]
+        await nothing_pending(platform)
+        await platform.engines.accounts_database.outbox.expire(platform.engines.clock())
+    assert len(await creates(platform.engines.log)) == 1
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it was written", "after it was written"])
 async def test_a_create_that_could_not_be_sent_is_sent_once(after: bool) -> None:
     engines, log = await failing()
-    async with make_world(engines) as world:
+    async with make_platform(engines) as platform:
         log.down, log.after = True, after
-        refused = await world.admin.post("/models", json={"account": "acme", **model()})
+        refused = await platform.admin.post("/models", json={"account": "acme", **model()})
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
         log.down = False
-        made = await post(world)
-        assert (await world.settled("Model", made["id"]))["id"] == made["id"]
-        await nothing_pending(world)
+        made = await post(platform)
+        assert (await platform.settled("Model", made["id"]))["id"] == made["id"]
+        await nothing_pending(platform)
     assert {record.key for record in await creates(log)} == {made["id"]}
     await engines.accounts_database.close()
 
@@ -218,17 +222,17 @@ class Gated(MemoryLog):
 async def test_a_create_that_fails_while_others_are_sent_again_is_sent_too() -> None:
     log = Gated()
     engines = replace(await make_engines(), log=log)
-    async with make_world(engines) as world:
+    async with make_platform(engines) as platform:
         body = {"account": "acme", **model()}
-        assert (await world.admin.post("/models", json=body)).status_code == 503
+        assert (await platform.admin.post("/models", json=body)).status_code == 503
         log.down = False
         await log.waiting.wait()
         log.down = True
         body["name"] = "another"
-        assert (await world.admin.post("/models", json=body)).status_code == 503
+        assert (await platform.admin.post("/models", json=body)).status_code == 503
         log.down = False
         log.opened.set()
-        await nothing_pending(world)
+        await nothing_pending(platform)
     assert len(await creates(log)) == 2
     await engines.accounts_database.close()
 
@@ -249,16 +253,16 @@ async def test_a_create_with_a_key_that_met_a_view_that_is_away_is_sent_once(rep
     """The row was written, and the view could not tell whether an earlier request had made the entity."""
     view = Away()
     engines = replace(await make_engines(), view=view)
-    async with make_world(engines) as world:
+    async with make_platform(engines) as platform:
         view.down = True
-        refused = await world.admin.post("/models", json={"account": "acme", **model()}, headers=KEY)
+        refused = await platform.admin.post("/models", json={"account": "acme", **model()}, headers=KEY)
         assert refused.status_code == 503
         view.down = False
         (row,) = await engines.accounts_database.outbox.pending()
         if repeated:
-            assert (await post(world, KEY))["id"] == row.entity
-        assert (await world.settled("Model", row.entity))["id"] == row.entity
-        await nothing_pending(world)
+            assert (await post(platform, KEY))["id"] == row.entity
+        assert (await platform.settled("Model", row.entity))["id"] == row.entity
+        await nothing_pending(platform)
     assert len(await creates(engines.log)) == 1
     await engines.accounts_database.close()
 
@@ -267,33 +271,54 @@ async def test_a_create_with_a_key_that_met_a_view_that_is_away_is_sent_once(rep
 async def test_a_process_that_starts_again_sends_what_was_not(after: bool) -> None:
     """`kill -9` between the row in the outbox and the command in the log, or before that was noted."""
     engines, log = await failing()
-    async with make_world(engines, services=False) as world:
+    async with make_platform(engines, services=False) as platform:
         log.down, log.after = True, after
-        await world.admin.post("/models", json={"account": "acme", **model()})
+        await platform.admin.post("/models", json={"account": "acme", **model()})
         rows: Sequence[OutboxRow] = await engines.accounts_database.outbox.unsent()
         assert len(rows) == 1
         log.down = False
-        world.app.api.relay._has_unsent = False  # it is dead: it does not try again
-    async with make_world(engines) as world:
-        assert (await world.settled("Model", rows[0].entity))["id"] == rows[0].entity
-        await nothing_pending(world)
+        platform.app.api.relay._has_unsent = False  # it is dead: it does not try again
+    async with make_platform(engines) as platform:
+        assert (await platform.settled("Model", rows[0].entity))["id"] == rows[0].entity
+        await nothing_pending(platform)
     assert len(await creates(log)) == 1
     await engines.accounts_database.close()
 
 
-async def test_an_edit_nobody_judges_is_answered_503_and_stays_accepted() -> None:
-    async with make_world(services=False, settings=ApiSettings(outcome_seconds=0.05)) as world:
-        made = await post(world)
-        late = await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+async def test_an_edit_that_is_not_decided_is_answered_503_and_stays_accepted() -> None:
+    async with make_platform(services=False, settings=ApiSettings(outcome_seconds=0.05)) as platform:
+        made = await post(platform)
+        late = await platform.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
         assert (late.status_code, late.json()["reason"]) == (503, "Unavailable")
         assert late.headers["Retry-After"]
-        async with running_services(world.engines):
+        async with running_services(platform.engines):
 
             async def applied() -> bool:
-                return bool((await world.settled("Model", made["id"]))["labels"] == {"a": "b"})
+                return bool((await platform.settled("Model", made["id"]))["labels"] == {"a": "b"})
 
             await until(applied)
-            await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+            await platform.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+
+
+class Singly(MemoryView):
+    """Counts the reads of single entities, each a round trip where the view is on a server."""
+
+    reads = 0
+
+    async def get(self, kind: str, id: str) -> Stored | None:
+        self.reads += 1
+        return await super().get(kind, id)
+
+
+async def test_that_many_are_visible_is_found_without_a_read_for_each() -> None:
+    view = Singly()
+    engines = replace(await make_engines(), view=view)
+    async with make_platform(engines) as platform:
+        await asyncio.gather(*(post(platform, name=f"m{number}") for number in range(8)))
+        await nothing_pending(platform)
+        assert len(await view.query(Query("Model"))) == 8
+    assert view.reads == 0
+    await engines.accounts_database.close()
 
 
 class Late(MemoryView):
@@ -306,58 +331,58 @@ class Late(MemoryView):
 
 async def test_an_edit_is_answered_once_the_view_shows_it() -> None:
     engines = replace(await make_engines(), view=Late())
-    async with make_world(engines) as world:
-        made = await post(world)
-        await world.settled("Model", made["id"])
-        await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
-        assert (await world.admin.get(f"/models/{made['id']}")).json()["labels"] == {"a": "b"}
+    async with make_platform(engines) as platform:
+        made = await post(platform)
+        await platform.settled("Model", made["id"])
+        await platform.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+        assert (await platform.admin.get(f"/models/{made['id']}")).json()["labels"] == {"a": "b"}
     await engines.accounts_database.close()
 
 
 async def test_an_edit_that_changes_nothing_is_answered_in_a_log_of_a_later_epoch_too() -> None:
     """The entity's last command is of an earlier epoch, and the view says so."""
     engines = await make_engines()
-    async with make_world(engines) as world:
-        made = await post(world)
+    async with make_platform(engines) as platform:
+        made = await post(platform)
         path, same = f"/models/{made['id']}/labels", {"labels": {"a": "1"}}
-        assert (await world.admin.patch(path, json=same)).status_code == 200
+        assert (await platform.admin.patch(path, json=same)).status_code == 200
     await engines.log.begin_epoch(2)
     await engines.view.set_origin("memory", 2)
-    async with make_world(engines) as world:
-        assert (await world.admin.patch(path, json=same)).status_code == 200
-        assert (await world.admin.patch(path, json={"labels": {"a": "2"}})).status_code == 200
+    async with make_platform(engines) as platform:
+        assert (await platform.admin.patch(path, json=same)).status_code == 200
+        assert (await platform.admin.patch(path, json={"labels": {"a": "2"}})).status_code == 200
     await engines.accounts_database.close()
 
 
-async def test_if_match_is_honoured(world: World) -> None:
-    made = await post(world)
+async def test_if_match_is_honoured(platform: MemoryPlatform) -> None:
+    made = await post(platform)
     path = f"/models/{made['id']}/labels"
     stale = {"If-Match": f'"{made["metadata"]["revision"]}"'}
-    assert (await world.admin.patch(path, json={"labels": {"a": "1"}}, headers=stale)).status_code == 200
-    conflict = await world.admin.patch(path, json={"labels": {"a": "2"}}, headers=stale)
+    assert (await platform.admin.patch(path, json={"labels": {"a": "1"}}, headers=stale)).status_code == 200
+    conflict = await platform.admin.patch(path, json={"labels": {"a": "2"}}, headers=stale)
     assert (conflict.status_code, conflict.json()["reason"]) == (409, "Conflict")
-    now = (await world.admin.get(f"/models/{made['id']}")).json()
+    now = (await platform.admin.get(f"/models/{made['id']}")).json()
     assert now["labels"] == {"a": "1"}
     fresh = {"If-Match": now["metadata"]["revision"]}
-    assert (await world.admin.patch(path, json={"labels": {"a": "3"}}, headers=fresh)).status_code == 200
+    assert (await platform.admin.patch(path, json={"labels": {"a": "3"}}, headers=fresh)).status_code == 200
 
 
 @pytest.mark.parametrize("match", ["", '""', '"one", "another"', "r" * 256])
-async def test_an_if_match_that_cannot_be_kept_to_is_refused(world: World, match: str) -> None:
-    made = await post(world)
-    answer = await world.admin.patch(
+async def test_an_if_match_that_cannot_be_kept_to_is_refused(platform: MemoryPlatform, match: str) -> None:
+    made = await post(platform)
+    answer = await platform.admin.patch(
         f"/models/{made['id']}/labels", json={"labels": {"a": "1"}}, headers={"If-Match": match}
     )
     assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
-    assert not (await world.settled("Model", made["id"]))["labels"]
+    assert not (await platform.settled("Model", made["id"]))["labels"]
 
 
-async def test_a_repeated_edit_with_a_key_is_one(world: World) -> None:
+async def test_a_repeated_edit_with_a_key_is_one(platform: MemoryPlatform) -> None:
     """The first answer was lost; without the key, If-Match would refuse the repeat."""
-    made = await post(world)
+    made = await post(platform)
     headers = {"If-Match": made["metadata"]["revision"], "Idempotency-Key": "edit"}
     for _ in range(2):
-        answer = await world.admin.patch(
+        answer = await platform.admin.patch(
             f"/models/{made['id']}/labels", json={"labels": {"a": "1"}}, headers=headers
         )
         assert answer.json() == {"labels": {"a": "1"}}
@@ -365,23 +390,23 @@ async def test_a_repeated_edit_with_a_key_is_one(world: World) -> None:
 
 async def test_every_id_comes_from_the_source_that_it_was_given() -> None:
     numbers = count(1)
-    async with make_world(new_id=lambda: f"{next(numbers):032}") as world:
-        made = await post(world)
-        await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
-        created, edited = await creates(world.engines.log)
+    async with make_platform(new_id=lambda: f"{next(numbers):032}") as platform:
+        made = await post(platform)
+        await platform.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+        created, edited = await creates(platform.engines.log)
         # The first is the API server's own, in the outbox.
         assert [int(id) for id in (made["id"], created.headers["id"], edited.headers["id"])] == [2, 3, 4]
-        owner = (await world.admin.post("/accounts", json={"name": "owner"})).json()
+        owner = (await platform.admin.post("/accounts", json={"name": "owner"})).json()
         body = {"grants": [], "expires": "2100-01-01T00:00:00Z"}
-        await world.admin.post(f"/accounts/{owner['id']}/tokens", json=body)
-        keys = (await world.admin.get(f"/accounts/{owner['id']}/tokens")).json()
+        await platform.admin.post(f"/accounts/{owner['id']}/tokens", json=body)
+        keys = (await platform.admin.get(f"/accounts/{owner['id']}/tokens")).json()
         assert [int(key["id"]) for key in keys] == [5]
 
 
-async def test_commands_say_where_they_come_from(world: World) -> None:
+async def test_commands_say_where_they_come_from(platform: MemoryPlatform) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    made = await post(world, {"X-Request-Id": "r1", "traceparent": trace})
-    (record,) = await creates(world.engines.log)
+    made = await post(platform, {"X-Request-Id": "r1", "traceparent": trace})
+    (record,) = await creates(platform.engines.log)
     headers = dict(record.headers)
     assert headers["id"] == made["metadata"]["revision"]
     assert headers["source"] == "api"

@@ -14,11 +14,7 @@ import pytest
 
 from steelyard.schema.names import CROISSANT, SOURCE_CROISSANT
 from steelyard.types import Json
-from tests.platform_api.world import World, dataset, grant, md5
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import mlcroissant
+from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, md5
 
 ROWS = pa.table(
     {
@@ -73,27 +69,27 @@ def parquet(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-async def uploaded(world: World, files: dict[str, bytes]) -> Json:
+async def uploaded(platform: MemoryPlatform, files: dict[str, bytes]) -> Json:
     schema = {"arrowSchema": base64.b64encode(ROWS.schema.serialize().to_pybytes()).decode()}
-    made = await world.created("datasets", **{**dataset(files), "schema": schema})
+    made = await platform.created("datasets", **{**dataset(files), "schema": schema})
     for path, content in files.items():
-        link = (await world.admin.get(f"/datasets/{made['id']}/upload/{path}")).json()
+        link = (await platform.admin.get(f"/datasets/{made['id']}/upload/{path}")).json()
         headers = {**link["headers"], "content-md5": md5(content)}
-        assert (await world.admin.put(link["url"], content=content, headers=headers)).status_code == 200
-    assert (await world.admin.post(f"/datasets/{made['id']}/finalize")).status_code == 200
+        assert (await platform.admin.put(link["url"], content=content, headers=headers)).status_code == 200
+    assert (await platform.admin.post(f"/datasets/{made['id']}/finalize")).status_code == 200
     return made
 
 
-async def described(world: World, made: Json) -> Json:
-    response = await world.admin.get(f"/datasets/{made['id']}/croissant")
+async def described(platform: MemoryPlatform, made: Json) -> Json:
+    response = await platform.admin.get(f"/datasets/{made['id']}/croissant")
     assert response.status_code == 200, response.text
     answer: Json = response.json()
     return answer
 
 
-async def take(world: World, made: Json, content: Json | None) -> httpx.Response:
+async def take(platform: MemoryPlatform, made: Json, content: Json | None) -> httpx.Response:
     body = {} if content is None else {"croissant": content}
-    return await world.admin.put(f"/datasets/{made['id']}/croissant", json=body)
+    return await platform.admin.put(f"/datasets/{made['id']}/croissant", json=body)
 
 
 def records(folder: Path, files: dict[str, bytes], document: Json) -> tuple[list[Any], Any]:
@@ -104,13 +100,17 @@ def records(folder: Path, files: dict[str, bytes], document: Json) -> tuple[list
     (folder / "croissant.json").write_text(json.dumps(document))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        import mlcroissant  # slow, also for a worker that collects this file and runs others
+
         read = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
         return list(read.records("rows")), read.metadata
 
 
-async def test_mlcroissant_reads_the_rows_of_what_is_written(world: World, tmp_path: Path) -> None:
+async def test_mlcroissant_reads_the_rows_of_what_is_written(
+    platform: MemoryPlatform, tmp_path: Path
+) -> None:
     files = {"data.parquet": parquet(ROWS)}
-    document = await described(world, await uploaded(world, files))
+    document = await described(platform, await uploaded(platform, files))
     assert document["distribution"][0]["sha256"] == hashlib.sha256(files["data.parquet"]).hexdigest()
     rows, metadata = records(tmp_path, files, document)
     assert not metadata.ctx.issues.errors
@@ -128,29 +128,31 @@ async def test_mlcroissant_reads_the_rows_of_what_is_written(world: World, tmp_p
     assert "rows/objects" not in first, "Croissant 1.0 has no word for lists of objects"
 
 
-async def test_several_files_are_one_set_of_records(world: World, tmp_path: Path) -> None:
+async def test_several_files_are_one_set_of_records(platform: MemoryPlatform, tmp_path: Path) -> None:
     files = {"a.parquet": parquet(ROWS), "more/b.parquet": parquet(ROWS), "README.md": b"#"}
-    rows, _ = records(tmp_path, files, await described(world, await uploaded(world, files)))
+    rows, _ = records(tmp_path, files, await described(platform, await uploaded(platform, files)))
     assert len(rows) == 4
 
 
-async def test_a_files_facts_become_the_documentation_and_come_back(world: World, tmp_path: Path) -> None:
+async def test_a_files_facts_become_the_documentation_and_come_back(
+    platform: MemoryPlatform, tmp_path: Path
+) -> None:
     files = {"data.parquet": parquet(ROWS)}
-    made = await uploaded(world, files)
-    answer = (await take(world, made, FACTS)).json()
+    made = await uploaded(platform, files)
+    answer = (await take(platform, made, FACTS)).json()
     assert set(answer["taken"]) == {
         "name", "description", "license", "citeAs", "url", "version", "datePublished", "creator", "keywords", "fields",
     }  # fmt: skip
     assert answer["leftOut"] == [
         "recordSet: colour: the dataset has no such column",
-        "isLiveDataset: is no part that is kept",
-        "rai:dataCollection: is no part that is kept",
+        "isLiveDataset: is not a part that is kept",
+        "rai:dataCollection: is not a part that is kept",
     ]
-    text = (await world.admin.get(f"/datasets/{made['id']}/documentation")).json()
+    text = (await platform.admin.get(f"/datasets/{made['id']}/documentation")).json()
     assert (text["title"], text["summary"]) == ("Questions", "Questions that people ask.")
     for word in ("CC-BY-4.0", "@misc{questions", "A. Asker, The Askers", "`question`: What was asked."):
         assert word in text["fullPage"]
-    document = await described(world, made)
+    document = await described(platform, made)
     for name in ("name", "description", "license", "citeAs", "url", "version", "datePublished", "keywords"):
         assert document[name] == FACTS[name]
     (question,) = (field for field in document["recordSet"][0]["field"] if field["name"] == "question")
@@ -159,12 +161,14 @@ async def test_a_files_facts_become_the_documentation_and_come_back(world: World
     assert (len(rows), not metadata.ctx.issues.errors) == (2, True)
 
 
-async def test_what_is_written_is_taken_again(world: World) -> None:
-    first, second = [await uploaded(world, {"data.parquet": parquet(ROWS)}) for _ in range(2)]
-    await take(world, first, FACTS)
-    answer = (await take(world, second, await described(world, first))).json()
-    assert answer["leftOut"] == [f"{name}: is no part that is kept" for name in ("identifier", "dateCreated")]
-    both = await described(world, first), await described(world, second)
+async def test_what_is_written_is_taken_again(platform: MemoryPlatform) -> None:
+    first, second = [await uploaded(platform, {"data.parquet": parquet(ROWS)}) for _ in range(2)]
+    await take(platform, first, FACTS)
+    answer = (await take(platform, second, await described(platform, first))).json()
+    assert answer["leftOut"] == [
+        f"{name}: is not a part that is kept" for name in ("identifier", "dateCreated")
+    ]
+    both = await described(platform, first), await described(platform, second)
     assert all(
         both[0][name] == both[1][name] for name in both[0] if name not in {"identifier", "dateCreated"}
     )
@@ -187,25 +191,27 @@ async def test_what_is_written_is_taken_again(world: World) -> None:
     ],
 )
 async def test_a_file_that_is_none_or_another_datasets_is_refused(
-    world: World, change: Json, field: str
+    platform: MemoryPlatform, change: Json, field: str
 ) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
     content = {name: value for name, value in {**FACTS, **change}.items() if value is not None}
-    response = await take(world, made, content)
+    response = await take(platform, made, content)
     assert (response.status_code, response.json()["field"]) == (422, field), response.text
     folder = f"datasets/{made['id']}"
-    assert [info.key async for info in world.engines.store.list(folder) if info.key.endswith(CROISSANT)] == []
+    assert [
+        info.key async for info in platform.engines.store.list(folder) if info.key.endswith(CROISSANT)
+    ] == []
 
 
 @pytest.mark.parametrize("content", ["text", [1], 5])
-async def test_what_is_no_object_is_refused(world: World, content: object) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
-    response = await world.admin.put(f"/datasets/{made['id']}/croissant", json={"croissant": content})
+async def test_what_is_no_object_is_refused(platform: MemoryPlatform, content: object) -> None:
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
+    response = await platform.admin.put(f"/datasets/{made['id']}/croissant", json={"croissant": content})
     assert response.status_code == 422
 
 
-async def test_values_that_are_strange_are_left_out_and_hurt_nothing(world: World) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+async def test_values_that_are_strange_are_left_out_and_hurt_nothing(platform: MemoryPlatform) -> None:
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
     strange = {
         "description": {"@value": "In English.", "@language": "en"},
         "license": {"@type": "CreativeWork", "name": "MIT"},
@@ -215,22 +221,22 @@ async def test_values_that_are_strange_are_left_out_and_hurt_nothing(world: Worl
         "distribution": "files",
         "keywords": [None, {"name": "a"}],
     }
-    answer = (await take(world, made, {**FACTS, **strange})).json()
-    assert "citeAs: is no text" in answer["leftOut"]
-    document = await described(world, made)
+    answer = (await take(platform, made, {**FACTS, **strange})).json()
+    assert "citeAs: is not text" in answer["leftOut"]
+    document = await described(platform, made)
     assert (document["description"], document["license"]) == ("In English.", ["MIT"])
     assert (document["creator"], document["keywords"]) == ([{"@type": "Person", "name": "7"}], ["a"])
 
 
-async def test_the_file_of_a_data_source_is_taken_when_it_is_asked_for(world: World) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
-    response = await take(world, made, None)
+async def test_the_file_of_a_data_source_is_taken_when_it_is_asked_for(platform: MemoryPlatform) -> None:
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
+    response = await take(platform, made, None)
     assert (response.status_code, response.json()["field"]) == (409, "croissant")
     key = f"datasets/{made['id']}/{SOURCE_CROISSANT}"
-    await world.engines.store.put(key, json.dumps(FACTS).encode())
-    assert "license" in (await take(world, made, None)).json()["taken"]
-    await world.engines.store.put(key, b"no json")
-    assert (await take(world, made, None)).status_code == 422
+    await platform.engines.store.put(key, json.dumps(FACTS).encode())
+    assert "license" in (await take(platform, made, None)).json()["taken"]
+    await platform.engines.store.put(key, b"no json")
+    assert (await take(platform, made, None)).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -238,45 +244,60 @@ async def test_the_file_of_a_data_source_is_taken_when_it_is_asked_for(world: Wo
     ["[" * 1000 + "]" * 1000, r'"a\u0000b"', r'"\ud800"'],
     ids=["nested deeply", "a NUL", "half a surrogate pair"],
 )
-async def test_a_data_sources_file_that_no_request_could_hold_is_refused(world: World, license: str) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+async def test_a_data_sources_file_that_no_request_can_hold_is_refused(
+    platform: MemoryPlatform, license: str
+) -> None:
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
     content = (
         f'{{"@type": "Dataset", "conformsTo": "{FACTS["conformsTo"]}", "name": "x", "license": {license}}}'
     )
-    await world.engines.store.put(f"datasets/{made['id']}/{SOURCE_CROISSANT}", content.encode())
-    response = await take(world, made, None)
+    await platform.engines.store.put(f"datasets/{made['id']}/{SOURCE_CROISSANT}", content.encode())
+    response = await take(platform, made, None)
     assert (response.status_code, response.json()["field"]) == (422, "croissant"), response.text
-    text = (await world.admin.get(f"/datasets/{made['id']}/documentation")).json()
+    text = (await platform.admin.get(f"/datasets/{made['id']}/documentation")).json()
     assert text.get("fullPage") is None
 
 
-async def test_an_edit_that_is_refused_keeps_nothing_of_the_file(world: World) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
+async def test_an_edit_that_is_refused_keeps_nothing_of_the_file(platform: MemoryPlatform) -> None:
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
     stale = {"If-Match": made["metadata"]["revision"]}
     path = f"/datasets/{made['id']}/croissant"
-    refused = await world.admin.put(path, json={"croissant": FACTS}, headers=stale)
+    refused = await platform.admin.put(path, json={"croissant": FACTS}, headers=stale)
     assert refused.status_code == 409, refused.text
-    assert (await described(world, made))["name"] == "digits"
+    assert (await described(platform, made))["name"] == "digits"
 
 
-async def test_what_is_not_ready_is_not_described(world: World) -> None:
-    made = await world.created("datasets", **dataset())
-    assert (await world.admin.get(f"/datasets/{made['id']}/croissant")).status_code == 409
+async def test_what_is_not_ready_is_not_described(platform: MemoryPlatform) -> None:
+    made = await platform.created("datasets", **dataset())
+    path = f"/datasets/{made['id']}/croissant"
+    early = await platform.admin.get(path)
+    assert (early.status_code, early.json()["detail"].rpartition(": ")[2]) == (
+        409,
+        "its files are not final before it is Ready",
+    )
+    await platform.says("Dataset", made["id"], "Error", "reaper", reason="Expired")
+    for late in (
+        await platform.admin.get(path),
+        await platform.admin.get(f"/datasets/{made['id']}/downlinks"),
+    ):
+        assert late.json()["detail"].endswith("is Error (Expired): it has no files to download")
+    uploading = await platform.admin.get(f"/datasets/{made['id']}/upload/data.parquet")
+    assert uploading.json()["detail"].endswith("is Error (Expired) and takes no more files")
 
 
-async def test_a_schema_that_is_none_gives_no_records(world: World) -> None:
-    made = await world.created("datasets", **dataset({"data.parquet": b"rows"}))
-    link = (await world.admin.get(f"/datasets/{made['id']}/upload/data.parquet")).json()
-    await world.admin.put(link["url"], content=b"rows", headers=link["headers"])
-    await world.admin.post(f"/datasets/{made['id']}/finalize")
-    document = await described(world, made)
+async def test_a_schema_that_is_none_gives_no_records(platform: MemoryPlatform) -> None:
+    made = await platform.created("datasets", **dataset({"data.parquet": b"rows"}))
+    link = (await platform.admin.get(f"/datasets/{made['id']}/upload/data.parquet")).json()
+    await platform.admin.put(link["url"], content=b"rows", headers=link["headers"])
+    await platform.admin.post(f"/datasets/{made['id']}/finalize")
+    document = await described(platform, made)
     assert "recordSet" not in document
     assert len(document["distribution"]) == 1
 
 
-async def test_a_description_is_changed_by_who_may_edit(world: World) -> None:
-    made = await uploaded(world, {"data.parquet": parquet(ROWS)})
-    reader = await world.holder(grant("datasets", ["get", "data"], ["acme"]))
+async def test_a_description_is_changed_by_who_may_edit(platform: MemoryPlatform) -> None:
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
+    reader = await platform.holder(grant("datasets", ["get", "data"], ["acme"]))
     assert (await reader.get(f"/datasets/{made['id']}/croissant")).status_code == 200
     response = await reader.put(f"/datasets/{made['id']}/croissant", json={"croissant": FACTS})
     assert response.status_code == 403

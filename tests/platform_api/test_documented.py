@@ -18,8 +18,8 @@ from steelyard.schema.account import Identity
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import WITH_WORKFLOW
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform
 from tests.platform_api.test_grants import ROUTES, Subject, name
-from tests.platform_api.world import World, grant, make_world
 
 LISTED = tuple(route for route in ROUTES if route.method != "WEBSOCKET")
 WITH_BODY = tuple(route for route in LISTED if route.request is not None)
@@ -34,9 +34,9 @@ _numbers = count()
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def platform() -> AsyncIterator[MemoryPlatform]:
     settings = ApiSettings(entity_bytes=LIMIT, outcome_seconds=2)
-    async with make_world(settings=settings) as made:
+    async with make_platform(settings=settings) as made:
         yield made
 
 
@@ -92,16 +92,16 @@ def attempts(route: Route, subject: Subject) -> Iterable[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("first", sorted({"/".join(route.path.split("/")[:3]) for route in LISTED}))
-async def test_every_route_answers_as_documented(world: World, first: str) -> None:
-    accounts = world.engines.accounts_database.accounts
+async def test_every_route_answers_as_documented(platform: MemoryPlatform, first: str) -> None:
+    accounts = platform.engines.accounts_database.accounts
     for route in (route for route in LISTED if "/".join(route.path.split("/")[:3]) == first):
-        owner = await accounts.create(f"owner-{next(_numbers)}", Identity(), world.engines.clock())
-        subject, responses = Subject(world, owner.id or ""), documented(route)
+        owner = await accounts.create(f"owner-{next(_numbers)}", Identity(), platform.engines.clock())
+        subject, responses = Subject(platform, owner.id or ""), documented(route)
         if route.path.startswith("/v0/"):
             await subject.prepare(route)
-        lacking = await world.holder(grant("quotas", ["get"], ["acme"]))
-        own = world.client(None) if not isinstance(route.check, Grant) else world.admin
-        for client in (world.client(None), world.client("not.a.token"), lacking):
+        lacking = await platform.holder(grant("quotas", ["get"], ["acme"]))
+        own = platform.client(None) if not isinstance(route.check, Grant) else platform.admin
+        for client in (platform.client(None), platform.client("not.a.token"), lacking):
             check(route, responses, await client.request(route.method, address_of(route, subject)))
         statuses = set()
         for attempt in attempts(route, subject):
@@ -112,16 +112,18 @@ async def test_every_route_answers_as_documented(world: World, first: str) -> No
 
 
 @pytest.mark.parametrize("route", WITH_BODY, ids=name)
-async def test_a_missing_body_is_told_by_what_is_missing(world: World, route: Route) -> None:
-    account = await world.engines.accounts_database.accounts.create(
-        "owner", Identity(), world.engines.clock()
+async def test_a_missing_body_is_an_error_that_names_what_is_missing(
+    platform: MemoryPlatform, route: Route
+) -> None:
+    account = await platform.engines.accounts_database.accounts.create(
+        "owner", Identity(), platform.engines.clock()
     )
-    subject = Subject(world, account.id or "")
+    subject = Subject(platform, account.id or "")
     await subject.prepare(route)
     assert isinstance(subject.body(route), dict) or name(route) in MAY_BE_EMPTY
     for content in (b"", b"{}", b'{"schemaVersion": "0.1"}'):
         headers = {"Content-Type": "application/json"}
-        answer = await world.admin.request(
+        answer = await platform.admin.request(
             route.method, subject.path(route), content=content, headers=headers
         )
         if name(route) in MAY_BE_EMPTY:
@@ -132,5 +134,5 @@ async def test_a_missing_body_is_told_by_what_is_missing(world: World, route: Ro
         assert missing == "body" or subject.body(route).keys() & set(missing.split(" or ")), answer.text
         assert missing in answer.json()["detail"]
     wrong = {"Content-Type": "text/plain"}
-    answer = await world.admin.request(route.method, subject.path(route), content=b"{}", headers=wrong)
+    answer = await platform.admin.request(route.method, subject.path(route), content=b"{}", headers=wrong)
     assert (answer.status_code, answer.json()["field"]) == (415, "Content-Type")

@@ -1,9 +1,9 @@
 """One call links what a reader needs to check a report or an audit; what is left out is said, with the reason."""
 
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant
 from tests.platform_api.test_audits import audit, complete, procedure, report
 from tests.platform_api.test_collection import a_service
-from tests.platform_api.world import World, dataset, grant
 
 RECORDS = (
     ".steelyard/manifest.json",
@@ -14,21 +14,21 @@ NO_EVIDENCE = (".steelyard/parts/part-0000-e-000000.parquet", ".steelyard/progre
 MANIFEST = b'{"files": [{"path": "part-00000.parquet"}]}'
 
 
-async def stored(world: World, place: str, *names: str) -> None:
+async def stored(platform: MemoryPlatform, place: str, *names: str) -> None:
     for name in names:
         content = MANIFEST if name == RECORDS[0] else b"x"
-        await world.engines.store.put(f"{place}/{name}", content)
+        await platform.engines.store.put(f"{place}/{name}", content)
 
 
-async def a_report(world: World) -> Json:
+async def a_report(platform: MemoryPlatform) -> Json:
     """A complete report; its dataset, its evaluation and itself have files."""
-    data, served = await world.created("datasets", **dataset()), await a_service(world)
-    await stored(world, f"datasets/{data['id']}", "part-0.parquet")
-    await world.says("Dataset", data["id"], "Ready", source="api")
-    evaluation = await complete(world, data["id"], served)
-    await stored(world, f"evaluations/{evaluation['id']}", "part-00000.parquet", *RECORDS, *NO_EVIDENCE)
-    made = await report(world, evaluation, "one")
-    await stored(world, f"reports/{made['id']}", "report.html", "report.json", ".steelyard/progress.json")
+    data, served = await platform.created("datasets", **dataset()), await a_service(platform)
+    await stored(platform, f"datasets/{data['id']}", "part-0.parquet")
+    await platform.says("Dataset", data["id"], "Ready", source="api")
+    evaluation = await complete(platform, data["id"], served)
+    await stored(platform, f"evaluations/{evaluation['id']}", "part-00000.parquet", *RECORDS, *NO_EVIDENCE)
+    made = await report(platform, evaluation, "one")
+    await stored(platform, f"reports/{made['id']}", "report.html", "report.json", ".steelyard/progress.json")
     return made
 
 
@@ -42,21 +42,21 @@ OF_A_REPORT = sorted(
 )
 
 
-async def test_a_report_comes_with_all_that_it_was_made_from(world: World) -> None:
-    made = await a_report(world)
-    answer = (await world.admin.get(f"/reports/{made['id']}/evidence")).json()
+async def test_a_report_comes_with_all_that_it_was_made_from(platform: MemoryPlatform) -> None:
+    made = await a_report(platform)
+    answer = (await platform.admin.get(f"/reports/{made['id']}/evidence")).json()
     assert paths(answer) == OF_A_REPORT
     assert answer["notIncluded"] == []
-    async with world.client(None) as anybody:
+    async with platform.client(None) as anybody:
         for file in answer["files"]:
             content = (await anybody.get(file["signedURL"]["url"])).content
             wanted = MANIFEST if file["artifact"]["path"].endswith("manifest.json") else b"x"
             assert content == wanted, file["artifact"]["path"]
 
 
-async def test_what_the_caller_may_not_have_is_left_out_with_the_reason(world: World) -> None:
-    made = await a_report(world)
-    reader = await world.holder(
+async def test_what_the_caller_may_not_have_is_left_out_with_the_reason(platform: MemoryPlatform) -> None:
+    made = await a_report(platform)
+    reader = await platform.holder(
         grant("reports", ["data"], ["*"]),
         grant("evaluations", ["data"], ["*"]),
         grant("datasets", ["get"], ["*"]),
@@ -65,22 +65,26 @@ async def test_what_the_caller_may_not_have_is_left_out_with_the_reason(world: W
     assert paths(answer) == [path for path in OF_A_REPORT if not path.startswith("inputs/")]
     reason = f"the token lacks datasets/data for Dataset {made['dataset']}"
     assert answer["notIncluded"] == [{"path": "inputs/", "reason": reason}]
-    stranger = await world.holder(grant("reports", ["get"], ["*"]))
+    stranger = await platform.holder(grant("reports", ["get"], ["*"]))
     assert (await stranger.get(f"/reports/{made['id']}/evidence")).status_code == 403
 
 
-async def test_an_audit_comes_with_its_reports_and_the_earlier_audit(world: World) -> None:
-    made = await a_report(world)
+async def test_an_audit_comes_with_its_reports_and_the_earlier_audit(platform: MemoryPlatform) -> None:
+    made = await a_report(platform)
     served = {"id": made["inferenceService"]}
-    requested = await procedure(world, (made["dataset"], "one"))
-    earlier = await audit(world, requested, served)
-    await stored(world, f"audits/{earlier['id']}", "index.html", "audit.json", "scores/a.parquet")
-    await world.says("Audit", earlier["id"], "Complete")
-    later = await audit(world, requested, served, baseline=earlier["id"])
-    await stored(world, f"audits/{later['id']}", "index.html", "audit.json")
-    assert (await world.admin.get(f"/audits/{later['id']}/evidence")).status_code == 409
-    await world.says("Audit", later["id"], "Complete")
-    answer = (await world.admin.get(f"/audits/{later['id']}/evidence")).json()
+    requested = await procedure(platform, (made["dataset"], "one"))
+    earlier = await audit(platform, requested, served)
+    await stored(platform, f"audits/{earlier['id']}", "index.html", "audit.json", "scores/a.parquet")
+    await platform.says("Audit", earlier["id"], "Complete")
+    later = await audit(platform, requested, served, baseline=earlier["id"])
+    await stored(platform, f"audits/{later['id']}", "index.html", "audit.json")
+    early = await platform.admin.get(f"/audits/{later['id']}/evidence")
+    assert (early.status_code, early.json()["detail"]) == (
+        409,
+        f"status: Audit {later['id']} is Created: its files are not final before it is Complete",
+    )
+    await platform.says("Audit", later["id"], "Complete")
+    answer = (await platform.admin.get(f"/audits/{later['id']}/evidence")).json()
     assert paths(answer) == sorted(
         [
             "index.html",

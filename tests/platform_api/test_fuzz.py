@@ -54,8 +54,8 @@ from steelyard.storage.store import open_store
 from steelyard.types import Json
 from steelyard.views.open import open_view
 from tests.platform_api.fuzzing import FIT, Fuzz
+from tests.platform_api.memory_platform import Engines, MemoryPlatform, dataset, make_platform
 from tests.platform_api.test_collection import an_audit, an_evaluation
-from tests.platform_api.world import Engines, World, dataset, make_world
 
 CREATED = [kind.name for kind in KINDS if not kind.own_creation or kind.name == "InferenceSession"]
 """Kinds with a creation of the common form: runs of pipelines have another path."""
@@ -68,22 +68,22 @@ FILTERS = ("query", "labels", "orderBy", "order", "limit", "after", "id", "name"
 
 
 async def test_nothing_that_the_types_allow_stops_the_platform(tmp_path: Path) -> None:
-    async with platform(tmp_path) as world:
-        accepted = await fuzzed(world, Random(1), 250)
+    async with fuzzed_platform(tmp_path) as platform:
+        accepted = await fuzzed(platform, Random(1), 250)
         assert set(accepted.values()) >= set(CREATED) - SELDOM, "so few say nothing"
-        await offered_to_kubernetes(world, accepted, tmp_path)
+        await offered_to_kubernetes(platform, accepted, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(2, 42))
 async def test_nothing_that_the_types_allow_stops_the_platform_for_long(seed: int, tmp_path: Path) -> None:
-    async with platform(tmp_path) as world:
-        accepted = await fuzzed(world, Random(seed), 2000)
-        await offered_to_kubernetes(world, accepted, tmp_path)
+    async with fuzzed_platform(tmp_path) as platform:
+        accepted = await fuzzed(platform, Random(seed), 2000)
+        await offered_to_kubernetes(platform, accepted, tmp_path)
 
 
 @asynccontextmanager
-async def platform(folder: Path) -> AsyncIterator[World]:
+async def fuzzed_platform(folder: Path) -> AsyncIterator[MemoryPlatform]:
     """API, aggregator, view and orchestrator on databases, with Kubernetes in memory; none of them may end."""
     log, view = await open_log(f"sqlite:{folder / 'log.db'}"), await open_view(f"sqlite:{folder / 'view.db'}")
     accounts_database = await open_accounts_database(f"sqlite:{folder / 'accounts.db'}")
@@ -92,7 +92,7 @@ async def platform(folder: Path) -> AsyncIterator[World]:
         for engine in (log, view, accounts_database):
             stack.push_async_callback(engine.close)
         engines = Engines(log, view, accounts_database, open_store("memory://fuzz"))
-        world = await stack.enter_async_context(make_world(engines))
+        platform = await stack.enter_async_context(make_platform(engines))
         orchestrator = asyncio.create_task(
             run_orchestrator(
                 log,
@@ -106,16 +106,16 @@ async def platform(folder: Path) -> AsyncIterator[World]:
                 secrets=Secrets(accounts_database.secrets, engines.secret_keys),
             )
         )
-        yield world
+        yield platform
         assert not orchestrator.done(), orchestrator
         stop.set()
         await orchestrator
 
 
-async def fuzzed(world: World, random: Random, count: int) -> dict[str, str]:
+async def fuzzed(platform: MemoryPlatform, random: Random, count: int) -> dict[str, str]:
     """Sends so many requests; the kinds of the entities that were acknowledged, by id."""
-    evaluation, audit = await an_evaluation(world), await an_audit(world)
-    module = await world.created("modules", name="m", artifacts=dataset()["artifacts"])
+    evaluation, audit = await an_evaluation(platform), await an_audit(platform)
+    module = await platform.created("modules", name="m", artifacts=dataset()["artifacts"])
     service = evaluation["inferenceSession"]["inferenceService"]
     ids = {
         "dataset": evaluation["dataset"],
@@ -128,22 +128,22 @@ async def fuzzed(world: World, random: Random, count: int) -> dict[str, str]:
     }
     for account in FIT["account"]:
         for name in FIT["provider"]:
-            await world.admin.put(f"/accounts/{account}/secrets/{name}", json={"value": "hf_0123456789"})
+            await platform.admin.put(f"/accounts/{account}/secrets/{name}", json={"value": "hf_0123456789"})
     fuzz, accepted, answers = Fuzz(random, ids), dict[str, str](), Counter[int]()
     for number in range(count):
         kind = random.choice(CREATED)
-        status = await _create(world, fuzz, kind, accepted)
+        status = await _create(platform, fuzz, kind, accepted)
         answers[status] += 1
         if number % 4 == 0:
-            answers[await _other(world, fuzz, evaluation["id"], accepted)] += 1
+            answers[await _other(platform, fuzz, evaluation["id"], accepted)] += 1
     print(f"{dict(answers)}, {dict(Counter(accepted.values()))}")
-    await _check_kept(world, accepted)
+    await _check_kept(platform, accepted)
     return accepted
 
 
-async def _create(world: World, fuzz: Fuzz, kind: str, accepted: dict[str, str]) -> int:
+async def _create(platform: MemoryPlatform, fuzz: Fuzz, kind: str, accepted: dict[str, str]) -> int:
     body = fuzz.request(CREATE_REQUESTS[kind])
-    response = await world.admin.post(f"/{PLURALS[kind]}", content=body, headers=HEADERS)
+    response = await platform.admin.post(f"/{PLURALS[kind]}", content=body, headers=HEADERS)
     _check_answer(response.status_code, response.content, body)
     if response.status_code == 200:
         made = response.json()
@@ -151,7 +151,7 @@ async def _create(world: World, fuzz: Fuzz, kind: str, accepted: dict[str, str])
     return response.status_code
 
 
-async def _other(world: World, fuzz: Fuzz, id: str, accepted: dict[str, str]) -> int:
+async def _other(platform: MemoryPlatform, fuzz: Fuzz, id: str, accepted: dict[str, str]) -> int:
     """One request of another route: an edit, a query, an account."""
     random = fuzz.random
     target, kind = random.choice([(id, "Evaluation"), *accepted.items()])
@@ -174,7 +174,9 @@ async def _other(world: World, fuzz: Fuzz, id: str, accepted: dict[str, str]) ->
     ]
     method, url, model, parameters = random.choice(routes)
     body = fuzz.request(model) if model else b""
-    response = await world.admin.request(method, quote(url), params=parameters, content=body, headers=HEADERS)
+    response = await platform.admin.request(
+        method, quote(url), params=parameters, content=body, headers=HEADERS
+    )
     _check_answer(response.status_code, response.content, body)
     return response.status_code
 
@@ -185,34 +187,34 @@ def _check_answer(status: int, content: bytes, body: bytes) -> None:
     assert status == 200 or {"detail", "reason"} <= answer.keys()
 
 
-async def _check_kept(world: World, accepted: dict[str, str]) -> None:
+async def _check_kept(platform: MemoryPlatform, accepted: dict[str, str]) -> None:
     """Every service is alive, every entity is readable, and nothing waits."""
     for id, kind in accepted.items():
-        kept = await world.settled(kind, id)
+        kept = await platform.settled(kind, id)
         assert entity_of(kept).id == id
-        assert (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json()["id"] == id
+        assert (await platform.admin.get(f"/{PLURALS[kind]}/{id}")).json()["id"] == id
     for kind in CREATED:
-        listed = (await world.admin.get(f"/{PLURALS[kind]}")).json()
+        listed = (await platform.admin.get(f"/{PLURALS[kind]}")).json()
         assert {entity["id"] for entity in listed} >= {id for id, its in accepted.items() if its == kind}
-    log, outbox = world.engines.log, world.engines.accounts_database.outbox
+    log, outbox = platform.engines.log, platform.engines.accounts_database.outbox
     for topic in (DEAD, QUARANTINE, WAITING):
         for partition in range(log.partitions):
             assert not await log.read(topic, partition, 0), topic
     async with asyncio.timeout(10):
         while await outbox.pending():
-            await world.engines.view.changed(world.engines.view.version(), 0.05)
-    made = await world.created("datasets", **dataset())
-    assert (await world.settled("Dataset", made["id"]))["id"] == made["id"]
+            await platform.engines.view.changed(platform.engines.view.version(), 0.05)
+    made = await platform.created("datasets", **dataset())
+    assert (await platform.settled("Dataset", made["id"]))["id"] == made["id"]
 
 
-async def offered_to_kubernetes(world: World, accepted: dict[str, str], folder: Path) -> None:
+async def offered_to_kubernetes(platform: MemoryPlatform, accepted: dict[str, str], folder: Path) -> None:
     parts = await make_parts(ApiServerConfig(folder / "db", folder / "pki", {}), Clock())
     try:
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for definition in custom_resource_definitions():
             await _taken(parts, crds, definition)
         for id, kind in accepted.items():
-            entity = entity_of(await world.settled(kind, id))
+            entity = entity_of(await platform.settled(kind, id))
             if kind in KUBE and has_workflow(entity):
                 resource = manifest(entity)
                 resource["metadata"]["namespace"] = "default"

@@ -16,9 +16,9 @@ from steelyard.schema.entities import PLURALS
 from steelyard.schema.publication import PAGES, PUBLISHED
 from steelyard.schema.requests import CREATE_REQUESTS
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, data_source, dataset, grant, model, service
 from tests.platform_api.test_challenges import task
 from tests.platform_api.test_collection import MAKE
-from tests.platform_api.world import World, data_source, dataset, grant, model, service
 
 ROUTES = tuple(routes())
 GRANTED = tuple(route for route in ROUTES if isinstance(route.check, Grant))
@@ -117,20 +117,20 @@ def test_what_changes_something_takes_more_than_a_reading_grant() -> None:
 class Subject:
     """One entity, or account, of each kind, and how a route about it is asked."""
 
-    def __init__(self, world: World, account: str) -> None:
-        self.world = world
+    def __init__(self, platform: MemoryPlatform, account: str) -> None:
+        self.platform = platform
         self.account = account
         self.made: dict[str, Json] = {}
 
     async def prepare(self, route: Route) -> None:
         kind = KINDS.get(resource_of(route))
         if kind == "Quota":
-            self.made[kind] = (await self.world.admin.post("/quotas", json=QUOTA)).json()
+            self.made[kind] = (await self.platform.admin.post("/quotas", json=QUOTA)).json()
         elif kind is not None:
-            self.made[kind] = await MAKE[kind](self.world)
-        self.model = await self.world.created("models", **model())
-        self.data = await self.world.created("datasets", **dataset())
-        self.service = await self.world.created("inferenceservices", **service())
+            self.made[kind] = await MAKE[kind](self.platform)
+        self.model = await self.platform.created("models", **model())
+        self.data = await self.platform.created("datasets", **dataset())
+        self.service = await self.platform.created("inferenceservices", **service())
 
     def id(self, route: Route) -> str:
         kind = KINDS.get(resource_of(route))
@@ -237,15 +237,15 @@ class Subject:
         )
 
 
-async def ask(client: httpx.AsyncClient, world: World, route: Route, subject: Subject) -> int:
+async def ask(client: httpx.AsyncClient, platform: MemoryPlatform, route: Route, subject: Subject) -> int:
     if route.method == "WEBSOCKET":
-        return await knock(world, subject.path(route).removeprefix("http://api"), client)
+        return await knock(platform, subject.path(route).removeprefix("http://api"), client)
     body = subject.body(route)
     response = await client.request(route.method, subject.path(route), json=body)
     return response.status_code
 
 
-async def knock(world: World, path: str, client: httpx.AsyncClient) -> int:
+async def knock(platform: MemoryPlatform, path: str, client: httpx.AsyncClient) -> int:
     """Return the status with which a WebSocket is opened: 101, or that of the refusal."""
     token = client.headers.get("authorization")
     sent: asyncio.Queue[Any] = asyncio.Queue()
@@ -264,13 +264,13 @@ async def knock(world: World, path: str, client: httpx.AsyncClient) -> int:
     async def receive() -> Any:
         return next(messages, {"type": "websocket.disconnect", "code": 1001})
 
-    task = asyncio.create_task(world.app(scope, receive, sent.put))
+    task = asyncio.create_task(platform.app(scope, receive, sent.put))
     first = await asyncio.wait_for(sent.get(), 60)
     await task
     return 101 if first["type"] == "websocket.accept" else int(first["status"])
 
 
-async def own_tokens(world: World, route: Route, subject: Subject) -> dict[str, int]:
+async def own_tokens(platform: MemoryPlatform, route: Route, subject: Subject) -> dict[str, int]:
     """Statuses with which a route answers the token of a session itself, and that of another session."""
     check = route.check
     assert isinstance(check, Grant)
@@ -278,8 +278,8 @@ async def own_tokens(world: World, route: Route, subject: Subject) -> dict[str, 
         return {}
     answers = {}
     for who, target in (("own token", subject.id(route)), ("another's token", "0" * 32)):
-        token = await world.holder(grant(check.resource, [check.alternative], [], [target]))
-        answers[who] = await ask(token, world, route, subject)
+        token = await platform.holder(grant(check.resource, [check.alternative], [], [target]))
+        answers[who] = await ask(token, platform, route, subject)
     return answers
 
 
@@ -297,13 +297,15 @@ def test_every_route_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("route", GRANTED, ids=name)
-async def test_each_route_with_each_grant(world: World, route: Route) -> None:
+async def test_each_route_with_each_grant(platform: MemoryPlatform, route: Route) -> None:
     check = route.check
     assert isinstance(check, Grant)
-    own = await world.engines.accounts_database.accounts.create("acme", _nobody(), world.engines.clock())
+    own = await platform.engines.accounts_database.accounts.create(
+        "acme", _nobody(), platform.engines.clock()
+    )
     own_id = own.id or ""
-    await world.engines.accounts_database.accounts.set_permissions(own_id, GRANTING)
-    subject = Subject(world, own_id)
+    await platform.engines.accounts_database.accounts.set_permissions(own_id, GRANTING)
+    subject = Subject(platform, own_id)
     await subject.prepare(route)
     id = subject.id(route)
     account = {"accounts": own_id, "quotas": "__system__"}.get(check.resource, "acme")
@@ -322,16 +324,16 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     answers: dict[str, int] = {}
 
     async def asked(who: str, client: httpx.AsyncClient) -> int:
-        answers[who] = await ask(client, world, route, subject)
+        answers[who] = await ask(client, platform, route, subject)
         return answers[who]
 
-    assert await asked("no token", world.client(None)) == 401
-    assert await asked("wrong token", world.client("not.a.token")) == 401
-    lacking = await world.holder(grant(check.resource, others, ["*"], ["*"]))
+    assert await asked("no token", platform.client(None)) == 401
+    assert await asked("wrong token", platform.client("not.a.token")) == 401
+    lacking = await platform.holder(grant(check.resource, others, ["*"], ["*"]))
     assert await asked("other functions", lacking) == 403
-    wrong = await world.holder(*(grant(resource, ["*"], ["*"], ["*"]) for resource in elsewhere))
+    wrong = await platform.holder(*(grant(resource, ["*"], ["*"], ["*"]) for resource in elsewhere))
     assert await asked("other resources", wrong) == 403
-    foreign = await world.holder(grant(check.resource, [check.function], ["other"]))
+    foreign = await platform.holder(grant(check.resource, [check.function], ["other"]))
     creates = check.function == "create" and ("{id}" not in route.path or is_below(route))
     refusal = {403} if creates else {404}
     seen = await asked("another account's", foreign)
@@ -339,32 +341,32 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     if "{id}" in route.path:
         labels = f"{subject.path(route).partition(id)[0]}{id}/labels"
         for access in ("public", None):
-            edit = await world.admin.patch(labels, json={"labels": {"dyff.io/access": access}})
+            edit = await platform.admin.patch(labels, json={"labels": {"dyff.io/access": access}})
             assert edit.status_code == 200, edit.text
             if check.published and access:
                 assert await asked("another account's public", foreign) not in {401, 403, 404}
             else:
-                assert await ask(foreign, world, route, subject) == seen
-        sees = await world.holder(
+                assert await ask(foreign, platform, route, subject) == seen
+        sees = await platform.holder(
             grant(check.resource, ["get"], [account]), grant(check.resource, [check.function], ["other"])
         )
         if check.function != "get":
             assert await asked("get alone", sees) == 403
-        named = await world.holder(grant(check.resource, [check.function], [], [id]), *GRANTING, *also)
+        named = await platform.holder(grant(check.resource, [check.function], [], [id]), *GRANTING, *also)
         # A grant for a pipeline's id says nothing of the account to which a new run belongs.
         if runs_again(route):
             assert await asked("its id", named) in {403, 404}
         else:
             assert (await asked("its id", named) in {401, 403}) == is_below(route)
-    answers |= await own_tokens(world, route, subject)
+    answers |= await own_tokens(platform, route, subject)
     if runs_again(route):
         # The new entity shows what the earlier one holds.
         also.append(grant(check.resource, ["get"], ["acme"]))
-    exact = await world.holder(grant(check.resource, [check.function], [account]), *use, *also, *GRANTING)
+    exact = await platform.holder(grant(check.resource, [check.function], [account]), *use, *also, *GRANTING)
     if route.path.endswith("/signing-keys"):
-        exact = await world.holder(grant("*", ["*"], ["*"], ["*"]))
+        exact = await platform.holder(grant("*", ["*"], ["*"], ["*"]))
     if route.path == "/v0/accounts" and route.method == "POST":
-        exact = await world.holder(grant("accounts", ["create"], ["*"]))
+        exact = await platform.holder(grant("accounts", ["create"], ["*"]))
     assert await asked("its account", exact) not in {401, 403}
     row = ", ".join(f"{who}={status}" for who, status in answers.items())
     assert row == MATRIX.get(name(route)), f"{name(route)}: {row}"
@@ -380,8 +382,8 @@ def _nobody() -> Any:
     return Identity()
 
 
-async def test_a_query_shows_what_the_grants_reach(world: World) -> None:
-    one, two = [await world.created("models", **model(), account=account) for account in ("acme", "other")]
+async def test_a_query_shows_what_the_grants_reach(platform: MemoryPlatform) -> None:
+    one, two = [await platform.created("models", **model(), account=account) for account in ("acme", "other")]
     for grants, seen in (
         ([grant("models", ["query"], ["acme"])], [one]),
         ([grant("models", ["query"], ["other"])], [two]),
@@ -392,7 +394,7 @@ async def test_a_query_shows_what_the_grants_reach(world: World) -> None:
         ([grant("models", ["query"], ["nobody"])], []),
         ([grant("models", ["get"], ["acme"]), grant("models", ["query"], ["nobody"])], []),
     ):
-        client = await world.holder(*grants)
+        client = await platform.holder(*grants)
         for params in ({}, {"status": "Created"}, {"query": '[{"account": "acme"}, {"account": "other"}]'}):
             listed = await client.get("/models", params=params)
             assert [entity["id"] for entity in listed.json()] == [entity["id"] for entity in seen]

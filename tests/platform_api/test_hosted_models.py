@@ -15,9 +15,9 @@ from steelyard.hosted.ledger import Ledger, Spent, Tokens
 from steelyard.schema.egress import EgressSettings
 from steelyard.storage.store import Store
 from steelyard.types import Json
+from tests.platform_api.memory_platform import NOW, MemoryPlatform, make_platform, service
 from tests.platform_api.test_command_line import said, steelyard
 from tests.platform_api.test_served import served
-from tests.platform_api.world import NOW, World, make_world, service
 
 EGRESS = EgressSettings(services=("models.example",))
 PRICES = {"input_price": "1", "output_price": "10"}
@@ -28,8 +28,8 @@ def hosted(url: str = "https://models.example/v1", **limits: Any) -> Json:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with make_world(egress=EGRESS) as made:
+async def platform() -> AsyncIterator[MemoryPlatform]:
+    async with make_platform(egress=EGRESS) as made:
         yield made
 
 
@@ -41,11 +41,11 @@ async def spend(store: Store, id: str, *entries: tuple[str, Spent, Tokens | None
         assert await book.add(last.after(writer, spent, held, NOW))
 
 
-async def test_a_hosted_model_is_a_service_that_the_published_schema_knows(world: World) -> None:
-    from dyff.schema.v0.r1 import platform
+async def test_a_hosted_model_is_a_service_that_the_published_schema_knows(platform: MemoryPlatform) -> None:
+    from dyff.schema.v0.r1 import platform as published
 
-    made = await world.created("inferenceservices", **hosted(tokens_total=500))
-    parsed = platform.InferenceService.model_validate(made)
+    made = await platform.created("inferenceservices", **hosted(tokens_total=500))
+    parsed = published.InferenceService.model_validate(made)
     assert parsed.runner
     assert parsed.runner.args == [
         *("--base-url", "https://models.example/v1", "--model", "large"),
@@ -65,29 +65,31 @@ async def test_a_hosted_model_is_a_service_that_the_published_schema_knows(world
     ],
     ids=["no address", "a key", "a command", "another host", "without TLS", "a password"],
 )
-async def test_a_wrong_one_is_refused(world: World, changes: Json, field: str, words: str) -> None:
+async def test_a_wrong_one_is_refused(
+    platform: MemoryPlatform, changes: Json, field: str, words: str
+) -> None:
     request = {"account": "acme", **hosted()}
     request["runner"] = request["runner"] | changes
-    refused = await world.admin.post("/inferenceservices", json=request)
+    refused = await platform.admin.post("/inferenceservices", json=request)
     assert (refused.status_code, refused.json()["field"]) == (422, field)
     assert words in refused.json()["detail"]
     assert "pw" not in refused.text
 
 
-async def test_spending_is_what_the_ledger_says(world: World) -> None:
+async def test_spending_is_what_the_ledger_says(platform: MemoryPlatform) -> None:
     limits: dict[str, Any] = {**PRICES, "cost_per_day": "2", "tokens_total": 10_000}
-    made = await world.created("inferenceservices", **hosted(**limits))
+    made = await platform.created("inferenceservices", **hosted(**limits))
     path = f"/inferenceservices/{made['id']}/spending"
     nothing = {"calls": 0, "estimatedCalls": 0, "inputTokens": 0, "outputTokens": 0, "cost": "0.00"}
-    before = (await world.admin.get(path)).json()
+    before = (await platform.admin.get(path)).json()
     assert (before["today"], before["total"], before["heldTokens"]) == (nothing, nothing, 0)
     await spend(
-        world.engines.store,
+        platform.engines.store,
         made["id"],
         ("one", Spent(2, Tokens(100, 40), estimated=1), Tokens(0, 0)),
         ("killed", Spent(1, Tokens(10, 5)), Tokens(20, 30)),
     )
-    after = (await world.admin.get(path)).json()
+    after = (await platform.admin.get(path)).json()
     assert after["total"] == after["today"] == {
         "calls": 3, "estimatedCalls": 1, "inputTokens": 110, "outputTokens": 45, "cost": "0.00056",
     }  # fmt: skip
@@ -96,20 +98,20 @@ async def test_spending_is_what_the_ledger_says(world: World) -> None:
     assert (after["service"], after["currency"], after["day"]) == (made["id"], "USD", "2030-01-01")
 
 
-async def test_a_new_day_begins_without_an_entry(world: World) -> None:
-    made = await world.created("inferenceservices", **hosted())
-    await spend(world.engines.store, made["id"], ("one", Spent(1, Tokens(1, 1)), None))
-    world.engines.clock.now += timedelta(days=1)
-    after = (await world.admin.get(f"/inferenceservices/{made['id']}/spending")).json()
+async def test_a_new_day_begins_without_an_entry(platform: MemoryPlatform) -> None:
+    made = await platform.created("inferenceservices", **hosted())
+    await spend(platform.engines.store, made["id"], ("one", Spent(1, Tokens(1, 1)), None))
+    platform.engines.clock.now += timedelta(days=1)
+    after = (await platform.admin.get(f"/inferenceservices/{made['id']}/spending")).json()
     assert (after["day"], after["today"]["calls"], after["total"]["calls"]) == ("2030-01-02", 0, 1)
     assert "cost" not in after["total"]
 
 
-async def test_another_runner_spends_nothing(world: World) -> None:
-    made = await world.created("inferenceservices", **service())
-    refused = await world.admin.get(f"/inferenceservices/{made['id']}/spending")
+async def test_another_runner_spends_nothing(platform: MemoryPlatform) -> None:
+    made = await platform.created("inferenceservices", **service())
+    refused = await platform.admin.get(f"/inferenceservices/{made['id']}/spending")
     assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
-    assert "is no hosted model" in refused.json()["detail"]
+    assert "is not a hosted model" in refused.json()["detail"]
 
 
 async def test_the_command_line_shows_what_was_spent(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ async def test_the_command_line_shows_what_was_spent(tmp_path: Path) -> None:
         assert (one["id"], one["total"]["cost"]) == (ids[0], "0.0005")
         refused: Result = await steelyard(to, "spend", "own")
         assert refused.exit_code == 1
-        assert "is no hosted model" in str(refused.exception)
+        assert "is not a hosted model" in str(refused.exception)
 
 
 async def test_the_client_returns_it(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from steelyard.api.settings import ApiSettings
 from steelyard.hosted.ledger import Spent, Tokens
 from steelyard.schema.egress import EgressSettings
 from steelyard.types import Json
+from tests.platform_api.memory_platform import HOOKS, MemoryPlatform, data_source, grant, make_platform
 from tests.platform_api.test_hosted_models import PRICES, hosted, spend
-from tests.platform_api.world import HOOKS, World, data_source, grant, make_world
 
 EGRESS = EgressSettings(webhooks=HOOKS.webhooks, networks=HOOKS.networks, services=("models.example",))
 VALUE = "a-distinctive-value"
@@ -19,21 +19,21 @@ URL = "https://hooks.example.org/a-distinctive-path"
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with make_world(settings=ApiSettings(access_log=True), egress=EGRESS) as made:
+async def platform() -> AsyncIterator[MemoryPlatform]:
+    async with make_platform(settings=ApiSettings(access_log=True), egress=EGRESS) as made:
         yield made
 
 
-async def furnished(world: World) -> Json:
+async def furnished(platform: MemoryPlatform) -> Json:
     """The account acme with one of everything; ids by what they are of."""
-    account = (await world.admin.post("/accounts", json={"name": "acme"})).json()["id"]
-    assert (await world.admin.put("/accounts/acme/secrets/token", json={"value": VALUE})).is_success
-    webhook = (await world.admin.post(f"/accounts/{account}/webhooks", json={"url": URL})).json()
-    source = await world.created("datasources", **data_source(), secrets={"source": "token"})
-    service = await world.created(
+    account = (await platform.admin.post("/accounts", json={"name": "acme"})).json()["id"]
+    assert (await platform.admin.put("/accounts/acme/secrets/token", json={"value": VALUE})).is_success
+    webhook = (await platform.admin.post(f"/accounts/{account}/webhooks", json={"url": URL})).json()
+    source = await platform.created("datasources", **data_source(), secrets={"source": "token"})
+    service = await platform.created(
         "inferenceservices", **hosted(tokens_total=1000, **PRICES), secrets={"provider": "token"}
     )
-    await spend(world.engines.store, service["id"], ("w", Spent(1, Tokens(10, 5)), None))
+    await spend(platform.engines.store, service["id"], ("w", Spent(1, Tokens(10, 5)), None))
     return {
         "account": account,
         "webhook": webhook["webhook"]["id"],
@@ -42,9 +42,11 @@ async def furnished(world: World) -> Json:
     }
 
 
-async def test_another_account_finds_nothing_of_it(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    made = await furnished(world)
-    stranger = await world.holder(grant("*", ["*"], ["other"]), account="other")
+async def test_another_account_finds_nothing_of_it(
+    platform: MemoryPlatform, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = await furnished(platform)
+    stranger = await platform.holder(grant("*", ["*"], ["other"]), account="other")
     caplog.set_level("DEBUG")
     caplog.clear()
     account, service = f"/accounts/{made['account']}", f"/inferenceservices/{made['service']}"
@@ -54,7 +56,7 @@ async def test_another_account_finds_nothing_of_it(world: World, caplog: pytest.
         *(f"/datasources/{made['source']}/{part}" for part in ("downlinks", "logs", "progress")),
         f"{service}/spending",
     ):
-        assert (await world.admin.get(path)).status_code != 404 or path.endswith("/logs"), path
+        assert (await platform.admin.get(path)).status_code != 404 or path.endswith("/logs"), path
         response = await stranger.get(path)
         assert response.status_code == 404, path
         assert URL not in response.text
@@ -65,9 +67,9 @@ async def test_another_account_finds_nothing_of_it(world: World, caplog: pytest.
     assert URL not in caplog.text
 
 
-async def test_another_account_uses_nothing_of_it(world: World) -> None:
-    made = await furnished(world)
-    stranger = await world.holder(grant("*", ["*"], ["other"]), account="other")
+async def test_another_account_uses_nothing_of_it(platform: MemoryPlatform) -> None:
+    made = await furnished(platform)
+    stranger = await platform.holder(grant("*", ["*"], ["other"]), account="other")
     session = {"inferenceService": made["service"]}
     rows = await created(stranger, "datasets", name="rows", dataSource=await own_source(stranger))
     await refused(stranger, "datasets", 422, name="rows", dataSource=made["source"])
@@ -78,7 +80,7 @@ async def test_another_account_uses_nothing_of_it(world: World) -> None:
         "/datasources", json={"account": "acme", **data_source(), "secrets": {"source": "token"}}
     )
     assert response.status_code == 403
-    total = (await world.admin.get(f"/inferenceservices/{made['service']}/spending")).json()["total"]
+    total = (await platform.admin.get(f"/inferenceservices/{made['service']}/spending")).json()["total"]
     assert (total["calls"], Decimal(total["cost"])) == (1, Decimal("0.00006"))
 
 

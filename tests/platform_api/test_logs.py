@@ -6,12 +6,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from steelyard.api.workflows.pod_logs import FolderPodLogs, timestamp
+from steelyard.api.workflows.pod_logs import MOST_LINES, FolderPodLogs, timestamp
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform
 from tests.platform_api.test_collection import an_evaluation
-from tests.platform_api.world import World
 
 
 def line(second: int, message: str) -> bytes:
@@ -20,31 +20,45 @@ def line(second: int, message: str) -> bytes:
     return orjson.dumps(content) + b"\n"
 
 
-async def piece(world: World, made: Json, pod: str, number: int, *lines: bytes) -> None:
+async def piece(platform: MemoryPlatform, made: Json, pod: str, number: int, *lines: bytes) -> None:
     key = f"evaluations/{made['id']}/.dyff/logs/{pod}/{number:06d}"
-    await world.engines.store.put(key, b"".join(lines))
+    await platform.engines.store.put(key, b"".join(lines))
 
 
-async def said(world: World, made: Json, **params: str) -> list[str]:
-    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
+async def said(platform: MemoryPlatform, made: Json, **params: str) -> list[str]:
+    response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
     assert response.status_code == 200, response.text
     content = response.json()
     assert content["workflow"] == {"id": made["id"], "kind": "Evaluation"}
     return [orjson.loads(entry["message"])["message"] for entry in content["logs"]]
 
 
-async def test_lines_of_all_pods_come_in_order_of_time(world: World) -> None:
-    made = await an_evaluation(world)
-    assert await said(world, made) == []
-    await piece(world, made, "p1", 0, line(1, "a"), line(3, "c"))
-    await piece(world, made, "p1", 1, line(5, "e"))
-    await piece(world, made, "p2", 0, line(2, "b"), line(4, "d"))
-    assert await said(world, made) == ["a", "b", "c", "d", "e"]
-    assert await said(world, made, limit="2") == ["d", "e"]
-    world.engines.clock.now = datetime(2030, 1, 1, 0, 1, 3, tzinfo=UTC)
-    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params={"limit": "1"})
+async def test_lines_of_all_pods_come_in_order_of_time(platform: MemoryPlatform) -> None:
+    made = await an_evaluation(platform)
+    assert await said(platform, made) == []
+    await piece(platform, made, "p1", 0, line(1, "a"), line(3, "c"))
+    await piece(platform, made, "p1", 1, line(5, "e"))
+    await piece(platform, made, "p2", 0, line(2, "b"), line(4, "d"))
+    assert await said(platform, made) == ["a", "b", "c", "d", "e"]
+    assert await said(platform, made, limit="2") == ["d", "e"]
+    platform.engines.clock.now = datetime(2030, 1, 1, 0, 1, 3, tzinfo=UTC)
+    response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow", params={"limit": "1"})
     assert response.json()["totalLines"] == 5
     assert response.json()["logs"][0]["labels"]["pod_uid"] == "p1"
+
+
+async def test_what_an_answer_leaves_out_is_counted_and_is_in_the_file(platform: MemoryPlatform) -> None:
+    made = await an_evaluation(platform)
+    count = MOST_LINES + 1
+    await piece(platform, made, "p1", 0, b"first\n", b"x\n" * (count - 1))
+    response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow", params={"limit": "1"})
+    assert (len(response.json()["logs"]), response.json()["totalLines"]) == (1, count)
+    await platform.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
+    link = (await platform.admin.get(f"/evaluations/{made['id']}/logs")).json()
+    async with platform.client(None) as client:
+        got = await client.get(link["signedURL"]["url"])
+    assert got.content.startswith(b"first\n")
+    assert got.content.count(b"\n") == count
 
 
 @pytest.mark.parametrize(
@@ -58,47 +72,49 @@ async def test_lines_of_all_pods_come_in_order_of_time(world: World) -> None:
         {"since": "1w"},
     ],
 )
-async def test_a_wrong_parameter_is_named(world: World, params: dict[str, str]) -> None:
-    made = await an_evaluation(world)
-    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
+async def test_a_wrong_parameter_is_named(platform: MemoryPlatform, params: dict[str, str]) -> None:
+    made = await an_evaluation(platform)
+    response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
     assert (response.status_code, response.json()["field"]) == (422, next(iter(params)))
 
 
-async def test_since_leaves_out_older_lines(world: World) -> None:
-    made = await an_evaluation(world)
-    await piece(world, made, "p1", 0, line(1, "a"), line(30, "b"))
-    world.engines.clock.now = datetime(2030, 1, 1, 0, 0, 40, tzinfo=UTC)
+async def test_since_leaves_out_older_lines(platform: MemoryPlatform) -> None:
+    made = await an_evaluation(platform)
+    await piece(platform, made, "p1", 0, line(1, "a"), line(30, "b"))
+    platform.engines.clock.now = datetime(2030, 1, 1, 0, 0, 40, tzinfo=UTC)
     # The pieces themselves were written today, by the store's own clock: after `since`, whatever it is.
-    (info,) = [info async for info in world.engines.store.list(f"evaluations/{made['id']}/.dyff")]
-    world.engines.clock.now = info.last_modified
-    assert await said(world, made, since="1h") == ["a", "b"]
-    assert await said(world, made, since="999999999d") == ["a", "b"], "longer ago than there are dates"
+    (info,) = [info async for info in platform.engines.store.list(f"evaluations/{made['id']}/.dyff")]
+    platform.engines.clock.now = info.last_modified
+    assert await said(platform, made, since="1h") == ["a", "b"]
+    assert await said(platform, made, since="999999999d") == ["a", "b"], "longer ago than there are dates"
 
 
-async def test_the_whole_log_is_a_file_once_the_workflow_has_ended(world: World) -> None:
-    made = await an_evaluation(world)
+async def test_the_whole_log_is_a_file_once_the_workflow_has_ended(platform: MemoryPlatform) -> None:
+    made = await an_evaluation(platform)
     path = f"/evaluations/{made['id']}/logs"
-    await piece(world, made, "p1", 0, line(1, "a"), b"no JSON\n")
-    early = await world.admin.get(path)
+    await piece(platform, made, "p1", 0, line(1, "a"), b"no JSON\n")
+    early = await platform.admin.get(path)
     assert (early.status_code, early.json()["reason"]) == (404, "NotFound")
-    await world.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
+    await platform.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
     for _ in range(2):
-        link = (await world.admin.get(path)).json()
-        async with world.client(None) as client:
+        link = (await platform.admin.get(path)).json()
+        async with platform.client(None) as client:
             got = await client.get(link["signedURL"]["url"])
         assert sorted(got.content.splitlines()) == sorted([line(1, "a").strip(), b"no JSON"])
         assert got.headers["content-length"] == str(len(got.content))
-    await piece(world, made, "p2", 0, line(2, "late"))
-    link = (await world.admin.get(path)).json()
-    async with world.client(None) as client:
+    await piece(platform, made, "p2", 0, line(2, "late"))
+    link = (await platform.admin.get(path)).json()
+    async with platform.client(None) as client:
         got = await client.get(link["signedURL"]["url"])
     assert line(2, "late").strip() in got.content.splitlines(), (
         "what came after the file was kept is in it, too"
     )
 
 
-async def test_runners_of_others_are_read_where_their_logs_lie(world: World, tmp_path: Path) -> None:
-    made = await an_evaluation(world)
+async def test_runners_of_others_are_read_where_their_logs_lie(
+    platform: MemoryPlatform, tmp_path: Path
+) -> None:
+    made = await an_evaluation(platform)
     step = {"namespace": namespace_of("acme"), "name": f"evaluation-{made['id']}-client-a1-x", "uid": "p1"}
     runner = {**step, "name": f"evaluation-{made['id']}-session-x", "uid": "p2"}
     other = {**step, "name": "evaluation-another", "uid": "p3"}
@@ -108,9 +124,9 @@ async def test_runners_of_others_are_read_where_their_logs_lie(world: World, tmp
         folder.mkdir(parents=True)
         (folder.parent / "pod.json").write_bytes(orjson.dumps(pod))
         (folder / "0.log").write_text(f"2030-01-01T00:00:02.5Z stderr F says {pod['uid']}\n")
-    await piece(world, made, "p1", 0, line(1, "step"))
-    world.app.api.pod_logs = FolderPodLogs(tmp_path)
-    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow")
+    await piece(platform, made, "p1", 0, line(1, "step"))
+    platform.app.api.pod_logs = FolderPodLogs(tmp_path)
+    response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow")
     entries = response.json()["logs"]
     assert [entry["message"] for entry in entries][1:] == ["says p2"]
     assert entries[1]["labels"] == {

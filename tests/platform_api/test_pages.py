@@ -3,12 +3,12 @@
 import re
 
 from steelyard.api.routes import routes
-from tests.platform_api.world import World, make_world, model
+from tests.platform_api.memory_platform import MemoryPlatform, make_platform, model
 
 
-async def test_health_and_figures_are_outside_v0(world: World) -> None:
-    await world.created("models", **model())
-    async with world.client(None) as client:
+async def test_health_and_figures_are_outside_v0(platform: MemoryPlatform) -> None:
+    await platform.created("models", **model())
+    async with platform.client(None) as client:
         assert (await client.get("http://api/health")).json() == {"status": "ok"}
         figures = (await client.get("http://api/metrics")).text
     assert 'steelyard_api_requests_total{method="POST",route="/v0/models",status="200"} 1.0' in figures
@@ -16,15 +16,15 @@ async def test_health_and_figures_are_outside_v0(world: World) -> None:
 
 
 async def test_an_api_whose_tasks_have_ended_is_not_healthy() -> None:
-    async with make_world() as world:
-        app = world.app
-    async with world.client(None) as client:
+    async with make_platform() as platform:
+        app = platform.app
+    async with platform.client(None) as client:
         assert (await client.get("http://api/health")).status_code == 503
     assert not app.api.healthy
 
 
-async def test_the_document_lists_every_route(world: World) -> None:
-    async with world.client(None) as client:
+async def test_the_document_lists_every_route(platform: MemoryPlatform) -> None:
+    async with platform.client(None) as client:
         document = (await client.get("/openapi.json")).json()
     listed = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert listed == {
@@ -45,8 +45,8 @@ async def test_the_document_lists_every_route(world: World) -> None:
     assert len(operations) == len(set(operations))
 
 
-async def test_who_comes_with_a_browser_is_told_what_this_is(world: World) -> None:
-    async with world.client(None) as client:
+async def test_a_browser_gets_an_explanation_of_what_this_is(platform: MemoryPlatform) -> None:
+    async with platform.client(None) as client:
         for path in ("/", "/docs"):
             page = await client.get(f"http://api{path}")
             assert page.headers["content-type"].startswith("text/html")
@@ -57,8 +57,8 @@ async def test_who_comes_with_a_browser_is_told_what_this_is(world: World) -> No
                 assert (await client.get(f"http://api/{link}")).status_code == 200
 
 
-async def test_the_page_is_self_contained(world: World) -> None:
-    async with world.client(None) as client:
+async def test_the_page_is_self_contained(platform: MemoryPlatform) -> None:
+    async with platform.client(None) as client:
         page = await client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
     assert not re.search(r"<script|<link|src=|@import|url\(|https?://", page.text)

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant
 from tests.platform_api.test_collection import METHOD, OUTPUTS, a_service
-from tests.platform_api.world import World, dataset, grant
 
 
-async def methods(world: World) -> tuple[str, str]:
+async def methods(platform: MemoryPlatform) -> tuple[str, str]:
     """A method that measures an evaluation, and one that reports the measurement; their ids."""
     scope = {"scope": "Evaluation", "parameters": []}
-    measuring = await world.created(
+    measuring = await platform.created(
         "methods",
         **{**METHOD, **scope, "inputs": [{"kind": "Evaluation", "keyword": "outputs"}]},
         output={"kind": "Measurement", "measurement": OUTPUTS["Measurement"]},
     )
-    reporting = await world.created(
+    reporting = await platform.created(
         "methods",
         **{**METHOD, **scope, "inputs": [{"kind": "Measurement", "keyword": "numbers"}]},
         output={"kind": "SafetyCase", "safetyCase": OUTPUTS["SafetyCase"]},
@@ -56,44 +56,46 @@ PARAMETERS = {
 }
 
 
-async def a_graph(world: World) -> Json:
-    return await world.created(
-        "pipelines", name="p", nodes=nodes(*await methods(world)), parameters=PARAMETERS
+async def a_graph(platform: MemoryPlatform) -> Json:
+    return await platform.created(
+        "pipelines", name="p", nodes=nodes(*await methods(platform)), parameters=PARAMETERS
     )
 
 
-async def arguments(world: World) -> Json:
-    data = await world.created("datasets", **dataset())
-    return {"data": data["id"], "service": (await a_service(world))["id"], "replicas": 3}
+async def arguments(platform: MemoryPlatform) -> Json:
+    data = await platform.created("datasets", **dataset())
+    return {"data": data["id"], "service": (await a_service(platform))["id"], "replicas": 3}
 
 
-async def run(world: World, pipeline: Json, given: Json) -> Any:
+async def run(platform: MemoryPlatform, pipeline: Json, given: Json) -> Any:
     body = {"account": "acme", "pipeline": pipeline["id"], "arguments": given}
-    return await world.admin.post(f"/pipelines/{pipeline['id']}/runs", json=body)
+    return await platform.admin.post(f"/pipelines/{pipeline['id']}/runs", json=body)
 
 
-async def test_a_run_creates_a_workflow_for_each_node_with_the_ids_of_the_others(world: World) -> None:
-    pipeline, given = await a_graph(world), await arguments(world)
-    made = (await run(world, pipeline, given)).json()
+async def test_a_run_creates_a_workflow_for_each_node_with_the_ids_of_the_others(
+    platform: MemoryPlatform,
+) -> None:
+    pipeline, given = await a_graph(platform), await arguments(platform)
+    made = (await run(platform, pipeline, given)).json()
     assert made["workflows"].keys() == pipeline["nodes"].keys()
     ids = {node: workflow["id"] for node, workflow in made["workflows"].items()}
-    workflows = (await world.admin.get(f"/pipelines/runs/{made['id']}/workflows")).json()
+    workflows = (await platform.admin.get(f"/pipelines/runs/{made['id']}/workflows")).json()
     assert {node: workflow["id"] for node, workflow in workflows.items()} == ids
     assert workflows["ask"]["dataset"] == given["data"]
     assert workflows["ask"]["inferenceSession"]["replicas"] == 3
     assert workflows["measure"]["inputs"] == [{"keyword": "outputs", "entity": ids["ask"]}]
     assert workflows["report"]["inputs"] == [{"keyword": "numbers", "entity": ids["measure"]}]
     assert workflows["report"]["scope"]["evaluation"] == ids["ask"]
-    listed = (await world.admin.get("/pipelines/runs", params={"pipeline": pipeline["id"]})).json()
+    listed = (await platform.admin.get("/pipelines/runs", params={"pipeline": pipeline["id"]})).json()
     assert [entity["id"] for entity in listed] == [made["id"]]
 
 
-async def test_the_status_of_a_run_follows_from_its_workflows(world: World) -> None:
-    pipeline = await a_graph(world)
-    made = (await run(world, pipeline, await arguments(world))).json()
+async def test_the_status_of_a_run_follows_from_its_workflows(platform: MemoryPlatform) -> None:
+    pipeline = await a_graph(platform)
+    made = (await run(platform, pipeline, await arguments(platform))).json()
 
     async def status() -> Json:
-        answer: Json = (await world.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
+        answer: Json = (await platform.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
         return answer
 
     before = await status()
@@ -104,23 +106,23 @@ async def test_the_status_of_a_run_follows_from_its_workflows(world: World) -> N
     expected = (("ask", "Admitted"), ("measure", "Admitted"), ("report", "Complete"))
     for node, overall in expected:
         workflow = made["workflows"][node]
-        await world.says(workflow["kind"], workflow["id"], "Complete")
+        await platform.says(workflow["kind"], workflow["id"], "Complete")
         assert (await status())["status"] == overall
         assert (await status())["nodes"][node]["status"] == "Complete"
 
 
-async def test_a_failed_workflow_fails_the_run(world: World) -> None:
-    made = (await run(world, await a_graph(world), await arguments(world))).json()
+async def test_a_failed_workflow_fails_the_run(platform: MemoryPlatform) -> None:
+    made = (await run(platform, await a_graph(platform), await arguments(platform))).json()
     workflow = made["workflows"]["ask"]
-    await world.says(workflow["kind"], workflow["id"], "Failed", reason="OutputInvalid")
-    status = (await world.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
+    await platform.says(workflow["kind"], workflow["id"], "Failed", reason="OutputInvalid")
+    status = (await platform.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
     # It ends when all have ended; until then its message says what has failed.
     assert (status["status"], status["nodes"]["ask"]["reason"]) == ("Admitted", "OutputInvalid")
     assert (status["reason"], status["message"]) == ("FailedDependency", "the node ask is Failed")
     for name in ("measure", "report"):
         workflow = made["workflows"][name]
-        await world.says(workflow["kind"], workflow["id"], "Failed", reason="FailedDependency")
-    status = (await world.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
+        await platform.says(workflow["kind"], workflow["id"], "Failed", reason="FailedDependency")
+    status = (await platform.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
     assert (status["status"], status["message"]) == ("Failed", "the node ask is Failed")
 
 
@@ -132,13 +134,13 @@ BAD_GRAPHS: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize(("changes", "named"), BAD_GRAPHS.values(), ids=BAD_GRAPHS)
 async def test_a_graph_that_cannot_run_is_refused_when_it_is_made(
-    world: World, changes: Json, named: str
+    platform: MemoryPlatform, changes: Json, named: str
 ) -> None:
-    graph = nodes(*await methods(world))
+    graph = nodes(*await methods(platform))
     for name, change in changes.items():
         graph[name]["request"] |= change
     body = {"account": "acme", "name": "p", "nodes": graph, "parameters": PARAMETERS}
-    refused = await world.admin.post("/pipelines", json=body)
+    refused = await platform.admin.post("/pipelines", json=body)
     assert refused.status_code == 422
     assert named in refused.json()["detail"]
 
@@ -154,19 +156,19 @@ async def test_a_graph_that_cannot_run_is_refused_when_it_is_made(
     ],
 )
 async def test_arguments_that_do_not_fit_are_refused_and_nothing_is_created(
-    world: World, changes: Json, field: str
+    platform: MemoryPlatform, changes: Json, field: str
 ) -> None:
-    pipeline, given = await a_graph(world), await arguments(world)
+    pipeline, given = await a_graph(platform), await arguments(platform)
     changed = {name: value for name, value in {**given, **changes}.items() if value is not None}
-    refused = await run(world, pipeline, changed)
+    refused = await run(platform, pipeline, changed)
     assert (refused.status_code, refused.json()["field"]) == (422, field)
     for resource in ("pipelines/runs", "evaluations", "measurements", "safetycases"):
-        assert (await world.admin.get(f"/{resource}")).json() == []
+        assert (await platform.admin.get(f"/{resource}")).json() == []
 
 
-async def test_a_run_takes_the_right_to_create_its_workflows(world: World) -> None:
-    pipeline, given = await a_graph(world), await arguments(world)
-    client = await world.holder(
+async def test_a_run_takes_the_right_to_create_its_workflows(platform: MemoryPlatform) -> None:
+    pipeline, given = await a_graph(platform), await arguments(platform)
+    client = await platform.holder(
         grant("pipelineruns", ["create"], ["acme"]), grant("*", ["consume"], ["acme"])
     )
     body = {"account": "acme", "pipeline": pipeline["id"], "arguments": given}
@@ -175,9 +177,11 @@ async def test_a_run_takes_the_right_to_create_its_workflows(world: World) -> No
     assert "evaluations/create" in refused.json()["detail"]
 
 
-async def test_a_workflow_that_the_caller_may_not_get_shows_its_status_alone(world: World) -> None:
-    made = (await run(world, await a_graph(world), await arguments(world))).json()
-    reader = await world.holder(
+async def test_a_workflow_that_the_caller_may_not_get_shows_its_status_alone(
+    platform: MemoryPlatform,
+) -> None:
+    made = (await run(platform, await a_graph(platform), await arguments(platform))).json()
+    reader = await platform.holder(
         grant("pipelineruns", ["get"], ["acme"]), grant("evaluations", ["get"], ["acme"])
     )
     path = f"/pipelines/runs/{made['id']}"
@@ -190,7 +194,7 @@ async def test_a_workflow_that_the_caller_may_not_get_shows_its_status_alone(wor
     assert before["status"] == "Created"
     assert {node["status"] for node in before["nodes"].values()} == {"Created"}
     for workflow in made["workflows"].values():
-        await world.says(workflow["kind"], workflow["id"], "Failed", reason="Secret")
+        await platform.says(workflow["kind"], workflow["id"], "Failed", reason="Secret")
     after = await status()
     assert "Secret" not in after["message"]
     assert (after["status"], after["nodes"]["ask"]) == ("Failed", {"status": "Failed", "reason": "Secret"})
@@ -198,15 +202,15 @@ async def test_a_workflow_that_the_caller_may_not_get_shows_its_status_alone(wor
     assert (await reader.get(f"{path}/workflows")).json().keys() == {"ask"}
 
 
-async def test_a_run_that_is_terminated_ends_its_workflows(world: World) -> None:
-    made = (await run(world, await a_graph(world), await arguments(world))).json()
+async def test_a_run_that_is_terminated_ends_its_workflows(platform: MemoryPlatform) -> None:
+    made = (await run(platform, await a_graph(platform), await arguments(platform))).json()
     path = f"/pipelines/runs/{made['id']}"
-    await world.says("Evaluation", made["workflows"]["ask"]["id"], "Complete")
+    await platform.says("Evaluation", made["workflows"]["ask"]["id"], "Complete")
     for message in ("2 running workflows ended with it", None):  # the second is a repeat
-        ended = await world.admin.put(f"{path}/terminate")
+        ended = await platform.admin.put(f"{path}/terminate")
         assert (ended.status_code, ended.json()["status"]) == (200, "Terminated"), ended.text
         assert ended.json().get("message") == message
-    status = (await world.admin.get(f"{path}/status")).json()
+    status = (await platform.admin.get(f"{path}/status")).json()
     assert {node: state["status"] for node, state in status["nodes"].items()} == {
         "ask": "Complete",
         "measure": "Terminated",
@@ -215,35 +219,37 @@ async def test_a_run_that_is_terminated_ends_its_workflows(world: World) -> None
     assert (status["status"], status["reason"]) == ("Terminated", "TerminateCommand")
 
 
-async def test_a_run_that_is_over_is_not_terminated(world: World) -> None:
-    made = (await run(world, await a_graph(world), await arguments(world))).json()
+async def test_a_run_that_is_over_is_not_terminated(platform: MemoryPlatform) -> None:
+    made = (await run(platform, await a_graph(platform), await arguments(platform))).json()
     for workflow in made["workflows"].values():
-        await world.says(workflow["kind"], workflow["id"], "Complete")
-    refused = await world.admin.put(f"/pipelines/runs/{made['id']}/terminate")
+        await platform.says(workflow["kind"], workflow["id"], "Complete")
+    refused = await platform.admin.put(f"/pipelines/runs/{made['id']}/terminate")
     assert refused.status_code == 409
     assert (
         refused.json()["detail"] == f"status: PipelineRun {made['id']} is Complete: there is nothing to end"
     )
 
 
-async def test_a_deleted_run_stops_what_it_has_started_and_says_so(world: World) -> None:
-    made = (await run(world, await a_graph(world), await arguments(world))).json()
-    deleted = (await world.admin.put(f"/pipelines/runs/{made['id']}/delete")).json()
+async def test_a_deleted_run_stops_what_it_has_started_and_says_so(platform: MemoryPlatform) -> None:
+    made = (await run(platform, await a_graph(platform), await arguments(platform))).json()
+    deleted = (await platform.admin.put(f"/pipelines/runs/{made['id']}/delete")).json()
     assert (deleted["status"], deleted["message"]) == ("Deleted", "3 running workflows ended with it")
     for workflow in made["workflows"].values():
-        assert (await world.settled(workflow["kind"], workflow["id"]))["status"] == "Terminated"
+        assert (await platform.settled(workflow["kind"], workflow["id"]))["status"] == "Terminated"
 
 
 @pytest.mark.parametrize("end", ["terminate", "delete"])
-async def test_a_run_is_ended_with_all_of_its_workflows_or_with_none(world: World, end: str) -> None:
-    made = (await run(world, await a_graph(world), await arguments(world))).json()
-    client = await world.holder(
+async def test_a_run_is_ended_with_all_of_its_workflows_or_with_none(
+    platform: MemoryPlatform, end: str
+) -> None:
+    made = (await run(platform, await a_graph(platform), await arguments(platform))).json()
+    client = await platform.holder(
         grant("pipelineruns", ["*"], ["acme"]), grant("evaluations", ["terminate"], ["acme"])
     )
     refused = await client.put(f"/pipelines/runs/{made['id']}/{end}")
     assert refused.status_code == 403
     assert "lacks safetycases/terminate" in refused.text or "lacks measurements/terminate" in refused.text
     stale = {"If-Match": "0" * 32}
-    assert (await world.admin.put(f"/pipelines/runs/{made['id']}/{end}", headers=stale)).status_code == 409
-    status = (await world.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
+    assert (await platform.admin.put(f"/pipelines/runs/{made['id']}/{end}", headers=stale)).status_code == 409
+    status = (await platform.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
     assert {node["status"] for node in status["nodes"].values()} == {"Created"}

@@ -10,17 +10,17 @@ from steelyard.schema.entities import PLURALS
 from steelyard.schema.names import place
 from steelyard.schema.publication import PUBLISHED
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, grant, model, service
 from tests.platform_api.test_collection import a_session, an_analysis
-from tests.platform_api.world import World, grant, model, service
 
 FILES = ("index.html", "data.parquet")
 
 
-async def a_case(world: World) -> Json:
+async def a_case(platform: MemoryPlatform) -> Json:
     """A safety case that has ended well, with a page, another file, a score and a log."""
-    case = await an_analysis(world, "SafetyCase")
-    await world.says("SafetyCase", case["id"], "Admitted", "orchestrator")
-    await world.says("SafetyCase", case["id"], "Complete")
+    case = await an_analysis(platform, "SafetyCase")
+    await platform.says("SafetyCase", case["id"], "Admitted", "orchestrator")
+    await platform.says("SafetyCase", case["id"], "Complete")
     folder = place("SafetyCase", case["id"])
     score = {"name": "accuracy", "quantity": 0.5}
     for name, content in (
@@ -28,17 +28,17 @@ async def a_case(world: World) -> Json:
         (".dyff/scores.json", orjson.dumps({"scores": [score]})),
         (".dyff/logs.txt", b"a line"),
     ):
-        await world.engines.store.put(f"{folder}/{name}", content)
+        await platform.engines.store.put(f"{folder}/{name}", content)
     return case
 
 
-async def a_stranger(world: World) -> httpx.AsyncClient:
-    return await world.holder(grant("*", ["*"], ["other"]), account="other")
+async def a_stranger(platform: MemoryPlatform) -> httpx.AsyncClient:
+    return await platform.holder(grant("*", ["*"], ["other"]), account="other")
 
 
-async def publish(world: World, plural: str, id: str, access: str | None) -> None:
+async def publish(platform: MemoryPlatform, plural: str, id: str, access: str | None) -> None:
     body = {"labels": {"dyff.io/access": access}}
-    response = await world.admin.patch(f"/{plural}/{id}/labels", json=body)
+    response = await platform.admin.patch(f"/{plural}/{id}/labels", json=body)
     assert response.status_code == 200, response.text
 
 
@@ -54,30 +54,34 @@ HIDDEN = {"logs": 404, "logs/workflow": 404, "progress": 404}
 NOTHING = dict.fromkeys({**SHOWN, **HIDDEN}, 404)
 
 
-async def test_other_accounts_see_a_public_case_until_it_is_private_or_deleted(world: World) -> None:
-    case, stranger = await a_case(world), await a_stranger(world)
+async def test_other_accounts_see_a_public_case_until_it_is_private_or_deleted(
+    platform: MemoryPlatform,
+) -> None:
+    case, stranger = await a_case(platform), await a_stranger(platform)
     id = case["id"]
     for access, seen in ((None, NOTHING), ("public", {**SHOWN, **HIDDEN}), ("internal", NOTHING)):
-        await publish(world, "safetycases", id, access)
+        await publish(platform, "safetycases", id, access)
         assert await statuses(stranger, id) == seen, access
-    await publish(world, "safetycases", id, "public")
-    assert (await world.admin.put(f"/safetycases/{id}/delete")).status_code == 200
+    await publish(platform, "safetycases", id, "public")
+    assert (await platform.admin.put(f"/safetycases/{id}/delete")).status_code == 200
     assert await statuses(stranger, id) == NOTHING
 
 
-async def test_other_accounts_download_the_page_alone(world: World) -> None:
-    case, stranger = await a_case(world), await a_stranger(world)
-    await publish(world, "safetycases", case["id"], "public")
+async def test_other_accounts_download_the_page_alone(platform: MemoryPlatform) -> None:
+    case, stranger = await a_case(platform), await a_stranger(platform)
+    await publish(platform, "safetycases", case["id"], "public")
     path = f"/safetycases/{case['id']}/downlinks"
-    own, others = [(await client.get(path)).json() for client in (world.admin, stranger)]
+    own, others = [(await client.get(path)).json() for client in (platform.admin, stranger)]
     assert {link["artifact"]["path"] for link in own} == set(FILES)
     assert [link["artifact"]["path"] for link in others] == ["index.html"]
     assert (await stranger.get(others[0]["signedURL"]["url"])).content == b"content"
 
 
-async def test_a_public_entity_is_in_no_listing_of_others_and_nobody_elses_to_use(world: World) -> None:
-    made, stranger = await world.created("models", **model()), await a_stranger(world)
-    await publish(world, "models", made["id"], "public")
+async def test_a_public_entity_is_in_no_listing_of_others_and_nobody_elses_to_use(
+    platform: MemoryPlatform,
+) -> None:
+    made, stranger = await platform.created("models", **model()), await a_stranger(platform)
+    await publish(platform, "models", made["id"], "public")
     assert (await stranger.get("/models", params={"id": made["id"]})).json() == []
     assert (await stranger.get(f"/models/{made['id']}")).json()["name"] == made["name"]
     labels = {"labels": {"dyff.io/access": None}}
@@ -88,16 +92,16 @@ async def test_a_public_entity_is_in_no_listing_of_others_and_nobody_elses_to_us
     assert (refused.status_code, refused.json()["field"]) == (422, "model")
 
 
-async def test_a_mark_shows_no_session_to_others(world: World) -> None:
-    session, stranger = await a_session(world), await a_stranger(world)
-    await publish(world, "inferencesessions", session["id"], "public")
+async def test_a_mark_shows_no_session_to_others(platform: MemoryPlatform) -> None:
+    session, stranger = await a_session(platform), await a_stranger(platform)
+    await publish(platform, "inferencesessions", session["id"], "public")
     assert (await stranger.get(f"/inferencesessions/{session['id']}")).status_code == 404
 
 
-async def test_a_token_is_needed(world: World) -> None:
-    case = await a_case(world)
-    await publish(world, "safetycases", case["id"], "public")
-    assert set((await statuses(world.client(None), case["id"])).values()) == {401}
+async def test_a_token_is_needed(platform: MemoryPlatform) -> None:
+    case = await a_case(platform)
+    await publish(platform, "safetycases", case["id"], "public")
+    assert set((await statuses(platform.client(None), case["id"])).values()) == {401}
 
 
 def test_the_command_takes_the_kinds_of_the_api() -> None:

@@ -14,18 +14,18 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, BadMessage, Log, LogError, Message, Record
 from steelyard.broker.open import open_log
 from steelyard.broker.partition import partition_of
+from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_engines, make_platform
 from tests.platform_api.test_command_line import said, steelyard
 from tests.platform_api.test_served import served
-from tests.platform_api.world import World, dataset, grant, make_engines, make_world
 
 FAILING = b'{"schemaVersion":"0.1","command":"Explode"}'
 
 
-async def put_aside(world: World) -> str:
+async def put_aside(platform: MemoryPlatform) -> str:
     """The id of an entity of which a command cannot be read."""
-    entity = await world.created("datasets", **dataset())
-    await world.settled("Dataset", entity["id"])
-    await explode(world.engines.log, entity["id"])
+    entity = await platform.created("datasets", **dataset())
+    await platform.settled("Dataset", entity["id"])
+    await explode(platform.engines.log, entity["id"])
     return str(entity["id"])
 
 
@@ -42,65 +42,67 @@ async def reads(client: httpx.AsyncClient, path: str, holds: Callable[[Any], boo
     return answer
 
 
-async def test_an_entity_in_quarantine_says_so_until_it_is_out(world: World) -> None:
-    id = await put_aside(world)
-    shown = await reads(world.admin, f"/datasets/{id}", lambda entity: entity.get("reason") == "Quarantined")
+async def test_an_entity_in_quarantine_says_so_until_it_is_out(platform: MemoryPlatform) -> None:
+    id = await put_aside(platform)
+    shown = await reads(
+        platform.admin, f"/datasets/{id}", lambda entity: entity.get("reason") == "Quarantined"
+    )
     assert shown["status"] == "WaitingForUpload"
     assert "command: " in shown["message"]
     assert "steelyard quarantine show" in shown["message"]
-    (listed,) = (await world.admin.get("/datasets")).json()
+    (listed,) = (await platform.admin.get("/datasets")).json()
     assert listed == shown
-    metrics = (await world.admin.get("http://api/metrics")).text
+    metrics = (await platform.admin.get("http://api/metrics")).text
     assert 'steelyard_quarantined_entities{consumer="commands"} 1.0' in metrics
-    edit = asyncio.create_task(world.admin.patch(f"/datasets/{id}/labels", json={"labels": {"a": "1"}}))
-    (held,) = await reads(world.admin, f"/quarantine/{id}", lambda entries: entries[0]["waiting"] == 2)
+    edit = asyncio.create_task(platform.admin.patch(f"/datasets/{id}/labels", json={"labels": {"a": "1"}}))
+    (held,) = await reads(platform.admin, f"/quarantine/{id}", lambda entries: entries[0]["waiting"] == 2)
     assert [message["command"] for message in held["messages"]] == ["Explode", "EditEntityLabels"]
-    assert (await world.admin.put(f"/quarantine/{id}/drop")).json()["status"] == "Dropped"
+    assert (await platform.admin.put(f"/quarantine/{id}/drop")).json()["status"] == "Dropped"
     assert (await edit).status_code == 200, "it was the next one, and no more than late"
-    shown = await reads(world.admin, f"/datasets/{id}", lambda entity: entity.get("reason") is None)
+    shown = await reads(platform.admin, f"/datasets/{id}", lambda entity: entity.get("reason") is None)
     assert shown["labels"] == {"a": "1"}
-    assert (await world.admin.get("/quarantine")).json() == []
-    assert (await world.admin.get(f"/quarantine/{id}")).status_code == 404
-    await reads_metric(world, 'steelyard_quarantined_entities{consumer="commands"} 0.0')
+    assert (await platform.admin.get("/quarantine")).json() == []
+    assert (await platform.admin.get(f"/quarantine/{id}")).status_code == 404
+    await reads_metric(platform, 'steelyard_quarantined_entities{consumer="commands"} 0.0')
 
 
-async def reads_metric(world: World, line: str) -> None:
+async def reads_metric(platform: MemoryPlatform, line: str) -> None:
     async with asyncio.timeout(10):
-        while line not in (await world.admin.get("http://api/metrics")).text:  # noqa: ASYNC110  (an answer tells nobody)
+        while line not in (await platform.admin.get("http://api/metrics")).text:  # noqa: ASYNC110  (an answer tells nobody)
             await asyncio.sleep(0.05)
 
 
-async def test_what_is_released_and_fails_again_stays(world: World) -> None:
-    id = await put_aside(world)
-    (held,) = await reads(world.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
-    assert (await world.admin.put(f"/quarantine/{id}/release")).json()["status"] == "Released"
-    log, partition = world.engines.log, partition_of(id, 8)
+async def test_what_is_released_and_fails_again_stays(platform: MemoryPlatform) -> None:
+    id = await put_aside(platform)
+    (held,) = await reads(platform.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
+    assert (await platform.admin.put(f"/quarantine/{id}/release")).json()["status"] == "Released"
+    log, partition = platform.engines.log, partition_of(id, 8)
     async with asyncio.timeout(60):
         while len(await log.read(DEAD, partition, 0)) < 2:
             await log.changed(log.version(), 1)
-    (again,) = (await world.admin.get("/quarantine")).json()
+    (again,) = (await platform.admin.get("/quarantine")).json()
     assert {**again, "since": ""} == {**held, "since": ""}
 
 
-async def test_it_takes_an_administrator(world: World) -> None:
-    id = await put_aside(world)
-    await reads(world.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
-    other = await world.holder(grant("*", ["*"], ["acme"]))
+async def test_it_takes_an_administrator(platform: MemoryPlatform) -> None:
+    id = await put_aside(platform)
+    await reads(platform.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
+    other = await platform.holder(grant("*", ["*"], ["acme"]))
     for method, path in (("GET", ""), ("GET", f"/{id}"), ("PUT", f"/{id}/release"), ("PUT", f"/{id}/drop")):
         refused = await other.request(method, f"/quarantine{path}")
         assert refused.status_code == 403, path
-    assert (await world.admin.put(f"/quarantine/{'0' * 32}/drop")).status_code == 404
-    assert (await world.admin.put(f"/quarantine/{id}/drop?consumer=view-sink")).status_code == 404
+    assert (await platform.admin.put(f"/quarantine/{'0' * 32}/drop")).status_code == 404
+    assert (await platform.admin.put(f"/quarantine/{id}/drop?consumer=view-sink")).status_code == 404
 
 
-async def test_an_outcome_that_cannot_be_read_keeps_nobody_waiting(world: World) -> None:
-    entity = await world.created("datasets", **dataset())
-    await world.settled("Dataset", entity["id"])
+async def test_an_outcome_that_cannot_be_read_keeps_no_client_waiting(platform: MemoryPlatform) -> None:
+    entity = await platform.created("datasets", **dataset())
+    await platform.settled("Dataset", entity["id"])
     for value in (b"{", b"[]"):
-        await world.engines.log.publish([Message(OUTCOMES, entity["id"], value)])
-    edit = await world.admin.patch(f"/datasets/{entity['id']}/labels", json={"labels": {"a": "1"}})
+        await platform.engines.log.publish([Message(OUTCOMES, entity["id"], value)])
+    edit = await platform.admin.patch(f"/datasets/{entity['id']}/labels", json={"labels": {"a": "1"}})
     assert edit.status_code == 200
-    assert world.app.api.healthy
+    assert platform.app.api.healthy
 
 
 class Refusing(MemoryLog):
@@ -120,18 +122,18 @@ class Refusing(MemoryLog):
 async def test_a_create_that_cannot_be_sent_holds_up_no_other() -> None:
     log = Refusing()
     engines = replace(await make_engines(), log=log)
-    async with make_world(engines, services=False) as world:
+    async with make_platform(engines, services=False) as platform:
         log.down = True
         for name in "abc":
-            await world.admin.post("/datasets", json={"account": "acme", **dataset(), "name": name})
+            await platform.admin.post("/datasets", json={"account": "acme", **dataset(), "name": name})
         rows = await engines.accounts_database.outbox.unsent()
-        world.app.api.relay._has_unsent = False  # it is dead: it does not try again
+        platform.app.api.relay._has_unsent = False  # it is dead: it does not try again
     assert len(rows) == 3
     log.down, log.refused = False, rows[0].entity
-    async with make_world(engines) as world:
+    async with make_platform(engines) as platform:
         for row in rows[1:]:
-            await world.settled("Dataset", row.entity)
-        assert (await world.admin.get(f"/datasets/{rows[0].entity}")).status_code == 200
+            await platform.settled("Dataset", row.entity)
+        assert (await platform.admin.get(f"/datasets/{rows[0].entity}")).status_code == 200
     await engines.accounts_database.close()
 
 

@@ -8,24 +8,34 @@ import pytest
 from steelyard.broker.log import EVENTS
 from steelyard.schema.entities import PLURALS
 from steelyard.types import Json
+from tests.platform_api.memory_platform import (
+    MemoryPlatform,
+    dataset,
+    grant,
+    make_platform,
+    md5,
+    model,
+    service,
+)
 from tests.platform_api.test_collection import MAKE, a_service, an_evaluation
-from tests.platform_api.world import World, dataset, grant, make_world, md5, model, service
 
 UNKNOWN = "0" * 31 + "1"
 
 
-async def commands(world: World) -> int:
-    return sum((await world.engines.log.ends(EVENTS)).values())
+async def commands(platform: MemoryPlatform) -> int:
+    return sum((await platform.engines.log.ends(EVENTS)).values())
 
 
-async def refused(world: World, status: int, field: str, resource: str, body: Mapping[str, Any]) -> Json:
-    before = await commands(world)
-    response = await world.admin.post(f"/{resource}", json=body)
+async def refused(
+    platform: MemoryPlatform, status: int, field: str, resource: str, body: Mapping[str, Any]
+) -> Json:
+    before = await commands(platform)
+    response = await platform.admin.post(f"/{resource}", json=body)
     answer: Json = response.json()
     assert (response.status_code, answer.get("field")) == (status, field), response.text
     assert response.headers["content-type"] == "application/json"
     assert field.split(".", maxsplit=1)[0] in answer["detail"]
-    assert await commands(world) == before
+    assert await commands(platform) == before
     return answer
 
 
@@ -90,68 +100,68 @@ def with_path(path: str) -> Json:
     ],
 )
 async def test_a_wrong_field_is_named_and_nothing_is_created(
-    world: World, resource: str, body: Json, field: str
+    platform: MemoryPlatform, resource: str, body: Json, field: str
 ) -> None:
-    answer = await refused(world, 422, field, resource, {"account": "acme", **body})
+    answer = await refused(platform, 422, field, resource, {"account": "acme", **body})
     assert answer["reason"] == "Invalid"
 
 
-async def test_an_address_without_its_version_says_how_it_ends(world: World) -> None:
-    without = await world.admin.get(world.admin.base_url.join("/evaluations"))
+async def test_an_address_without_its_version_says_how_it_ends(platform: MemoryPlatform) -> None:
+    without = await platform.admin.get(platform.admin.base_url.join("/evaluations"))
     assert without.status_code == 404
     assert without.json()["detail"] == "there is no /evaluations; the address of the API ends in /v0"
-    assert (await world.admin.get("/spoons")).json()["detail"] == "there is no /v0/spoons"
+    assert (await platform.admin.get("/spoons")).json()["detail"] == "there is no /v0/spoons"
 
 
-async def test_a_mount_of_what_is_not_there(world: World) -> None:
+async def test_a_mount_of_what_is_not_there(platform: MemoryPlatform) -> None:
     source = {"kind": "Dataset", "id": UNKNOWN}
     mount = {"kind": "Data", "name": "d", "mountPath": "/d", "data": {"source": source}}
     body = {"account": "acme", **service()}
     body["runner"]["volumeMounts"] = [mount]
-    await refused(world, 422, "runner.volumeMounts.0.data.source", "inferenceservices", body)
+    await refused(platform, 422, "runner.volumeMounts.0.data.source", "inferenceservices", body)
     source["kind"] = "Report"
-    await refused(world, 422, "runner.volumeMounts.0.data.source.kind", "inferenceservices", body)
+    await refused(platform, 422, "runner.volumeMounts.0.data.source.kind", "inferenceservices", body)
 
 
 @pytest.mark.parametrize("status", ["Deleted", "Error", "Terminated"])
-async def test_what_has_failed_cannot_be_used(world: World, status: str) -> None:
-    made = await world.created("models", **model())
+async def test_what_has_failed_cannot_be_used(platform: MemoryPlatform, status: str) -> None:
+    made = await platform.created("models", **model())
     if status == "Error":
-        await world.says("Model", made["id"], "Error", reason="FetchFailed")
+        await platform.says("Model", made["id"], "Error", reason="FetchFailed")
     else:
-        await world.admin.put(f"/models/{made['id']}/{'delete' if status == 'Deleted' else 'terminate'}")
+        await platform.admin.put(f"/models/{made['id']}/{'delete' if status == 'Deleted' else 'terminate'}")
     answer = await refused(
-        world, 422, "model", "inferenceservices", {"account": "acme", **service(made["id"])}
+        platform, 422, "model", "inferenceservices", {"account": "acme", **service(made["id"])}
     )
     assert f"is {status}" in answer["detail"]
 
 
-async def test_what_is_over_says_what_it_is_when_it_is_to_be_terminated(world: World) -> None:
-    made = await an_evaluation(world)
+async def test_what_is_over_says_what_it_is_when_it_is_to_be_terminated(platform: MemoryPlatform) -> None:
+    made = await an_evaluation(platform)
     path = f"/evaluations/{made['id']}"
-    await world.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
-    refused = await world.admin.put(f"{path}/terminate")
+    await platform.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
+    refused = await platform.admin.put(f"{path}/terminate")
     assert refused.status_code == 409
     assert refused.json()["detail"] == f"status: Evaluation {made['id']} is Failed: there is nothing to end"
-    other = await an_evaluation(world)
+    other = await an_evaluation(platform)
     for _ in range(2):
-        ended = await world.admin.put(f"/evaluations/{other['id']}/terminate")
+        ended = await platform.admin.put(f"/evaluations/{other['id']}/terminate")
         assert (ended.status_code, ended.json()["status"]) == (200, "Terminated")
-    await world.admin.put(f"/evaluations/{other['id']}/delete")
-    refused = await world.admin.put(f"/evaluations/{other['id']}/terminate")
+    await platform.admin.put(f"/evaluations/{other['id']}/delete")
+    refused = await platform.admin.put(f"/evaluations/{other['id']}/terminate")
     assert "is Deleted: there is nothing to end" in refused.json()["detail"]
 
 
-async def test_a_view_that_is_not_there(world: World) -> None:
-    evaluation = await an_evaluation(world)
+async def test_a_view_that_is_not_there(platform: MemoryPlatform) -> None:
+    evaluation = await an_evaluation(platform)
     for field in ("datasetView", "evaluationView"):
         body = {"account": "acme", "rubric": "r", "evaluation": evaluation["id"], field: "none"}
-        await refused(world, 422, field, "reports", body)
+        await refused(platform, 422, field, "reports", body)
 
 
-async def test_what_may_not_be_seen_is_refused_like_what_is_missing(world: World) -> None:
-    made = await world.created("models", **model())
-    stranger = await world.holder(
+async def test_what_may_not_be_seen_is_refused_like_what_is_missing(platform: MemoryPlatform) -> None:
+    made = await platform.created("models", **model())
+    stranger = await platform.holder(
         grant("inferenceservices", ["*"], ["other"]), grant("models", ["*"], ["other"])
     )
     body = {"account": "other", **service(made["id"])}
@@ -159,28 +169,28 @@ async def test_what_may_not_be_seen_is_refused_like_what_is_missing(world: World
     absent = await stranger.post("/inferenceservices", json={**body, "model": UNKNOWN})
     assert hidden.status_code == absent.status_code == 422
     assert hidden.text.replace(made["id"], UNKNOWN) == absent.text
-    reader = await world.holder(
+    reader = await platform.holder(
         grant("inferenceservices", ["*"], ["other"]), grant("models", ["get"], ["acme"])
     )
     seen = await reader.post("/inferenceservices", json=body)
     assert (seen.status_code, seen.json()["field"]) == (403, "model")
 
 
-async def test_too_large_a_body_names_the_largest_field(world: World) -> None:
+async def test_too_large_a_body_names_the_largest_field(platform: MemoryPlatform) -> None:
     body = {"account": "acme", **dataset(), "name": "x" * (513 * 1024)}
-    await refused(world, 413, "name", "datasets", body)
+    await refused(platform, 413, "name", "datasets", body)
     body["name"] = "x" * (3 << 20)
-    await refused(world, 413, "body", "datasets", body)
+    await refused(platform, 413, "body", "datasets", body)
 
 
 async def test_an_entity_that_grows_too_large_by_what_it_embeds() -> None:
     from steelyard.api.settings import ApiSettings
 
-    async with make_world(settings=ApiSettings(entity_bytes=2048)) as world:
-        made = await world.created("models", **{**model(), "name": "m" * 200})
+    async with make_platform(settings=ApiSettings(entity_bytes=2048)) as platform:
+        made = await platform.created("models", **{**model(), "name": "m" * 200})
         body = {"account": "acme", **service(made["id"]), "name": "s" * 200}
         body["interface"]["outputSchema"] = {"arrowSchema": "A" * 1100}
-        answer = await refused(world, 413, "interface", "inferenceservices", body)
+        answer = await refused(platform, 413, "interface", "inferenceservices", body)
         assert "2048 are allowed" in answer["detail"]
 
 
@@ -195,9 +205,9 @@ async def test_an_entity_that_grows_too_large_by_what_it_embeds() -> None:
     ],
 )
 async def test_a_body_that_is_no_object(
-    world: World, content: bytes, kind: str, status: int, field: str
+    platform: MemoryPlatform, content: bytes, kind: str, status: int, field: str
 ) -> None:
-    response = await world.admin.post("/datasets", content=content, headers={"Content-Type": kind})
+    response = await platform.admin.post("/datasets", content=content, headers={"Content-Type": kind})
     assert (response.status_code, response.json()["field"]) == (status, field)
 
 
@@ -215,8 +225,8 @@ async def test_a_body_that_is_no_object(
         ({"labels": '{"a": 1}'}, "labels"),
     ],
 )
-async def test_a_wrong_query_is_named(world: World, params: dict[str, str], field: str) -> None:
-    response = await world.admin.get("/models", params=params)
+async def test_a_wrong_query_is_named(platform: MemoryPlatform, params: dict[str, str], field: str) -> None:
+    response = await platform.admin.get("/models", params=params)
     assert (response.status_code, response.json()["field"]) == (422, field)
 
 
@@ -235,19 +245,19 @@ async def test_a_wrong_query_is_named(world: World, params: dict[str, str], fiel
     ],
 )
 async def test_labels_keep_their_syntax_and_the_platform_its_own(
-    world: World, labels: dict[str, str], status: int
+    platform: MemoryPlatform, labels: dict[str, str], status: int
 ) -> None:
-    made = await world.created("models", **model())
-    response = await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": labels})
+    made = await platform.created("models", **model())
+    response = await platform.admin.patch(f"/models/{made['id']}/labels", json={"labels": labels})
     assert response.status_code == status, response.text
 
 
-async def test_documentation_keeps_its_limits(world: World) -> None:
-    made = await world.created("models", **model())
+async def test_documentation_keeps_its_limits(platform: MemoryPlatform) -> None:
+    made = await platform.created("models", **model())
     path = f"/models/{made['id']}/documentation"
-    response = await world.admin.patch(path, json={"documentation": {"title": "t" * 141}})
+    response = await platform.admin.patch(path, json={"documentation": {"title": "t" * 141}})
     assert (response.status_code, response.json()["field"]) == (422, "documentation.title")
-    response = await world.admin.patch(path, json={"documentation": {"author": "me"}})
+    response = await platform.admin.patch(path, json={"documentation": {"author": "me"}})
     assert (response.status_code, response.json()["field"]) == (422, "documentation.author")
 
 
@@ -264,35 +274,37 @@ async def test_documentation_keeps_its_limits(world: World) -> None:
         ("GET", "/histories/scores", 501),
     ],
 )
-async def test_paths_that_lead_nowhere(world: World, method: str, path: str, status: int) -> None:
-    response = await world.admin.request(method, path)
+async def test_paths_that_lead_nowhere(platform: MemoryPlatform, method: str, path: str, status: int) -> None:
+    response = await platform.admin.request(method, path)
     assert response.status_code == status
     assert "detail" in response.json()
 
 
 @pytest.mark.parametrize("kind", ["Evaluation", "InferenceSession"])
-async def test_a_security_context_takes_an_administrator(world: World, kind: str) -> None:
-    data, served = await world.created("datasets", **dataset()), await a_service(world)
+async def test_a_security_context_takes_an_administrator(platform: MemoryPlatform, kind: str) -> None:
+    data, served = await platform.created("datasets", **dataset()), await a_service(platform)
     fields: Json = {"account": "acme", "securityContext": {"trusted": False}}
     if kind == "Evaluation":
         fields |= {"dataset": data["id"], "inferenceSession": {"inferenceService": served["id"]}}
     else:
         fields |= {"inferenceService": served["id"]}
     path = f"/{PLURALS[kind]}"
-    everything_of_one = await world.holder(grant("*", ["*"], ["acme"]))
+    everything_of_one = await platform.holder(grant("*", ["*"], ["acme"]))
     response = await everything_of_one.post(path, json=fields)
     assert (response.status_code, response.json()["field"]) == (403, "securityContext")
-    response = await world.admin.post(path, json={**fields, "securityContext": {"trusted": 5}})
+    response = await platform.admin.post(path, json={**fields, "securityContext": {"trusted": 5}})
     assert response.status_code == 422
-    made = (await world.admin.post(path, json=fields)).json()
+    made = (await platform.admin.post(path, json=fields)).json()
     assert made.get("inferencesession", made)["securityContext"] == {"trusted": False, "ignoreQuotas": []}
 
 
 @pytest.mark.parametrize("kind", MAKE)
-async def test_a_field_of_another_type_is_refused_in_every_request(world: World, kind: str) -> None:
+async def test_a_field_of_another_type_is_refused_in_every_request(
+    platform: MemoryPlatform, kind: str
+) -> None:
     below = {"PipelineRun": f"pipelines/{UNKNOWN}/runs", "Team": f"challenges/{UNKNOWN}/teams"}
     below["Submission"] = f"challenges/{UNKNOWN}/tasks/{UNKNOWN}/submissions"
     path = below.get(kind, PLURALS[kind])
-    response = await world.admin.post(f"/{path}", json={"account": {}, "nonsense": None})
+    response = await platform.admin.post(f"/{path}", json={"account": {}, "nonsense": None})
     assert response.status_code == 422
     assert {"account", "nonsense"} <= {part.split(":")[0] for part in response.json()["detail"].split("; ")}

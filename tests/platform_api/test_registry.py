@@ -20,11 +20,12 @@ from steelyard.api.http.access import Authenticated, Grant, Public
 from steelyard.api.http.routing import Route
 from steelyard.api.registry.repository import MOST_MANIFESTS
 from steelyard.api.registry.routes import registry_routes
+from steelyard.api.registry.tagging import MOST_CHANGES
 from steelyard.client import Client
 from steelyard.storage.store import ObjectInfo, Store
+from tests.platform_api.memory_platform import MemoryPlatform, grant, make_engines, make_platform
 from tests.platform_api.published import ACCOUNT, Laboratory, laboratory
 from tests.platform_api.registry import MANIFEST, Registry, code, digest_of
-from tests.platform_api.world import World, grant, make_engines, make_world
 
 ROUTES = tuple(registry_routes())
 WITH_GRANT = tuple(route for route in ROUTES if isinstance(route.check, Grant))
@@ -79,7 +80,7 @@ def test_a_client_with_a_token_works_however_it_is_set_up(registry: Registry, ba
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("password", [None, "wrong"])
-def test_a_client_without_a_token_is_told_so_at_once(registry: Registry, password: str | None) -> None:
+def test_a_client_without_a_token_gets_an_error_at_once(registry: Registry, password: str | None) -> None:
     host = registry.root.removeprefix("http://")
     client = oras.client.OrasClient(hostname=host, insecure=True)
     if password is not None:
@@ -114,6 +115,16 @@ def test_manifests_are_bounded_in_number(registry: Registry) -> None:
     assert code(registry.push(digest_of(other), other)) == (429, "TOOMANYREQUESTS")
     # One that is there already is no further one.
     assert registry.push("again", manifest).status_code == 201
+
+
+def test_the_changes_of_a_tag_are_bounded_in_number(registry: Registry) -> None:
+    manifest, other = registry.manifest(), registry.manifest(registry.blob(b"more"))
+    assert registry.push("latest", manifest).status_code == 201
+    first, last = (registry.folder / "tagging" / "latest" / f"{number:06d}" for number in (1, MOST_CHANGES))
+    first.rename(last)
+    assert code(registry.push("latest", other)) == (429, "TOOMANYREQUESTS")
+    # A push that changes nothing is repeated as often as a client likes.
+    assert registry.push("latest", manifest).status_code == 201
 
 
 def test_a_blob_that_storage_cannot_send_is_logged(
@@ -226,16 +237,16 @@ class Counting:
 async def test_each_chunk_of_an_upload_costs_the_same() -> None:
     engines = await make_engines()
     store = Counting(engines.store)
-    async with make_world(replace(engines, store=cast(Store, store))) as world:
-        made = await world.created("artifacts")
-        begun = await world.admin.post(f"http://api/v2/artifacts/{made['id']}/blobs/uploads/")
+    async with make_platform(replace(engines, store=cast(Store, store))) as platform:
+        made = await platform.created("artifacts")
+        begun = await platform.admin.post(f"http://api/v2/artifacts/{made['id']}/blobs/uploads/")
         location, costs = f"http://api{begun.headers['Location']}", []
         for _ in range(30):
             before = store.count
-            assert (await world.admin.patch(location, content=b"x")).status_code == 202
+            assert (await platform.admin.patch(location, content=b"x")).status_code == 202
             costs.append(store.count - before)
         assert (costs[0], set(costs)) == (costs[-1], {costs[0]})
-        finished = await world.admin.put(location, params={"digest": digest_of(b"x" * 30)})
+        finished = await platform.admin.put(location, params={"digest": digest_of(b"x" * 30)})
         assert finished.status_code == 201
 
 
@@ -272,18 +283,20 @@ def test_a_blob_is_mounted_from_an_artifact_that_the_caller_may_read(registry: R
     assert registry.ask("POST", f"{mount}{'0' * 32}").status_code == 202, "it has to be uploaded"
 
 
-async def test_a_blob_is_not_mounted_from_an_artifact_that_the_caller_may_not_read(world: World) -> None:
-    source, target = await world.created("artifacts"), await world.created("artifacts")
+async def test_a_blob_is_not_mounted_from_an_artifact_that_the_caller_may_not_read(
+    platform: MemoryPlatform,
+) -> None:
+    source, target = await platform.created("artifacts"), await platform.created("artifacts")
     digest, root = digest_of(b"secret"), "http://api/v2/artifacts"
     upload = f"{root}/{source['id']}/blobs/uploads/?digest={digest}"
-    assert (await world.admin.post(upload, content=b"secret")).status_code == 201
+    assert (await platform.admin.post(upload, content=b"secret")).status_code == 201
     mount = f"{root}/{target['id']}/blobs/uploads/?mount={digest}&from=artifacts/{source['id']}"
-    writer = await world.holder(grant("artifacts", ["create", "get"], ["acme"]))
+    writer = await platform.holder(grant("artifacts", ["create", "get"], ["acme"]))
     assert (await writer.post(mount)).status_code == 202, "it has to be uploaded"
-    assert (await world.admin.head(f"{root}/{target['id']}/blobs/{digest}")).status_code == 404
-    reader = await world.holder(grant("artifacts", ["create", "data"], ["acme"]))
+    assert (await platform.admin.head(f"{root}/{target['id']}/blobs/{digest}")).status_code == 404
+    reader = await platform.holder(grant("artifacts", ["create", "data"], ["acme"]))
     assert (await reader.post(mount)).status_code == 201
-    assert (await world.admin.get(f"{root}/{target['id']}/blobs/{digest}")).content == b"secret"
+    assert (await platform.admin.get(f"{root}/{target['id']}/blobs/{digest}")).content == b"secret"
 
 
 def test_manifests_by_tag_and_digest(registry: Registry) -> None:
@@ -323,7 +336,7 @@ def test_manifests_that_are_refused(registry: Registry) -> None:
 
 
 def test_the_list_of_tags_in_pages(registry: Registry) -> None:
-    manifest, names = registry.manifest(), ["a", "b", "c", "d", "e"]
+    manifest, names = registry.manifest(), ["a", "a-b", "b", "d", "e"]
     for name in reversed(names):
         registry.push(name, manifest)
     seen, path = [], "tags/list?n=2"
@@ -333,7 +346,7 @@ def test_the_list_of_tags_in_pages(registry: Registry) -> None:
         if "Link" not in page.headers:
             break
         path = page.headers["Link"].partition(">")[0].removeprefix("<")
-    assert seen == [["a", "b"], ["c", "d"], ["e"]]
+    assert seen == [["a", "a-b"], ["b", "d"], ["e"]]
     assert registry.ask("GET", "tags/list?last=c").json()["tags"] == ["d", "e"]
     assert code(registry.ask("GET", "tags/list?n=x")) == (400, "TAG_INVALID")
 
@@ -376,8 +389,8 @@ def test_every_route_of_the_registry_checks_its_caller() -> None:
 
 
 @pytest.mark.parametrize("route", WITH_GRANT, ids=lambda route: f"{route.method} {route.path}")
-async def test_each_route_with_each_grant(world: World, route: Route) -> None:
-    made = await world.created("artifacts")
+async def test_each_route_with_each_grant(platform: MemoryPlatform, route: Route) -> None:
+    made = await platform.created("artifacts")
     assert isinstance(route.check, Grant)
     needed, lacking = route.check.function, "create" if route.check.function == "data" else "data"
     values = {"{id}": made["id"], "{digest}": digest_of(b""), "{reference}": "latest", "{upload}": "0" * 32}
@@ -388,16 +401,16 @@ async def test_each_route_with_each_grant(world: World, route: Route) -> None:
     async def asked(client: httpx.AsyncClient) -> int:
         return (await client.request(route.method, f"http://api{path}")).status_code
 
-    assert await asked(world.client(None)) == 401
-    assert await asked(world.client("not.a.token")) == 401
-    assert await asked(await world.holder(grant("artifacts", [lacking], ["*"]))) == 403
-    assert await asked(await world.holder(grant("models", ["*"], ["*"]))) == 403
-    foreign = await world.holder(grant("artifacts", [needed], ["other"]))
+    assert await asked(platform.client(None)) == 401
+    assert await asked(platform.client("not.a.token")) == 401
+    assert await asked(await platform.holder(grant("artifacts", [lacking], ["*"]))) == 403
+    assert await asked(await platform.holder(grant("models", ["*"], ["*"]))) == 403
+    foreign = await platform.holder(grant("artifacts", [needed], ["other"]))
     response = await foreign.request(route.method, f"http://api{path}")
     assert response.status_code == 404
     if route.method != "HEAD":
         assert code(response) == (404, "NAME_UNKNOWN")
-    allowed = await asked(await world.holder(grant("artifacts", [needed], ["acme"])))
+    allowed = await asked(await platform.holder(grant("artifacts", [needed], ["acme"])))
     assert allowed not in {401, 403, 500}
 
 

@@ -27,10 +27,19 @@ from steelyard.schema.ids import random_id
 from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Stored
+from tests.platform_api.memory_platform import (
+    Engines,
+    MemoryPlatform,
+    dataset,
+    grant,
+    make_engines,
+    make_platform,
+    model,
+    service,
+)
 from tests.platform_api.test_audits import audit, procedure
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.test_served import served, serving
-from tests.platform_api.world import Engines, World, dataset, grant, make_engines, make_world, model, service
 
 BODY = {"account": "acme", **model()}
 
@@ -50,19 +59,19 @@ async def models_in(log: Log) -> set[str]:
     return {record.key for record in records}
 
 
-async def test_a_hundred_equal_creates_at_once_are_a_hundred_entities(world: World) -> None:
-    entities = await asyncio.gather(*(post(world.admin) for _ in range(100)))
+async def test_a_hundred_equal_creates_at_once_are_a_hundred_entities(platform: MemoryPlatform) -> None:
+    entities = await asyncio.gather(*(post(platform.admin) for _ in range(100)))
     ids = {entity["id"] for entity in entities}
     assert len(ids) == 100
     for id in ids:
-        assert (await world.admin.get(f"/models/{id}")).json()["id"] == id
-    assert await models_in(world.engines.log) == ids
+        assert (await platform.admin.get(f"/models/{id}")).json()["id"] == id
+    assert await models_in(platform.engines.log) == ids
 
 
-async def test_equal_audits_one_after_another_are_two(world: World) -> None:
-    data, served_model = (await world.created("datasets", **dataset()))["id"], await a_service(world)
-    made = await procedure(world, (data, "one"))
-    first, second = await audit(world, made, served_model), await audit(world, made, served_model)
+async def test_equal_audits_one_after_another_are_two(platform: MemoryPlatform) -> None:
+    data, served_model = (await platform.created("datasets", **dataset()))["id"], await a_service(platform)
+    made = await procedure(platform, (data, "one"))
+    first, second = await audit(platform, made, served_model), await audit(platform, made, served_model)
     assert (first["kind"], second["kind"]) == ("Audit", "Audit")
     assert first["id"] != second["id"]
 
@@ -86,8 +95,8 @@ class Held(MemoryLog):
 async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
     """The API's address, a token, and its engines, of which no service works."""
     engines = replace(await make_engines(), log=log)
-    async with make_world(engines, services=False) as world:
-        client = await world.holder(grant("models", ["*"], ["acme"]), grant("accounts", ["*"], ["acme"]))
+    async with make_platform(engines, services=False) as memory:
+        client = await memory.holder(grant("models", ["*"], ["acme"]), grant("accounts", ["*"], ["acme"]))
         token = client.headers["authorization"]
     platform = Platform(
         engines.log,
@@ -129,7 +138,7 @@ async def close(writer: asyncio.StreamWriter, *, abort: bool = False) -> None:
 
 
 async def deliveries(engines: Engines, wanted: list[str]) -> None:
-    """Waits until the outbox's rows are such. Nobody is woken when they change."""
+    """Waits until the outbox's rows are such. No task is woken when they change."""
     async with asyncio.timeout(10):
         while sorted(row.delivery for row in await engines.accounts_database.outbox.pending()) != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -207,7 +216,7 @@ async def test_what_was_answered_is_not_repeated() -> None:
 
 
 class Slow(MemoryView):
-    """Holds a look at an entity until it may go on."""
+    """Holds a read of an entity until it may go on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,11 +229,11 @@ class Slow(MemoryView):
 
 
 async def test_who_has_gone_before_it_was_accepted_leaves_nothing() -> None:
-    """A repeat may already be there: what nobody waits for must not become a second entity."""
+    """A repeat may already be there: a request whose client has gone must not make a second entity."""
     view = Slow()
     engines = replace(await make_engines(), view=view)
-    async with make_world(engines, services=False) as world:
-        body = [json.dumps({"account": "acme", **service((await post(world.admin))["id"])}).encode()]
+    async with make_platform(engines, services=False) as platform:
+        body = [json.dumps({"account": "acme", **service((await post(platform.admin))["id"])}).encode()]
 
         async def receive() -> Message:
             if body:
@@ -236,9 +245,9 @@ async def test_who_has_gone_before_it_was_accepted_leaves_nothing() -> None:
         async def send(message: Message) -> None:
             raise AssertionError(f"{message} was sent, and nobody is there")
 
-        headers = [(b"authorization", world.admin.headers["authorization"].encode())]
+        headers = [(b"authorization", platform.admin.headers["authorization"].encode())]
         scope = {"type": "http", "method": "POST", "path": "/v0/inferenceservices", "headers": headers}
-        await world.app({**scope, "query_string": b""}, receive, send)
+        await platform.app({**scope, "query_string": b""}, receive, send)
         assert len(await models_in(engines.log)) == 1
     await engines.accounts_database.close()
 

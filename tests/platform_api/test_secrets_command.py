@@ -11,9 +11,9 @@ from steelyard.cli import secrets as command
 from steelyard.cli.main import app
 from steelyard.client import AsyncClient, Invalid, NotFound
 from steelyard.schema.secrets import VALUE_BYTES
+from tests.platform_api.memory_platform import make_platform
 from tests.platform_api.test_client import ENDPOINT, Asked
 from tests.platform_api.test_served import Served, served
-from tests.platform_api.world import make_world
 
 VALUE = "hf_a-distinctive-value"
 
@@ -97,7 +97,7 @@ async def test_secrets_are_listed_and_deleted(tmp_path: Path) -> None:
         ((), b"\n", "the value is empty"),
         ((), VALUE.encode() + b"x" * VALUE_BYTES, "more than 32768 bytes"),
         ((), "ä".encode() * VALUE_BYTES, "more than 32768 bytes"),
-        ((), b"\xff\xfe", "is no text in UTF-8"),
+        ((), b"\xff\xfe", "is not text in UTF-8"),
         (("--registry", "r"), VALUE.encode(), "one is of no use without the other"),
         (("--username", "u"), VALUE.encode(), "one is of no use without the other"),
         (("--file", "missing/token"), b"", "--file missing/token: No such file"),
@@ -122,8 +122,8 @@ def test_a_value_is_no_argument() -> None:
 
 
 async def test_both_clients_set_list_and_delete() -> None:
-    async with make_world() as world:
-        ask = Asked(world)
+    async with make_platform() as platform:
+        ask = Asked(platform)
         made = await ask(lambda client: client.secrets.set("acme", "hub-token", VALUE))
         assert await ask(lambda client: client.secrets.list("acme")) == [made]
         # The answer of the first is lost: the same again changes nothing.
@@ -133,8 +133,8 @@ async def test_both_clients_set_list_and_delete() -> None:
         with pytest.raises(Invalid, match="1 to 32768 bytes"):
             await ask(lambda client: client.secrets.set("acme", "hub-token", ""))
         ask.client.close()
-        token = world.admin.headers["authorization"].removeprefix("Bearer ")
-        async with AsyncClient(ENDPOINT, token, http=world.client(token)) as client:
+        token = platform.admin.headers["authorization"].removeprefix("Bearer ")
+        async with AsyncClient(ENDPOINT, token, http=platform.client(token)) as client:
             assert [secret.name for secret in await client.secrets.list("acme")] == ["hub-token"]
             assert (await client.secrets.set("acme", "other", VALUE)).name == "other"
             await client.secrets.delete("acme", "hub-token")

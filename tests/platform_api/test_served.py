@@ -28,7 +28,7 @@ from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.types import Json
 from steelyard.views.open import open_view
-from tests.platform_api.world import NO_EGRESS, Engines, model, running_services
+from tests.platform_api.memory_platform import NO_EGRESS, Engines, model, running_services
 
 if TYPE_CHECKING:
     from dyff.client import Client

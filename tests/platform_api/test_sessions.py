@@ -13,18 +13,19 @@ import pytest
 from aiohttp import web
 
 from steelyard.api.inference_sessions.replicas import PORT, Replicas
+from steelyard.api.settings import ApiSettings
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
 from steelyard.schema.names import namespace_of
 from steelyard.types import Json
+from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform
 from tests.platform_api.test_collection import a_service
-from tests.platform_api.world import World, grant, make_world
 
 
 @dataclass
 class Pods:
     """Pods of a session on one machine, as the hosts file names them."""
 
-    world: World
+    platform: MemoryPlatform
     hosts: Path
     identity_port: int
     asked: list[tuple[str, bytes]] = field(default_factory=list)
@@ -90,28 +91,30 @@ async def _streamed(request: web.Request) -> web.StreamResponse:
 async def pods(tmp_path: Path) -> AsyncIterator[Pods]:
     hosts, port = tmp_path / "hosts", free_port()
     replicas = Replicas({"STEELYARD_HOSTS": str(hosts)}, port)
-    async with make_world(replicas=replicas) as world:
-        yield Pods(world, hosts, port)
+    async with make_platform(replicas=replicas) as platform:
+        yield Pods(platform, hosts, port)
 
 
-async def session(world: World, **fields: object) -> tuple[Json, str]:
-    made = await world.created("inferencesessions", inferenceService=(await a_service(world))["id"], **fields)
+async def session(platform: MemoryPlatform, **fields: object) -> tuple[Json, str]:
+    made = await platform.created(
+        "inferencesessions", inferenceService=(await a_service(platform))["id"], **fields
+    )
     return made["inferencesession"], made["token"]
 
 
 async def test_a_session_from_its_request_to_its_end(pods: Pods) -> None:
-    world = pods.world
-    made, token = await session(world)
+    platform = pods.platform
+    made, token = await session(platform)
     path = f"/inferencesessions/{made['id']}"
     assert made["expires"].startswith("2030-01-01T01:00:00")
-    assert (await world.admin.get(f"{path}/ready")).json() == {"ready": False, "status": "Created"}
-    async with world.client(token) as client:
+    assert (await platform.admin.get(f"{path}/ready")).json() == {"ready": False, "status": "Created"}
+    async with platform.client(token) as client:
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 503
         host = free_host()
         async with pods.replica(made["id"], host):
             pods.name(made["id"], host)
-            await world.says("InferenceSession", made["id"], "Admitted")
-            for caller in (world.admin, client):
+            await platform.says("InferenceSession", made["id"], "Admitted")
+            for caller in (platform.admin, client):
                 for method in ("GET", "POST"):
                     ready = await caller.request(method, f"{path}/ready")
                     assert (ready.status_code, ready.json()) == (200, {"ready": True, "status": "Admitted"})
@@ -119,12 +122,12 @@ async def test_a_session_from_its_request_to_its_end(pods: Pods) -> None:
             assert answer.json() == {"path": "/openai/v1/completions", "got": {"number": 5}}
             assert pods.asked == [("/openai/v1/completions?x=1", b'{"number":5}')]
             await _passes_on_what_comes(client, path)
-            assert (await world.admin.put(f"{path}/terminate")).json()["status"] == "Terminated"
+            assert (await platform.admin.put(f"{path}/terminate")).json()["status"] == "Terminated"
             ended = await client.post(f"{path}/infer/v1/x", json={})
             assert (ended.status_code, ended.json()["reason"]) == (409, "Conflict")
             assert (await client.get(f"{path}/infer/v1/models")).status_code == 409
-    assert (await world.admin.get(f"{path}/ready")).json()["ready"] is False
-    assert (await world.admin.post(f"{path}/token", json={})).status_code == 409
+    assert (await platform.admin.get(f"{path}/ready")).json()["ready"] is False
+    assert (await platform.admin.post(f"{path}/token", json={})).status_code == 409
 
 
 async def _passes_on_what_comes(client: httpx.AsyncClient, path: str) -> None:
@@ -145,10 +148,10 @@ async def _passes_on_what_comes(client: httpx.AsyncClient, path: str) -> None:
 
 
 async def test_an_address_of_another_session_is_never_asked(pods: Pods) -> None:
-    made, token = await session(pods.world)
-    await pods.world.says("InferenceSession", made["id"], "Admitted")
+    made, token = await session(pods.platform)
+    await pods.platform.says("InferenceSession", made["id"], "Admitted")
     ours, theirs = free_host(), free_host()
-    async with pods.replica("another", theirs), pods.world.client(token) as client:
+    async with pods.replica("another", theirs), pods.platform.client(token) as client:
         pods.name(made["id"], theirs, free_host())
         alone = await client.post(f"/inferencesessions/{made['id']}/infer/v1/x", json={})
         assert (alone.status_code, pods.asked) == (503, [])
@@ -161,14 +164,14 @@ async def test_an_address_of_another_session_is_never_asked(pods: Pods) -> None:
 
 async def test_a_replica_that_cannot_be_reached_leaves_the_request_to_another(tmp_path: Path) -> None:
     replicas = Replicas({"STEELYARD_HOSTS": str(tmp_path / "hosts")}, free_port(), connect_seconds=0.05)
-    async with make_world(replicas=replicas) as world, AsyncExitStack() as stack:
-        pods = Pods(world, tmp_path / "hosts", replicas._identity_port)
-        made, token = await session(world)
-        await world.says("InferenceSession", made["id"], "Admitted")
+    async with make_platform(replicas=replicas) as platform, AsyncExitStack() as stack:
+        pods = Pods(platform, tmp_path / "hosts", replicas._identity_port)
+        made, token = await session(platform)
+        await platform.says("InferenceSession", made["id"], "Admitted")
         silent, ours = free_host(), free_host()
         await stack.enter_async_context(identity_server(made["id"], silent, pods.identity_port))
         stack.enter_context(full(silent))
-        client = await stack.enter_async_context(world.client(token))
+        client = await stack.enter_async_context(platform.client(token))
         path = f"/inferencesessions/{made['id']}/infer/v1/x"
         pods.name(made["id"], silent)
         assert (await client.post(path, json={})).status_code == 503
@@ -193,11 +196,11 @@ def full(host: str) -> Iterator[None]:
         yield
 
 
-async def test_a_sessions_token_is_good_for_its_session_alone(world: World) -> None:
-    made, token = await session(world)
-    other, _ = await session(world)
+async def test_a_sessions_token_is_good_for_its_session_alone(platform: MemoryPlatform) -> None:
+    made, token = await session(platform)
+    other, _ = await session(platform)
     path = f"/inferencesessions/{made['id']}"
-    async with world.client(token) as client:
+    async with platform.client(token) as client:
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 503
         for method in ("GET", "POST"):
             assert (await client.request(method, f"{path}/ready")).json()["ready"] is False
@@ -209,37 +212,52 @@ async def test_a_sessions_token_is_good_for_its_session_alone(world: World) -> N
             assert (await client.request(method, target)).status_code == 403
         for target in ("/inferencesessions", "/models", "/datasets"):
             assert (await client.get(target)).status_code == 403
-        world.engines.clock.now = world.engines.clock.now.replace(hour=2)
+        platform.engines.clock.now = platform.engines.clock.now.replace(hour=2)
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 401
-    async with world.client("eyJhbGciOiJub25lIn0.e30.") as client:
+    async with platform.client("eyJhbGciOiJub25lIn0.e30.") as client:
         assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 401
 
 
-async def test_more_tokens_of_a_session(world: World) -> None:
-    made, first = await session(world, expires="2030-01-01T04:00:00Z")
+async def test_more_tokens_of_a_session(platform: MemoryPlatform) -> None:
+    made, first = await session(platform, expires="2030-01-01T04:00:00Z")
     path = f"/inferencesessions/{made['id']}/token"
-    for response in (await world.admin.get(path), await world.admin.post(path, json={})):
+    for response in (await platform.admin.get(path), await platform.admin.post(path, json={})):
         token = response.json()
         assert isinstance(token, str)
         assert token.count(".") == 2
         assert token != first
-    short = await world.admin.post(path, json={"expires": "2030-01-01T00:10:00+00:00"})
+    short = await platform.admin.post(path, json={"expires": "2030-01-01T00:10:00+00:00"})
     assert short.status_code == 200
     for wrong in ("2030-01-01T05:00:00Z", "2029-01-01T00:00:00Z", "2030-01-01T00:10:00"):
-        refused = await world.admin.post(path, json={"expires": wrong})
+        refused = await platform.admin.post(path, json={"expires": wrong})
         assert (refused.status_code, refused.json()["field"]) == (422, "expires")
 
 
-async def test_an_evaluation_may_refer_to_a_session(world: World) -> None:
-    from tests.platform_api.world import dataset
+async def test_a_session_has_at_most_so_many_tokens() -> None:
+    async with make_platform(settings=ApiSettings(session_tokens=2)) as platform:
+        made, _ = await session(platform, expires="2030-01-01T04:00:00Z")
+        path = f"/inferencesessions/{made['id']}/token"
+        assert (await platform.admin.post(path, json={"expires": "2030-01-01T00:10:00Z"})).status_code == 200
+        for refused in (await platform.admin.get(path), await platform.admin.post(path, json={})):
+            assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+            assert "has 2 tokens that are valid" in refused.json()["detail"]
+        await session(platform)  # another one has its own
+        platform.engines.clock.now = platform.engines.clock.now.replace(minute=20)
+        assert (await platform.admin.post(path, json={})).status_code == 200
 
-    made, _ = await session(world, replicas=3)
-    data = await world.created("datasets", **dataset())
-    evaluation = await world.created("evaluations", dataset=data["id"], inferenceSessionReference=made["id"])
+
+async def test_an_evaluation_may_refer_to_a_session(platform: MemoryPlatform) -> None:
+    from tests.platform_api.memory_platform import dataset
+
+    made, _ = await session(platform, replicas=3)
+    data = await platform.created("datasets", **dataset())
+    evaluation = await platform.created(
+        "evaluations", dataset=data["id"], inferenceSessionReference=made["id"]
+    )
     assert evaluation["inferenceSessionReference"] == made["id"]
     assert evaluation["inferenceSession"]["inferenceService"] == made["inferenceService"]
     assert evaluation["inferenceSession"]["replicas"] == 3
-    stranger = await world.holder(
+    stranger = await platform.holder(
         grant("evaluations", ["create"], ["acme"]),
         grant("datasets", ["consume"], ["acme"]),
         grant("inferencesessions", ["get"], ["acme"]),
@@ -247,6 +265,6 @@ async def test_an_evaluation_may_refer_to_a_session(world: World) -> None:
     body = {"account": "acme", "dataset": data["id"], "inferenceSessionReference": made["id"]}
     refused = await stranger.post("/evaluations", json=body)
     assert (refused.status_code, refused.json()["field"]) == (403, "inferenceSessionReference")
-    await world.admin.put(f"/inferencesessions/{made['id']}/terminate")
-    ended = await world.admin.post("/evaluations", json=body)
+    await platform.admin.put(f"/inferencesessions/{made['id']}/terminate")
+    ended = await platform.admin.post("/evaluations", json=body)
     assert (ended.status_code, ended.json()["field"]) == (422, "inferenceSessionReference")

@@ -14,18 +14,18 @@ from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import LogError
 from steelyard.schema.ids import random_id
-from tests.platform_api.test_commands import Failing, creates, until
-from tests.platform_api.test_repeats import Held, close, deliveries, models_in, post, send
-from tests.platform_api.test_served import serving
-from tests.platform_api.world import (
+from tests.platform_api.memory_platform import (
     Engines,
     client_of,
     grant,
     make_engines,
-    make_world,
+    make_platform,
     model,
     running_services,
 )
+from tests.platform_api.test_commands import Failing, creates, until
+from tests.platform_api.test_repeats import Held, close, deliveries, models_in, post, send
+from tests.platform_api.test_served import serving
 
 LEASE = 0.6
 KEY = {"Idempotency-Key": "once"}
@@ -53,8 +53,8 @@ def platform_of(engines: Engines, log: MemoryLog | None = None, lease: float = L
 
 async def token_of(engines: Engines) -> str:
     """The token of an account that may do everything with models of acme."""
-    async with make_world(engines, services=False) as world:
-        client = await world.holder(grant("models", ["*"], ["acme"]))
+    async with make_platform(engines, services=False) as platform:
+        client = await platform.holder(grant("models", ["*"], ["acme"]))
         return str(client.headers["authorization"])
 
 

@@ -12,8 +12,16 @@ from steelyard.schema.entities import PLURALS, entity_of
 from steelyard.schema.secrets import secrets_of
 from steelyard.schema.status import FOLLOWING, WITH_WORKFLOW, failure_status
 from steelyard.types import Json
+from tests.platform_api.memory_platform import (
+    MemoryPlatform,
+    data_source,
+    dataset,
+    grant,
+    model,
+    service,
+    uploaded_source,
+)
 from tests.platform_api.test_collection import MAKE, PATHS, a_dataset_of_a_source, a_service
-from tests.platform_api.world import World, data_source, dataset, grant, model, service, uploaded_source
 
 HOUR = timedelta(hours=1)
 OWN = {"id", "creationTime", "lastTransitionTime", "status", "reason", "message", "metadata", "annotations"}
@@ -30,7 +38,7 @@ async def rerun(client: Any, entity: Json, **more: Any) -> Any:
 
 
 def entity_in(answer: Any) -> Json:
-    """The entity of an answer; that of a session has its token beside it."""
+    """The entity of an answer; that of a session has its token, too."""
     assert answer.status_code == 200, answer.text
     content: Json = answer.json()
     entity: Json = content.get("inferencesession", content)
@@ -51,40 +59,40 @@ def test_every_kind_with_a_workflow_is_tried_here() -> None:
 
 @pytest.mark.parametrize("end", ["failed", "terminated"])
 @pytest.mark.parametrize("kind", WORKFLOWS)
-async def test_a_workflow_that_has_ended_runs_again(world: World, kind: str, end: str) -> None:
-    before = await WORKFLOWS[kind](world)
-    refused = await rerun(world.admin, before)
+async def test_a_workflow_that_has_ended_runs_again(platform: MemoryPlatform, kind: str, end: str) -> None:
+    before = await WORKFLOWS[kind](platform)
+    refused = await rerun(platform.admin, before)
     assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
     assert "is Created: terminate it before it runs again" in refused.json()["detail"]
     if end == "failed":
-        await world.says(kind, before["id"], failure_status(kind))
+        await platform.says(kind, before["id"], failure_status(kind))
     else:
-        assert (await world.admin.put(f"{path_of(before)}/terminate")).status_code == 200
-    after = entity_in(await rerun(world.admin, before))
+        assert (await platform.admin.put(f"{path_of(before)}/terminate")).status_code == 200
+    after = entity_in(await rerun(platform.admin, before))
     assert after["id"] != before["id"]
     assert (after["kind"], after["status"]) == (kind, "Created")
     assert {**described(after), "expires": None} == {**described(before), "expires": None}
     assert notes(after) == {**notes(before), "steelyard/rerun-of": before["id"]}
-    # An audit's reports are chosen anew: of those that failed with it, others are created.
+    # An audit's reports are chosen again: of those that failed with it, others are created.
     needed = [entity["metadata"].get("preconditions", []) for entity in (before, after)]
     assert [one["kind"] for one in needed[0]] == [one["kind"] for one in needed[1]]
     # The rerun may run again, too, and names what it repeats.
-    await world.says(kind, after["id"], failure_status(kind))
-    third = entity_in(await rerun(world.admin, after, json={"account": "acme"}))
+    await platform.says(kind, after["id"], failure_status(kind))
+    third = entity_in(await rerun(platform.admin, after, json={"account": "acme"}))
     assert notes(third) == {**notes(before), "steelyard/rerun-of": after["id"]}
 
 
 @pytest.mark.parametrize("kind", WORKFLOWS)
-async def test_a_repeat_with_the_same_key_is_the_same_entity(world: World, kind: str) -> None:
-    before = await WORKFLOWS[kind](world)
-    await world.says(kind, before["id"], failure_status(kind))
+async def test_a_repeat_with_the_same_key_is_the_same_entity(platform: MemoryPlatform, kind: str) -> None:
+    before = await WORKFLOWS[kind](platform)
+    await platform.says(kind, before["id"], failure_status(kind))
     key = {"headers": {"Idempotency-Key": "once"}}
-    first = entity_in(await rerun(world.admin, before, **key))
+    first = entity_in(await rerun(platform.admin, before, **key))
     # The answer was lost, and the earlier one is deleted before the repeat.
-    await world.admin.put(f"{path_of(before)}/delete")
-    assert entity_in(await rerun(world.admin, before, **key))["id"] == first["id"]
+    await platform.admin.put(f"{path_of(before)}/delete")
+    assert entity_in(await rerun(platform.admin, before, **key))["id"] == first["id"]
     assert notes(first)["steelyard/rerun-of"] == before["id"]
-    refused = await rerun(world.admin, before)
+    refused = await rerun(platform.admin, before)
     assert (refused.status_code, refused.json()["detail"]) == (
         409,
         f"status: {kind} {before['id']} is deleted: create another one",
@@ -93,134 +101,138 @@ async def test_a_repeat_with_the_same_key_is_the_same_entity(world: World, kind:
 
 @pytest.mark.parametrize("kind", WORKFLOWS)
 async def test_a_running_workflow_is_stopped_by_its_deletion_and_the_answer_says_so(
-    world: World, kind: str
+    platform: MemoryPlatform, kind: str
 ) -> None:
-    made = await WORKFLOWS[kind](world)
-    await world.says(kind, made["id"], "Admitted", "orchestrator")
-    answer = (await world.admin.put(f"{path_of(made)}/delete")).json()
+    made = await WORKFLOWS[kind](platform)
+    await platform.says(kind, made["id"], "Admitted", "orchestrator")
+    answer = (await platform.admin.put(f"{path_of(made)}/delete")).json()
     assert answer["status"] == "Deleted"
     assert f"{kind} {made['id']} was running, and is being stopped" in answer["message"]
 
 
 @pytest.mark.parametrize("kind", sorted(FOLLOWING))
 async def test_what_has_started_workflows_ends_them_by_its_deletion_and_says_so(
-    world: World, kind: str
+    platform: MemoryPlatform, kind: str
 ) -> None:
-    made = await MAKE[kind](world)
+    made = await MAKE[kind](platform)
     run = made["id"] if kind == "PipelineRun" else made["pipelineRun"]
-    answer = (await world.admin.put(f"{path_of(made)}/delete")).json()
+    answer = (await platform.admin.put(f"{path_of(made)}/delete")).json()
     assert (answer["status"], answer["message"]) == ("Deleted", "1 running workflow ended with it")
-    shown = (await world.admin.get(f"/pipelines/runs/{run}/status")).json()["nodes"]
+    shown = (await platform.admin.get(f"/pipelines/runs/{run}/status")).json()["nodes"]
     assert [node["status"] for node in shown.values()] == ["Terminated"]
-    repeated = (await world.admin.put(f"{path_of(made)}/delete")).json()
+    repeated = (await platform.admin.put(f"{path_of(made)}/delete")).json()
     assert repeated == {"status": "Deleted", "reason": "DeleteCommand"}
 
 
-async def test_what_a_client_has_uploaded_is_uploaded_again(world: World) -> None:
+async def test_what_a_client_has_uploaded_is_uploaded_again(platform: MemoryPlatform) -> None:
     files = [{"path": "weights", "size": 4, "digest": {"md5": "X03MO1qnZdYdgyfeuILPmQ=="}}]
     artifact = {"kind": "Volume", "volume": {"files": files}}
     uploaded = {**model(), "artifact": artifact, "source": {"kind": "Upload"}}
     for made in (
-        await world.created("models", **uploaded),
-        await world.created("datasets", **dataset()),
-        await world.created("datasources", **uploaded_source({"a.csv": b"x"})),
+        await platform.created("models", **uploaded),
+        await platform.created("datasets", **dataset()),
+        await platform.created("datasources", **uploaded_source({"a.csv": b"x"})),
     ):
-        await world.says(made["kind"], made["id"], "Error", "api")
-        refused = await rerun(world.admin, made)
+        await platform.says(made["kind"], made["id"], "Error", "api")
+        refused = await rerun(platform.admin, made)
         assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
         assert "was uploaded: create another one" in refused.json()["detail"]
 
 
-async def test_another_account_and_unknown_fields_are_refused(world: World) -> None:
-    made = await a_service(world)
-    await world.says("InferenceService", made["id"], "Error")
+async def test_another_account_and_unknown_fields_are_refused(platform: MemoryPlatform) -> None:
+    made = await a_service(platform)
+    await platform.says("InferenceService", made["id"], "Error")
     for body, field in ({"account": "other"}, "account"), ({"steps": ["ask"]}, "steps"):
-        refused = await rerun(world.admin, made, json=body)
+        refused = await rerun(platform.admin, made, json=body)
         assert (refused.status_code, refused.json()["field"]) == (422, field)
 
 
 @pytest.mark.parametrize("kind", ["Evaluation", "InferenceSession"])
-async def test_a_session_lasts_as_long_as_the_first_was_to(world: World, kind: str) -> None:
-    served, data = await a_service(world), await world.created("datasets", **dataset())
-    ends = (world.engines.clock.now + 2 * HOUR).isoformat()
+async def test_a_session_lasts_as_long_as_the_first_was_to(platform: MemoryPlatform, kind: str) -> None:
+    served, data = await a_service(platform), await platform.created("datasets", **dataset())
+    ends = (platform.engines.clock.now + 2 * HOUR).isoformat()
     own = {"inferenceService": served["id"], "expires": ends}
     fields = own if kind == "InferenceSession" else {"dataset": data["id"], "inferenceSession": own}
-    created = await world.created(PLURALS[kind], **fields)
+    created = await platform.created(PLURALS[kind], **fields)
     before: Json = created.get("inferencesession", created)
-    await world.says(kind, before["id"], failure_status(kind))
-    world.engines.clock.now += 5 * HOUR
-    answer = await rerun(world.admin, before)
+    await platform.says(kind, before["id"], failure_status(kind))
+    platform.engines.clock.now += 5 * HOUR
+    answer = await rerun(platform.admin, before)
     after = entity_in(answer)
     expires = datetime.fromisoformat(after.get("inferenceSession", after)["expires"])
     lasts = expires - datetime.fromisoformat(after["creationTime"])
     assert abs(lasts - 2 * HOUR) < timedelta(seconds=1)
     if kind == "InferenceSession":
-        token = world.client(answer.json()["token"])
+        token = platform.client(answer.json()["token"])
         # The token opens the new session alone.
         assert (await token.get(f"/inferencesessions/{after['id']}/served")).status_code not in {401, 403}
         assert (await token.get(f"/inferencesessions/{before['id']}/served")).status_code == 404
 
 
-async def a_model_with_a_secret(world: World) -> Json:
+async def a_model_with_a_secret(platform: MemoryPlatform) -> Json:
     hub = {"kind": "HuggingFaceHub", "huggingFaceHub": {"repoID": "org/gated", "revision": "main"}}
     cache = {"kind": "HuggingFaceCache", "huggingFaceCache": {"repoID": "org/gated", "revision": "main"}}
     fields = {**model(), "source": hub, "artifact": cache}
-    return await world.created("models", **fields, secrets={"source": "token"})
+    return await platform.created("models", **fields, secrets={"source": "token"})
 
 
-async def a_source_with_a_secret(world: World) -> Json:
+async def a_source_with_a_secret(platform: MemoryPlatform) -> Json:
     secrets = {"source": "token"}
-    return await world.created("datasources", **data_source(files=["data/*.csv"]), secrets=secrets)
+    return await platform.created("datasources", **data_source(files=["data/*.csv"]), secrets=secrets)
 
 
-async def a_service_with_secrets(world: World) -> Json:
+async def a_service_with_secrets(platform: MemoryPlatform) -> Json:
     secrets = {"provider": "token", "imagePull": "token"}
-    return await world.created("inferenceservices", **service(), secrets=secrets)
+    return await platform.created("inferenceservices", **service(), secrets=secrets)
 
 
 WITH_SECRETS = [a_model_with_a_secret, a_source_with_a_secret, a_service_with_secrets]
 
 
 @pytest.mark.parametrize("make", WITH_SECRETS, ids=lambda make: make.__name__)
-async def test_the_same_secrets_are_named(world: World, make: Callable[[World], Awaitable[Json]]) -> None:
+async def test_the_same_secrets_are_named(
+    platform: MemoryPlatform, make: Callable[..., Awaitable[Json]]
+) -> None:
     secret = "/accounts/acme/secrets/token"
-    assert (await world.admin.put(secret, json={"value": "first"})).status_code == 200
-    before = await make(world)
-    await world.says(before["kind"], before["id"], "Error")
-    after = entity_in(await rerun(world.admin, before))
+    assert (await platform.admin.put(secret, json={"value": "first"})).status_code == 200
+    before = await make(platform)
+    await platform.says(before["kind"], before["id"], "Error")
+    after = entity_in(await rerun(platform.admin, before))
     named: list[DyffEntity] = [entity_of(entity) for entity in (before, after)]
     assert secrets_of(named[0]) == secrets_of(named[1]) != {}
     # As for a create: who may not use the account's secrets makes nothing that does.
     resource = PLURALS[before["kind"]]
-    lacking = await world.holder(grant(resource, ["create", "get"], ["acme"]))
+    lacking = await platform.holder(grant(resource, ["create", "get"], ["acme"]))
     refused = await rerun(lacking, before)
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
         "secrets: the token lacks accounts/consume for account 'acme'",
     )
-    await world.admin.delete(secret)
-    refused = await rerun(world.admin, before)
+    await platform.admin.delete(secret)
+    refused = await rerun(platform.admin, before)
     assert (refused.status_code, refused.json()["detail"][:8]) == (422, "secrets.")
 
 
-async def test_only_an_administrator_repeats_privileges(world: World) -> None:
-    first = await MAKE["Evaluation"](world)
+async def test_only_an_administrator_repeats_privileges(platform: MemoryPlatform) -> None:
+    first = await MAKE["Evaluation"](platform)
     own = {"inferenceService": first["inferenceSession"]["inferenceService"]["id"]}
     privileges = {"trusted": False, "ignoreQuotas": []}
-    before = await world.created(
+    before = await platform.created(
         "evaluations", dataset=first["dataset"], inferenceSession=own, securityContext=privileges
     )
-    await world.says("Evaluation", before["id"], "Failed")
+    await platform.says("Evaluation", before["id"], "Failed")
     may = [grant("evaluations", ["create", "get"], ["acme"])]
     may += [grant(resource, ["consume"], ["acme"]) for resource in ("datasets", "inferenceservices")]
-    refused = await rerun(await world.holder(*may), before)
+    refused = await rerun(await platform.holder(*may), before)
     assert refused.status_code == 403
-    assert entity_in(await rerun(world.admin, before))["securityContext"] == privileges
+    assert entity_in(await rerun(platform.admin, before))["securityContext"] == privileges
 
 
-async def test_a_rerun_takes_the_rights_to_see_the_first_and_to_use_what_it_names(world: World) -> None:
-    before = await MAKE["Evaluation"](world)
-    await world.says("Evaluation", before["id"], "Failed")
+async def test_a_rerun_takes_the_rights_to_see_the_first_and_to_use_what_it_names(
+    platform: MemoryPlatform,
+) -> None:
+    before = await MAKE["Evaluation"](platform)
+    await platform.says("Evaluation", before["id"], "Failed")
     create, see = (grant("evaluations", [function], ["acme"]) for function in ("create", "get"))
     use = [grant(resource, ["consume"], ["acme"]) for resource in ("datasets", "inferenceservices")]
     for grants, status in (
@@ -229,14 +241,14 @@ async def test_a_rerun_takes_the_rights_to_see_the_first_and_to_use_what_it_name
         ([create, see], 422),  # who may not see the dataset is not told that it is there
         ([create, see, *use], 200),
     ):
-        answer = await rerun(await world.holder(*grants), before)
+        answer = await rerun(await platform.holder(*grants), before)
         assert answer.status_code == status, answer.text
 
 
-async def test_what_names_something_that_has_failed_is_refused(world: World) -> None:
-    before = await MAKE["Report"](world)
-    await world.says("Evaluation", before["evaluation"], "Failed")
-    await world.says("Report", before["id"], "Failed")
-    refused = await rerun(world.admin, before)
+async def test_what_names_something_that_has_failed_is_refused(platform: MemoryPlatform) -> None:
+    before = await MAKE["Report"](platform)
+    await platform.says("Evaluation", before["evaluation"], "Failed")
+    await platform.says("Report", before["id"], "Failed")
+    refused = await rerun(platform.admin, before)
     assert (refused.status_code, refused.json()["field"]) == (422, "evaluation")
     assert "is Failed" in refused.json()["detail"]

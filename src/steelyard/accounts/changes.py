@@ -55,6 +55,15 @@ def check_number_of_keys(count: int, most: int | None) -> None:
         )
 
 
+def check_number_of_session_keys(count: int, most: int | None) -> None:
+    """Raise TooManyKeys where a session with so many keys may have no other one."""
+    if most is not None and count >= most:
+        raise TooManyKeys(
+            f"the session has {count} tokens that are valid, the most that one may have: use one of them, or wait "
+            "until one expires"
+        )
+
+
 def check_not_deleted(kept: str) -> None:
     """Raise AccountDeleted for the row of a deleted account. An account that cannot be read is not deleted."""
     account = json.loads(kept)

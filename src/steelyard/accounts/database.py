@@ -38,7 +38,7 @@ class TooManyLabels(AccountsDatabaseError, ContentError):
 
 
 class TooManyKeys(AccountsDatabaseError, ContentError):
-    """The account has as many keys as it may."""
+    """The account or the session has as many keys as it may."""
 
 
 class TooManySecrets(AccountsDatabaseError, ContentError):
@@ -50,7 +50,7 @@ class Superseded(AccountsDatabaseError):
 
 
 class LeaseEnded(AccountsDatabaseError):
-    """The lease of an API server has ended, and another server has its rows; the caller must register anew."""
+    """The lease of an API server has ended, and another server has its rows; the caller must register again."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,11 @@ class Accounts(Protocol):
         """The key, its token's digest and its account (None of a session's key); None when revoked or unknown."""
         ...
 
-    async def add_session_key(self, key: APIKey, digest: str) -> None:
-        """A key that belongs to a session, not to an account."""
+    async def add_session_key(self, key: APIKey, digest: str, *, most: int | None = None) -> None:
+        """A key that belongs to a session, its subject, and not to an account.
+
+        Raises TooManyKeys if the session would have more than `most` keys that have not ended when this one begins.
+        """
         ...
 
     async def revoke(self, account: str, id: str | None = None) -> int:
@@ -145,7 +148,7 @@ class Accounts(Protocol):
 Delivery = Literal["open", "answered", "lost"]
 """State of the answer to the request that led to a command.
 
-`open`: the request is in flight, as far as anybody knows. `answered`: its answer was handed to its connection. `lost`:
+`open`: the request is in flight, as far as is known. `answered`: its answer was handed to its connection. `lost`:
 the connection broke, or the process ended, before that; the same request again is its repeat.
 """
 
@@ -155,9 +158,9 @@ class OutboxRow:
     """A command that the API has accepted.
 
     `request` is the digest of token, route and body, empty where the command only accompanies another one; `ends` are
-    the log's ends of the entity's partition before it was sent, so that one who starts again can look whether it was.
-    `position` is where it lies in the log. `server` is the API server that sends and follows it, and whose connection
-    waits for the answer; empty where it is nobody's.
+    the log's ends of the entity's partition before it was sent, so that a server that starts again can search whether
+    it was. `position` is where it lies in the log. `server` is the API server that sends and follows it, and whose
+    connection waits for the answer; empty where it has no server.
     """
 
     command: str
@@ -200,7 +203,7 @@ class Outbox(Protocol):
         ...
 
     async def renew(self, server: str, seconds: float) -> None:
-        """Begin the lease anew. One that has ended and was not taken over lives on; else raises LeaseEnded."""
+        """Begin the lease again. One that has ended and was not taken over lives on; else raises LeaseEnded."""
         ...
 
     async def end(self, server: str) -> None:
@@ -208,7 +211,8 @@ class Outbox(Protocol):
         ...
 
     async def take_over(self, server: str) -> Sequence[OutboxRow]:
-        """Give the rows of servers whose leases have ended, and those of nobody, to `server`, each to one caller alone.
+        """Give the rows of servers whose leases have ended, and those without a server, to `server`, each to one caller
+        alone.
 
         Return those that the view does not show, in the order in which they came. Those that are open are lost then: a
         server that has ended answers nothing more. Raises LeaseEnded.
@@ -270,9 +274,9 @@ class Outbox(Protocol):
         ...
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
-        """The log has lost these commands: they are nobody's, so that the next server sends them again.
+        """The log has lost these commands: they have no server, so that the next one sends them again.
 
-        Each with the end of its partition: before it nobody needs to look for the command.
+        Each with the end of its partition: before it no server needs to search for the command.
         """
         ...
 
@@ -376,8 +380,8 @@ class Claims(Protocol):
         """Store the newest states by id, and the positions, in one transaction; None removes the claim.
 
         A claim's admission is kept; a change that is not newer than the claim is left out. An entity that is unfinished
-        again after its claim was released has been restored, and has to be admitted anew. Raises Superseded if `leader`
-        is not the newest epoch, as every write does: a late write would undo what the new leader has done.
+        again after its claim was released has been restored, and has to be admitted again. Raises Superseded if
+        `leader` is not the newest epoch, as every write does: a late write would undo what the new leader has done.
         """
         ...
 
@@ -406,18 +410,20 @@ class Claims(Protocol):
 
     async def admit(
         self,
-        id: str,
+        ids: Sequence[str],
         now: datetime,
-        allowed: Callable[[Sequence[Claim]], str | None],
+        allowed: Callable[[str, Sequence[Claim]], str | None],
         leader: int,
         since: datetime | None = None,
-    ) -> str | None:
-        """Admit an entity if `allowed` finds no obstacle, in one transaction with its check.
+    ) -> Mapping[str, str]:
+        """Admit each entity, in order, if `allowed` finds no obstacle; all in one transaction with their checks.
 
-        Return None if the entity is admitted now or was before; else the reason why not. An entity that is terminal or
-        unknown is not admitted. `allowed` gets the claims that are held. With `since` it also gets every admission from
-        then on, released ones and those of restored or forgotten entities included, because limits on rates count them.
-        All of these claims come without their `json`. Raises Superseded.
+        Return the reasons why entities were refused, by id; the others are admitted now or were before. An entity that
+        is terminal or unknown is not admitted. `allowed` gets an id and the claims that are held, those among them that
+        were admitted just before. With `since` it also gets every admission from then on, released ones and those of
+        restored or forgotten entities included, because limits on rates count them. All of these claims come without
+        their `json`. They are read once, however many entities there are. Raises Superseded, and what `allowed` raises;
+        nothing is admitted then.
         """
         ...
 

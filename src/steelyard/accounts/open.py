@@ -24,6 +24,7 @@ from steelyard.accounts.sqlite.transfer import SqliteTransfer
 from steelyard.accounts.sqlite.webhooks import SqliteWebhooksEngine
 from steelyard.accounts.transfer import Transfer
 from steelyard.accounts.webhooks.webhooks import Webhooks
+from steelyard.addresses import without_password
 from steelyard.origin import Outlet
 from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
@@ -37,6 +38,7 @@ MIGRATIONS = (
     sqlite_accounts.THIRD_MIGRATION,
     sqlite_secrets.MIGRATION,
     sqlite_webhooks.MIGRATION,
+    sqlite_accounts.FOURTH_MIGRATION,
 )
 
 
@@ -77,7 +79,7 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
         return await _open_postgresql(url, new_id)
     if scheme not in {"sqlite", "memory"} or bool(rest) != (scheme == "sqlite"):
         raise AccountsDatabaseError(
-            f"accounts {url!r}: should be sqlite:PATH, postgresql://USER@HOST/DATABASE or memory:"
+            f"accounts {without_password(url)!r}: should be sqlite:PATH, postgresql://USER@HOST/DATABASE or memory:"
         )
     path = _private(Path(rest)) if rest else ":memory:"
     database = await Database.open(path, MIGRATIONS)
@@ -107,7 +109,7 @@ async def prepare_accounts_database(url: str) -> tuple[str | None, str] | None:
 
 
 def is_postgresql(url: str) -> bool:
-    """Tell whether an address names a PostgreSQL."""
+    """Return whether an address names a PostgreSQL."""
     return url.partition(":")[0] in {"postgresql", "postgres"}
 
 

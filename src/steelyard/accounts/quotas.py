@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim
+from steelyard.accounts.holdings import Holdings, amount_taken
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
 from steelyard.accounts.set_quotas import CREATED, NO_QUOTAS, CreationRate, SetQuotas, rates_of
 from steelyard.schema.entities import AnyEntity
@@ -70,11 +71,10 @@ class Quotas:
         self._each = limits_of(settings.account)
         self._single = {name: limits_of(given) for name, given in settings.accounts.items()}
 
-    def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        """The quotas without room for the claim beside those held, the account's own first."""
-        own = [other for other in held if other.account == claim.account]
+    def shortages(self, claim: Claim, held: Holdings) -> Sequence[Shortage]:
+        """Return the quotas without room for the claim in addition to those held, the account's own first."""
         return [
-            *_short(claim, own, self._limit_of_account, f"accounts/{claim.account}"),
+            *_short(claim, held, self._limit_of_account, f"accounts/{claim.account}"),
             *_short(claim, held, self._limit_of_all, GLOBAL),
         ]
 
@@ -119,7 +119,7 @@ class CreationRates:
         self._rates = quotas.creations
 
     def window(self, claim: Claim) -> tuple[frozenset[str], datetime] | None:
-        """Return the kinds that count beside the claim, and the time from which they do; None if nothing counts."""
+        """Return the kinds that count together with the claim, and since when they do; None if nothing counts."""
         rates = self._concerning(claim)
         if not rates:
             return None
@@ -127,7 +127,7 @@ class CreationRates:
         return frozenset().union(*(rate.kinds for rate in rates)), start
 
     def shortages(self, claim: Claim, created: Creations) -> Sequence[Shortage]:
-        """Return the rates that the claim is over, beside those that were created and not refused."""
+        """Return the rates that the claim exceeds together with those that were created and not refused."""
         return [short for rate in self._concerning(claim) for short in _too_many(claim, created, rate)]
 
     def _concerning(self, claim: Claim) -> list[CreationRate]:
@@ -143,25 +143,27 @@ def _too_many(claim: Claim, created: Creations, creation: CreationRate) -> Itera
     principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
     used = created_within(rate, creation.kinds, created, principal, claim.created, besides=claim.id)
     within = f" within {rate.duration}"
-    if said := _exceeded(Decimal(1), used, rate.principal, rate.resource, amount(rate.limit), within):
-        yield Shortage(rate.principal, rate.resource, said, "Rate")
+    if message := _exceeded(Decimal(1), used, rate.principal, rate.resource, amount(rate.limit), within):
+        yield Shortage(rate.principal, rate.resource, message, "Rate")
 
 
 NO_CREATION_RATES = CreationRates()
 
 
-def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:
-    for resource in claim.quantities:
+def _short(claim: Claim, held: Holdings, limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:
+    for resource, text in claim.quantities.items():
         limit = limit_of(claim.account, resource)
-        if limit is not None and (said := _said(claim, held, principal, resource, limit)):
-            # Who holds an account's own GPUs, its owner may know, and can end.
-            yield Shortage(
-                principal, resource, said if principal == GLOBAL else said + _holders(held, resource)
-            )
+        if limit is None:
+            continue
+        used = held.used(principal, resource)
+        if message := _exceeded(amount_taken(text), used, principal, resource, limit, ""):
+            # The owner of an account may know which of its claims hold GPUs, and can end them.
+            holders = "" if principal == GLOBAL else _holders(held.of_account(claim.account), resource)
+            yield Shortage(principal, resource, message + holders)
 
 
 def _holders(held: Sequence[Claim], resource: str) -> str:
-    """Name who holds GPUs; of another resource nobody, since there are too many."""
+    """Name the claims that hold GPUs; for other resources none, since there are too many."""
     if not resource.startswith((_GPUS, _INSTANCES)):
         return ""
     names = [
@@ -178,16 +180,9 @@ def _over(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: date
     counted = admitted_within(rate, mine, now)
     principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
     within = f" within {rate.duration}"
-    if said := _said(claim, counted, principal, rate.resource, amount(rate.limit), within):
-        yield Shortage(principal, rate.resource, said, "Rate")
-
-
-def _said(
-    claim: Claim, counted: Sequence[Claim], principal: str, resource: str, limit: Decimal, within: str = ""
-) -> str | None:
-    """Return the sentence about a limit that the claim would exceed; None where there is room."""
-    wanted = _taken(claim.quantities[resource])
-    return _exceeded(wanted, usage(counted, resource), principal, resource, limit, within)
+    wanted, used = amount_taken(claim.quantities[rate.resource]), usage(counted, rate.resource)
+    if message := _exceeded(wanted, used, principal, rate.resource, amount(rate.limit), within):
+        yield Shortage(principal, rate.resource, message, "Rate")
 
 
 def _exceeded(
@@ -197,8 +192,8 @@ def _exceeded(
     if total((used, wanted)) <= limit:
         return None
     whose = "Global" if principal == GLOBAL else "Account"
-    said = f"{whose} quota exceeded: {_name(resource)}: {quantity(used)}/{quantity(limit)}{within}"
-    return said if wanted <= limit else f"{said}, and this alone takes {quantity(wanted)}"
+    message = f"{whose} quota exceeded: {_name(resource)}: {quantity(used)}/{quantity(limit)}{within}"
+    return message if wanted <= limit else f"{message}, and this alone takes {quantity(wanted)}"
 
 
 def admitted_within(rate: RateSettings, claims: Iterable[Claim], now: datetime) -> list[Claim]:
@@ -221,15 +216,7 @@ def created_within(
 
 def usage(claims: Iterable[Claim], resource: str) -> Decimal:
     """Return the quantity of a resource that the claims take together."""
-    return total(_taken(claim.quantities[resource]) for claim in claims if resource in claim.quantities)
-
-
-def _taken(text: str) -> Decimal:
-    """Amount of a claim. Less than nothing would lift the quota of all others, and what is no number would bar them."""
-    try:
-        return max(amount(text), Decimal(0))
-    except ValueError:
-        return Decimal(0)
+    return total(amount_taken(claim.quantities[resource]) for claim in claims if resource in claim.quantities)
 
 
 def _name(resource: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.database import AccountsDatabaseError, TooManyKeys
 from steelyard.accounts.open import MIGRATIONS, AccountsDatabase, open_accounts_database
 from steelyard.schema.account import Account, Identity
 from steelyard.schema.ids import random_id
@@ -86,7 +86,15 @@ async def test_a_url_that_is_no_ledger_is_refused(url: str) -> None:
             "postgresql://user:secret@127.0.0.1:1",
             r"^accounts 'postgresql://user:\*\*\*@127.0.0.1:1': should end with /DATABASE$",
         ),
-        ("postgresql://127.0.0.1:port/steelyard", "^accounts 'postgresql:"),
+        (
+            "postgresql://user:secret@127.0.0.1:port/steelyard",
+            r"^accounts 'postgresql://user:\*\*\*@127.0.0.1:port/steelyard': should be .*; PORT is a number",
+        ),
+        ("postgres-ql://user:secret@127.0.0.1/steelyard", r"^accounts 'postgres-ql://user:\*\*\*@127.0.0.1/"),
+        (
+            "postgresql://user@127.0.0.1:1/steelyard?password=secret",
+            r"^accounts postgresql://user@127.0.0.1:1/steelyard\?password=\*\*\*: .*refused",
+        ),
     ],
 )
 async def test_an_address_without_postgresql_is_one_line_and_shows_no_password(url: str, why: str) -> None:
@@ -124,11 +132,26 @@ async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) 
     await opened.close()
 
 
+async def test_session_keys_of_a_file_from_before_count(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'accounts.db'}"
+    before = await Database.open(tmp_path / "accounts.db", MIGRATIONS[:8])
+    key = accounts_suite.key("old", subject="inferencesessions/s")
+    row = (key.id, None, "digest", None, key.expires.timestamp(), key.dump_json())
+    insertion = "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)"
+    await before.write(lambda connection: connection.execute(insertion, row).rowcount)
+    await before.close()
+    opened = await open_accounts_database(url)
+    new = accounts_suite.key("new", subject="inferencesessions/s")
+    with pytest.raises(TooManyKeys, match="1 tokens"):
+        await opened.accounts.add_session_key(new, "digest", most=1)
+    await opened.close()
+
+
 def modes(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
 
 
-async def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
+async def test_no_other_user_can_read_the_file(tmp_path: Path) -> None:
     """The file holds the keys that sign tokens."""
     opened = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
     await opened.outbox.answered(["x"])

@@ -70,7 +70,7 @@ def test_a_grant_allows_its_functions_of_its_resources_for_its_accounts(
     assert allows([grant(*given.split())], *question) is allowed
 
 
-def test_a_single_entity_is_allowed_whoever_owns_it() -> None:
+def test_a_single_entity_is_allowed_whichever_account_owns_it() -> None:
     grants = [grant("datasets", "get", "", "1")]
     assert allows(grants, "datasets", "get", "anybody", "1")
     assert not allows(grants, "datasets", "get", "anybody", "2")

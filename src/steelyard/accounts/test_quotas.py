@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from steelyard.accounts.database import Claim
+from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quotas import (
     ADMITTED,
     GLOBAL,
@@ -56,7 +57,7 @@ def gpus(kind: str, count: int, account: str = "a") -> Claim:
 
 
 def said(quotas: Quotas, one: Claim, held: Sequence[Claim] = ()) -> list[str]:
-    return [shortage.message for shortage in quotas.shortages(one, held)]
+    return [shortage.message for shortage in quotas.shortages(one, Holdings(held))]
 
 
 def late(rates: Rates, one: Claim, admitted: Sequence[Claim], now: datetime = NOW) -> list[str]:
@@ -108,9 +109,9 @@ def test_the_default_quotas(one: Claim, held: list[Claim], messages: list[str]) 
     assert said(Quotas(QuotaSettings()), one, held) == messages
 
 
-def test_all_that_is_short_is_told_the_accounts_own_first() -> None:
+def test_all_shortages_are_reported_the_accounts_own_first() -> None:
     quotas = limits(everything={"cpu": "2"}, account={"memory": "1Gi", "cpu": "1"})
-    shortages = quotas.shortages(claim(cpu="3", memory="2Gi"), [claim(cpu="500m")])
+    shortages = quotas.shortages(claim(cpu="3", memory="2Gi"), Holdings([claim(cpu="500m")]))
     assert [(shortage.principal, shortage.resource, shortage.flavor) for shortage in shortages] == [
         ("accounts/a", "cpu", "Total"),
         ("accounts/a", "memory", "Total"),
@@ -167,7 +168,7 @@ def test_a_rate_counts_what_was_admitted_within_the_last_while() -> None:
     assert late(some, claim("b"), before, at(9)) == []
 
 
-def test_a_rate_with_an_epoch_begins_anew_each_period() -> None:
+def test_a_rate_with_an_epoch_starts_again_each_period() -> None:
     some = rates(limit="1", duration="PT1H", epoch=NOW.isoformat(), principal=GLOBAL)
     [short] = some.shortages(claim(), [claim("b", minute=61, released=62)], at(119))
     assert (short.principal, short.flavor) == (GLOBAL, "Rate")
@@ -203,7 +204,7 @@ def test_no_order_of_admissions_goes_over(events: list[tuple[str, int, int]], ow
     claims: list[Claim] = []
     for minute, (account, cpu, lasts) in enumerate(events):
         wanted = claim(account, minute, minute + lasts, cpu=str(cpu))
-        if not quotas.shortages(wanted, held_at(claims, minute)) and not late(
+        if not quotas.shortages(wanted, Holdings(held_at(claims, minute))) and not late(
             rate, wanted, claims, at(minute)
         ):
             claims.append(wanted)

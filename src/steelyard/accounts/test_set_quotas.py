@@ -9,6 +9,7 @@ import pytest
 
 from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim
+from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quotas import CreationRates, Quotas, QuotaSettings, Rates
 from steelyard.accounts.set_quotas import SetQuotas, set_quotas
@@ -68,7 +69,7 @@ def test_a_quota_that_is_set_counts_in_place_of_the_setting(
     quotas: tuple[Quota, ...], held: int, said: list[str]
 ) -> None:
     limits = Quotas(SETTINGS, in_force(*quotas))
-    shortages = limits.shortages(claim(), [claim(f"h{number}") for number in range(held)])
+    shortages = limits.shortages(claim(), Holdings(claim(f"h{number}") for number in range(held)))
     assert [shortage.message for shortage in shortages] == said
 
 

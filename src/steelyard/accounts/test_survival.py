@@ -16,7 +16,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 IMPORTS = """
 import asyncio, sys
 from datetime import UTC, datetime
-from steelyard.testing.engines.claims import at_most, claim
+from steelyard.testing.engines.claims import admit, at_most, claim
 from steelyard.testing.engines.outbox import row
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.tokens import bootstrap
@@ -33,7 +33,7 @@ async def states(accounts_database):
     leader = await accounts_database.claims.lead("one", NOW)
     for n in range(1_000_000):
         await accounts_database.claims.apply([(f"e{n}", claim(f"e{n}"))], 1, {0: n + 1}, leader)
-        await accounts_database.claims.admit(f"e{n}", NOW, at_most(20), leader)
+        await admit(accounts_database.claims, f"e{n}", NOW, at_most(20), leader)
         print("state", n, flush=True)
 
 async def main():

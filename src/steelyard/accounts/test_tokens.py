@@ -116,7 +116,7 @@ async def test_the_database_has_no_token_in_it(
     assert token.rpartition(".")[2].encode() not in held
 
 
-async def test_nobody_is_given_a_token_who_is_not_there(accounts: Accounts, tokens: Tokens) -> None:
+async def test_an_unknown_account_gets_no_token(accounts: Accounts, tokens: Tokens) -> None:
     with pytest.raises(NoSuchAccount):
         await minted(tokens, Account(id="x", name="x"), GET)
     with pytest.raises(ValueError, match="should be inferencesessions/<id>"):

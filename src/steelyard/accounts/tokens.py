@@ -87,7 +87,7 @@ class Tokens:
         """A new token: of an account, or of a session, which has none.
 
         With a `purpose` it takes the place of the account's earlier token of that purpose. Raises NoSuchAccount, and
-        TooManyKeys if the account would have more than `most` valid tokens.
+        TooManyKeys if the account or the session would have more than `most` valid tokens.
         """
         if account is None and not subject.startswith(_SESSIONS):
             raise ValueError(f"subject: {subject!r} should be {_SESSIONS}<id>, as there is no account")
@@ -102,7 +102,7 @@ class Tokens:
         )
         token = await self._signatures.sign(_claims(key), now)
         if account is None:
-            await self._accounts.add_session_key(key, _digest(token).hex())
+            await self._accounts.add_session_key(key, _digest(token).hex(), most=most)
         else:
             await self._accounts.add_key(account.id or "", key, _digest(token).hex(), purpose, most=most)
         return token
@@ -110,7 +110,7 @@ class Tokens:
     async def authenticate(self, token: str, now: datetime) -> Principal:
         """Return the principal of a token. Raises Unauthenticated."""
         version = self._accounts.version()
-        # Any process may have revoked a key: after every change of the accounts, all is asked anew.
+        # Any process may have revoked a key: after every change of the accounts, all is asked again.
         if version != self._version:
             self._known, self._version = {}, version
         known = self._known  # what is found out below belongs to this version, whatever happens meanwhile
@@ -136,7 +136,7 @@ class Tokens:
         except NotOurs as error:
             raise Unauthenticated(f"the token was not issued by this platform: {error}") from error
         stored = await self._accounts.key(str(claims["jti"]))
-        # The digest too: a token that was signed anew for the same key id is not the one that was given out.
+        # The digest too: a token that was signed again for the same key id is not the one that was given out.
         if stored is None or stored[1] != digest.hex():
             raise Unauthenticated("the token was revoked")
         key, _, account = stored
@@ -172,8 +172,8 @@ def _digest(token: str) -> bytes:
 async def bootstrap(accounts: Accounts, name: str, now: datetime) -> str:
     """A token of the first administrator, whose account is made where it is not there yet.
 
-    Whoever can open the database is let in, also after the account was suspended or has lost its permissions. Each call
-    makes a token in place of that of the call before, which is refused from then on: nobody has to keep one, and one
+    A person who can open the database is let in, also after the account was suspended or has lost its permissions. Each
+    call makes a token in place of that of the call before, which is refused from then on: none has to be kept, and one
     that was lost is no danger. The account's other tokens stay. Of several calls at once the last one's token is good.
     """
     account = await _administrator(accounts, name, now)
@@ -193,7 +193,7 @@ async def _administrator(accounts: Accounts, name: str, now: datetime) -> Accoun
     id = account.id or ""
     if account.status != "Active":
         account = await accounts.set_status(id, "Active", "ReactivateCommand", now)
-    # Whoever can open the database file may do everything anyway: nobody is locked out of the platform.
+    # A person who can open the database file may do everything anyway: no administrator is locked out of the platform.
     if EVERYTHING not in account.auth.permissions:
         account = await accounts.set_permissions(id, [*account.auth.permissions, EVERYTHING])
     return account

@@ -60,8 +60,8 @@ class AnalysisContext:
         """Return an argument. Raises ValueError where it is not given and has no default."""
         value = self.arguments.get(keyword, default)
         if value is None:
-            given = ", ".join(self.arguments) or "none"
-            raise ValueError(f"there is no argument {keyword!r}; given: {given}")
+            names = ", ".join(self.arguments) or "none"
+            raise ValueError(f"there is no argument {keyword!r}; given: {names}")
         return value
 
     def folder(self, keyword: str) -> Path:

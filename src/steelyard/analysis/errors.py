@@ -6,6 +6,8 @@ METHOD_FAILED = "MethodFailed"
 METHOD_MISSING = "MethodMissing"
 METHOD_TRIES = 2
 """Attempts of a method whose own code fails: what it failed for may have passed, such as a want of memory."""
+SAID = 1000
+"""Characters of an error's own words where the place of the error stands behind them."""
 
 
 class AnalysisFailed(SteelyardError):

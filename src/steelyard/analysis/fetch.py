@@ -13,7 +13,7 @@ from steelyard.storage.store import BadLocation, ObjectMissing, Store, check_key
 from steelyard.types import Json
 
 BESIDE = ".files"
-"""Folder of an input's files that are no rows: beside the Parquet files, a reader would take them for rows."""
+"""Folder of an input's files that are no rows: among the Parquet files, a reader would take them for rows."""
 
 
 async def fetch_module(store: Store, folder: Path) -> int:

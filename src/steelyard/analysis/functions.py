@@ -13,7 +13,8 @@ from steelyard.schema.method import ForeignMethod
 
 
 class Arguments(dict[str, str]):
-    """Arguments by keyword, whose KeyError tells what was given: it becomes the message of the analysis."""
+    """Arguments by keyword, whose KeyError names the arguments that the caller gave; its text becomes the message of
+    the analysis."""
 
     def __missing__(self, keyword: str) -> str:
         raise KeyError(f"there is no argument {keyword!r}; given: {', '.join(self) or 'none'}")

@@ -1,19 +1,21 @@
-"""Methods that are a Jupyter notebook: its cells are run anew, and their outputs become the page `index.html`.
+"""Methods that are a Jupyter notebook: all its cells are run again, and their outputs become the page `index.html`.
 
 As with dyff-audit, the page shows texts and outputs, and no code. Unlike there, it asks nothing of the network.
 """
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from steelyard.analysis.context import AnalysisContext
-from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed, method_missing
+from steelyard.analysis.errors import METHOD_FAILED, SAID, AnalysisFailed, method_missing
 from steelyard.schema.method import MethodImplementationJupyterNotebook
 
 PAGE = "index.html"
 MOST_PRINTED = 16 << 20
 """Characters that cells may print onto the page."""
+_CELL, _COLOURS = re.compile(r"Cell In\[(\d+)\], line (\d+)"), re.compile(r"\x1B\[[0-9;]*m")
 _KERNEL = "python3"
 """Kernel of this interpreter; a notebook may name one of its author's machine."""
 _NO_NETWORK = (
@@ -39,7 +41,7 @@ def run_notebook(
     for cell in content.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    _execute(nbclient, content)
+    _execute(nbclient, content, notebook.notebookPath)
     exporter = nbconvert.HTMLExporter(
         raw_template=_NO_NETWORK, exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True
     )
@@ -59,7 +61,7 @@ def _package(name: str) -> Any:
         raise AnalysisFailed("NotImplemented", message) from error
 
 
-def _execute(nbclient: Any, content: Any) -> None:
+def _execute(nbclient: Any, content: Any, path: str) -> None:
     """Run all cells, whose outputs are then in the content. Raises AnalysisFailed."""
     resources = {"metadata": {"path": str(Path.cwd())}}
     client = _client_class(nbclient)(content, kernel_name=_KERNEL, timeout=None, resources=resources)
@@ -67,10 +69,19 @@ def _execute(nbclient: Any, content: Any) -> None:
         client.execute()
     except nbclient.exceptions.CellExecutionError as error:
         print(error, flush=True)
-        raise AnalysisFailed(METHOD_FAILED, f"{error.ename}: {error.evalue}", permanent=False) from error
+        message = f"{error.ename}: {error.evalue}"
+        if place := _place(error.traceback):
+            message = f"{message[:SAID]} ({path}, {place})"
+        raise AnalysisFailed(METHOD_FAILED, message, permanent=False) from error
     except nbclient.exceptions.DeadKernelError as error:
         message = "the notebook's kernel ended by itself, perhaps because there was no memory left"
         raise AnalysisFailed(METHOD_FAILED, message, permanent=False) from error
+
+
+def _place(traceback: str) -> str:
+    """Return the last cell and line that a traceback of a kernel names; empty where it names none."""
+    places = _CELL.findall(_COLOURS.sub("", traceback))
+    return "cell {}, line {}".format(*places[-1]) if places else ""
 
 
 def _client_class(nbclient: Any) -> Any:

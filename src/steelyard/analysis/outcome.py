@@ -1,4 +1,4 @@
-"""The outcome file: how the process of a method tells the step how it ended, last of all.
+"""The outcome file, by which the process of a method reports to the step how it ended. It is written last.
 
 Where the file is missing, the method has ended the process.
 """
@@ -7,13 +7,13 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
 
-from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
+from steelyard.analysis.errors import METHOD_FAILED, SAID, AnalysisFailed
 from steelyard.analysis.process import end_with_parent
 from steelyard.analysis.workspace import OUTCOME_FILE
 
@@ -71,4 +71,26 @@ def _outcome(work: Callable[[], str]) -> Outcome:
         traceback.print_exc()
         # The last line may be long, and of several lines.
         said = traceback.format_exception_only(error)[-1].strip()
+        if place := place_in(error, _module_folders()):
+            said = f"{said[:SAID]} ({place})"
         return Outcome(METHOD_FAILED, said, permanent=False)
+
+
+def place_in(error: BaseException, folders: Sequence[Path]) -> str:
+    """Return the last place of an error's way in files below the folders, such as `a/b.py, line 7`; empty for none.
+
+    Modules lie in working folders whose names say nothing, so the path is that within its folder.
+    """
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    # The file that cannot be read has no frame of its own. Users' code may raise this error with anything in it.
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str):
+        places.append((error.filename, error.lineno))
+    for filename, line in reversed(places):
+        for folder in folders:
+            if line is not None and (path := Path(filename)).is_relative_to(folder):
+                return f"{path.relative_to(folder)}, line {line}"
+    return ""
+
+
+def _module_folders() -> list[Path]:
+    return [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]

@@ -99,7 +99,7 @@ def _check_path(path: str) -> None:
         check_key(path)
         path.encode()
     except (BadLocation, UnicodeEncodeError) as error:
-        raise output_invalid(f"{path!r}: is no name of a file that can be stored: {error}") from error
+        raise output_invalid(f"{path!r}: is not a name of a file that can be stored: {error}") from error
     if any(part.startswith(TEMPORARY) for part in path.split("/")):
         raise output_invalid(f"{path!r}: names that begin with {TEMPORARY} are those of half-written files")
 
@@ -127,10 +127,10 @@ def _checked_file(path: str, file: Path, schema: pa.Schema) -> int:
         raise output_invalid(f"{path}: cannot be read as Parquet: {error}") from error
     # Columns that the path names, as in `_replication_=…/part-0.parquet`, are not in the file.
     named = {part.partition("=")[0] for part in path.split("/")[:-1] if "=" in part}
-    wanted = {field.name: field.type for field in schema if field.name not in named}
+    expected = {field.name: field.type for field in schema if field.name not in named}
     types = dict(zip(there.names, there.types, strict=True))
-    for name in {**wanted, **types}:
-        if (is_there := types.get(name)) != (declared := wanted.get(name)):
+    for name in {**expected, **types}:
+        if (is_there := types.get(name)) != (declared := expected.get(name)):
             raise output_invalid(
                 f"{path}: column {name} is {is_there or 'missing'}; the method declares {declared or 'none'}"
             )

@@ -52,7 +52,7 @@ def score() -> str:
 
 
 def _write(report: Report, output: Path) -> None:
-    for path, file in {SCORES: report.scores, **report.beside}.items():
+    for path, file in {SCORES: report.scores, **report.extra_files}.items():
         (output / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, output / path)
     (output / NUMBERS).write_bytes(report.numbers)

@@ -30,7 +30,7 @@ CHILD = "steelyard.analysis.report_child"
 DATASET, EVALUATION, OUTPUT = ".dataset", ".evaluation", ".output"
 """Folders of the workspace: no id of a module begins with a dot."""
 _WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS, OWN_LOGS)
-"""Records that an evaluation's attempts keep for themselves, and that nobody reads afterwards."""
+"""Records that an evaluation's attempts keep for themselves, and that are not read afterwards."""
 
 
 @dataclass(frozen=True)
@@ -97,4 +97,4 @@ def _checked(output: Path, headline: str) -> Report:
         rows = pq.read_metadata(scores).num_rows
     except (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
         raise output_invalid(f"the rubric's process has left no report: {error}") from error
-    return Report(page=page, numbers=numbers, scores=scores, headline=headline, rows=rows, beside=files)
+    return Report(page=page, numbers=numbers, scores=scores, headline=headline, rows=rows, extra_files=files)

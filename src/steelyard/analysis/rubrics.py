@@ -25,7 +25,7 @@ from steelyard.schema.method import ForeignMethod
 
 TASK_DATA, PREDICTIONS = "task_data", "predictions"
 _ORIGINALS = "dyff.audit.scoring."
-"""Package in which dyff-audit looks for rubrics of short names."""
+"""Package in which dyff-audit searches for rubrics of short names."""
 
 
 def known_rubrics(reference: str) -> tuple[EntryPoint, ...]:

@@ -14,16 +14,16 @@ from steelyard.analysis.fetch import fetch_input, fetch_module
 from steelyard.analysis.outcome import read_outcome
 from steelyard.analysis.outputs import checked_outputs
 from steelyard.analysis.process import Write, run_process, status_text
-from steelyard.analysis.publish import clear, is_published, publish
 from steelyard.analysis.tables import declared_schema
 from steelyard.analysis.workspace import Workspace, write_config
 from steelyard.evaluation.epoch import claim
+from steelyard.evaluation.publication import Publication
 from steelyard.schema.analysis import AnalysisFields
 from steelyard.storage.store import Store
 
 CHILD = "steelyard.analysis.child"
 Progress = Callable[[int, str], Awaitable[None]]
-"""Function that is told how many of the three stages are done, and what is being done."""
+"""Function that receives how many of the three stages are done, and what is being done."""
 STAGES = 3
 
 
@@ -43,15 +43,14 @@ class Request:
 async def run_analysis(request: Request, write: Write, progress: Progress) -> str:
     """Run the analysis, and return what it has made in a sentence; `write` gets each line that the method prints.
 
-    Raises AnalysisFailed, and Fenced where a later attempt has begun.
+    Raises AnalysisFailed, and EvaluationFailed where a later attempt has begun or another one has published.
     """
     if request.fields.method.output.measurement is not None:
         declared_schema(request.fields.method.output.measurement.schema_.arrowSchema)
-    epoch = await claim(request.output, request.epoch)
-    if await is_published(request.output):
+    publication = Publication(await claim(request.output, request.epoch))
+    if await publication.completed() is not None:
         return "an earlier attempt has published the output"
-    await clear(request.output, epoch)
-    # The method may leave folders that nobody may enter.
+    # The method may leave folders without permission to enter them.
     with tempfile.TemporaryDirectory(prefix="analysis-", ignore_cleanup_errors=True) as folder:
         workspace = Workspace(Path(folder), request.id)
         workspace.prepare()
@@ -62,9 +61,9 @@ async def run_analysis(request: Request, write: Write, progress: Progress) -> st
         await run_program(CHILD, workspace, request.modules, write)
         await progress(2, "publishing")
         outputs = await asyncio.to_thread(checked_outputs, workspace, request.fields)
-        manifest = await publish(request.id, outputs, epoch)
-    made = f"{manifest.rows} rows" if manifest.rows is not None else "a page"
-    return f"the method has made {made}"
+        await publication.publish(outputs.files, outputs.records, outputs.rows, analysis=request.id)
+    result = f"{outputs.rows} rows" if outputs.rows is not None else "a page"
+    return f"the method has made {result}"
 
 
 async def run_program(program: str, workspace: Workspace, modules: Iterable[str], write: Write) -> str:

@@ -201,6 +201,6 @@ def _check_points(points: Mapping[str, Sequence[float]], spec: CurveSpec, field:
     for dimension, values in points.items():
         if dimension not in spec.dimensions:
             there = ", ".join(spec.dimensions)
-            raise ValueError(f"{field}: {dimension!r} is no dimension of the curve; it declares {there}")
+            raise ValueError(f"{field}: {dimension!r} is not a dimension of the curve; it declares {there}")
         for value in values:
             _within(value, spec.dimensions[dimension], f"{field}.{dimension}")

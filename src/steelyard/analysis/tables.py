@@ -57,10 +57,10 @@ def write_rows(rows: object, schema: pa.Schema, path: Path) -> int:
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the table with the columns and types of the schema. Raises AnalysisFailed, which names the column."""
-    there, wanted = table.column_names, schema.names
-    if sorted(there) != sorted(wanted):
-        missing = [name for name in wanted if name not in there]
-        more = [name for name in there if name not in wanted]
+    there, expected = table.column_names, schema.names
+    if sorted(there) != sorted(expected):
+        missing = [name for name in expected if name not in there]
+        more = [name for name in there if name not in expected]
         what = "; ".join(
             [
                 *([f"missing: {', '.join(missing)}"] if missing else []),
@@ -68,7 +68,7 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
             ]
         )
         raise output_invalid(
-            f"the measurement has the columns {', '.join(there)}, but the method declares {', '.join(wanted)}: "
+            f"the measurement has the columns {', '.join(there)}, but the method declares {', '.join(expected)}: "
             f"{what or 'a name is there twice'}"
         )
     return pa.table([_column(table.column(field.name), field) for field in schema], schema=schema)

@@ -111,7 +111,7 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-def test_ends_are_told_in_words() -> None:
+def test_ends_are_reported_in_words() -> None:
     assert [status_text(status) for status in (3, -11, -9)] == [
         "exit status 3",
         "SIGSEGV",

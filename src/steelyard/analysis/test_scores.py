@@ -1,4 +1,4 @@
-"""Tests of recorded scores and curves, beside the published schema."""
+"""Tests of recorded scores and curves against the published schema."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,10 @@ def test_a_score_that_is_not_allowed_is_refused_where_it_is_made(
     ("points", "fault"),
     [
         ({"threshold": [0.1]}, "values of recall are missing"),
-        ({**POINTS, "other": [1, 2]}, "'other' is no dimension of the curve; it declares threshold, recall"),
+        (
+            {**POINTS, "other": [1, 2]},
+            "'other' is not a dimension of the curve; it declares threshold, recall",
+        ),
         ({"threshold": [0.1], "recall": [0.5, 0.6]}, "as many values"),
         ({"threshold": [0.1], "recall": [2]}, r"recall\.recall: 2\.0 should be at most 1\.0"),
     ],

@@ -1,7 +1,7 @@
 """The working folder of an analysis: where inputs, modules and the output lie, and what the method's process is given.
 
 The names of the environment and the layout below `storage` are those of dyff-audit, so that methods written for it find
-what they look for.
+their files.
 """
 
 import base64

@@ -84,7 +84,7 @@ class Api:
             platform.settings.lease_seconds,
         )
         self.metrics = Metrics(platform.figures)
-        self.metrics.figures.look_up("outbox", self._look_at_outbox)
+        self.metrics.figures.look_up("outbox", self._show_backlog)
         self.quarantine = QuarantineWatch(log, self.metrics.registry)
         self.completeness = Completeness(log, view)
         self.entities = EntityReader(
@@ -100,7 +100,7 @@ class Api:
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 
-    async def _look_at_outbox(self) -> None:
+    async def _show_backlog(self) -> None:
         backlog = await self.platform.accounts_database.outbox.backlog()
         self.metrics.show_backlog(backlog, self.platform.clock())
 

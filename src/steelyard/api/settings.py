@@ -52,6 +52,9 @@ class ApiSettings(BaseModel):
     account_tokens: int = Field(
         default=1000, ge=1, le=100_000, description="Maximum valid tokens of one account."
     )
+    session_tokens: int = Field(
+        default=1000, ge=1, le=100_000, description="Maximum valid tokens of one inference session."
+    )
     access_log: bool = Field(
         default=False,
         description="Whether every request is logged: subject and id of its token, function, route, entity and status.",

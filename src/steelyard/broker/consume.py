@@ -1,7 +1,7 @@
 """The one loop of every consumer. The services differ in what they do with a record.
 
 `consume` is for services whose effects are messages: positions and outputs are one transaction. `follow` (`follow.py`)
-is for those whose effects lie in a database of their own, with the positions beside them. A message that is malformed,
+is for those whose effects lie in a database of their own, which also holds the positions. A message that is malformed,
 or at which the step fails although no engine does, is put aside (`quarantine/dead_letters.py`), and the others go on
 without it. An engine that fails ends the process, and the log delivers again.
 """
@@ -15,7 +15,7 @@ from typing import Protocol
 from steelyard.broker.log import Batch, Fenced, Log, Message, Record
 from steelyard.broker.quarantine.dead_letters import (
     Malformed,
-    Place,
+    MessagePosition,
     Quarantine,
     StepFailed,
     StopPartition,
@@ -53,7 +53,7 @@ class Step(Protocol):
         ...
 
     async def prepare(self, records: Sequence[Record]) -> None:
-        """Read at once what the records of the batch need: on some logs each look is a question to a server."""
+        """Read at once what the records of the batch need: on some logs each look-up is a request to a server."""
         ...
 
     async def step(self, record: Record) -> Sequence[Message]:
@@ -72,13 +72,13 @@ async def consume(
     retries = retries or Retries()
     try:
         async with rest_until_changed(log, stop) as rest:
+            # Taken before the batch: a record that is written while the batch is empty makes the version another one,
+            # and the rest ends at once.
+            version = log.version()
             while not stop.is_set():
-                # Taken before the batch: a record that is written while the batch is empty makes the version another
-                # one, and the rest ends at once.
-                version = log.version()
                 batch = await inbox.batch(BATCH, 0)
                 if not batch.records:
-                    await rest(version)
+                    version = await rest(version)
                     continue
                 try:
                     for partition in await consume_once(log, batch, inbox.transact, step, retries):
@@ -87,6 +87,7 @@ async def consume(
                     # Nothing of the batch was written, and the other member gets the same records: what this one did
                     # was in vain, no more.
                     _log.warning("%s; the new owner continues there", error)
+                version = log.version()
     finally:
         await inbox.close()
 
@@ -97,7 +98,7 @@ async def consume_once(
     """One batch: its outputs and positions in one transaction. The partitions that must not be read any further.
 
     A batch in which a record fails is worked off in parts, each with the positions up to its own end, so that only
-    the record that fails alone is put aside. Every part begins anew: nothing of what failed is kept.
+    the record that fails alone is put aside. Every part begins again: nothing of what failed is kept.
     """
     work = _Work(log, batch, transact, step, retries or Retries())
     await work.off(batch.records)
@@ -133,8 +134,8 @@ class _Work:
                 await self.off(part)
 
     async def _alone(self, record: Record, error: Exception) -> None:
-        """Try again, then put aside what fails: the record, or of a release the message that was tried anew."""
-        refused: dict[Place, str] = {}
+        """Try again, then put aside what fails: the record, or of a release the message that was tried again."""
+        refused: dict[MessagePosition, str] = {}
         tries = 0
         while True:
             # A step names the record at which it failed; any other error is blamed on the record given here.
@@ -143,10 +144,12 @@ class _Work:
             else:
                 failed, cause = record, error
             if not await self._retries.again(tries):
-                if Place.of(failed) in refused:
-                    raise error  # it cannot even be put aside: that is no record's fault
-                _log.error("%s: the step fails at %s", failed.topic, Place.of(failed), exc_info=cause)
-                refused[Place.of(failed)] = described(cause)
+                if MessagePosition.of(failed) in refused:
+                    raise error  # it cannot even be put aside: that is not a record's fault
+                _log.error(
+                    "%s: the step fails at %s", failed.topic, MessagePosition.of(failed), exc_info=cause
+                )
+                refused[MessagePosition.of(failed)] = described(cause)
                 tries = 0
             tries += 1
             try:
@@ -158,7 +161,7 @@ class _Work:
             else:
                 return
 
-    async def _attempt(self, records: Sequence[Record], refused: dict[Place, str]) -> None:
+    async def _attempt(self, records: Sequence[Record], refused: dict[MessagePosition, str]) -> None:
         # What the step kept of an attempt that was not committed would be an effect that no record in the log
         # explains.
         self._step.begin()
@@ -171,7 +174,7 @@ class _Work:
             if record.partition in stopped:
                 continue
             try:
-                outputs += await quarantine.look(record)
+                outputs += await quarantine.messages_of(record)
             except StepFailed as failure:
                 failure.index = index
                 raise
@@ -201,22 +204,33 @@ class _Work:
 
 
 @contextlib.asynccontextmanager
-async def rest_until_changed(
-    log: Log, stop: asyncio.Event
-) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Waits until the log changes or it is to end: neither is waited for longer than the other."""
+async def rest_until_changed(log: Log, stop: asyncio.Event) -> AsyncIterator[Callable[[int], Awaitable[int]]]:
+    """Yield a function that waits until the log changes or `stop` is set, whichever comes first.
+
+    It returns the log's version then, so that the caller need not read it again.
+    """
     stopped = asyncio.ensure_future(stop.wait())
 
-    async def rest(version: int) -> None:
-        changed = asyncio.ensure_future(log.changed(version, WAIT_SECONDS))
+    async def rest(version: int) -> int:
+        await asyncio.sleep(0)  # other tasks get their turn also where the log has changed already
+        loop = asyncio.get_running_loop()
+        # A time limit that the stop brings forward: a task for each rest would be made and cancelled at every commit.
+        limit = asyncio.timeout(None)
+
+        def end(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the rest has ended by itself
+                limit.reschedule(loop.time())
+
         try:
-            await asyncio.wait((changed, stopped), return_when=asyncio.FIRST_COMPLETED)
+            async with limit:
+                stopped.add_done_callback(end)
+                version = await log.changed(version, WAIT_SECONDS)
+        except TimeoutError:
+            if not limit.expired():
+                raise
         finally:
-            # Also when this task is cancelled: a wait that nobody ends would hold the log open.
-            changed.cancel()
-            await asyncio.gather(changed, return_exceptions=True)
-        if not changed.cancelled():
-            changed.result()  # raises when the log has failed
+            stopped.remove_done_callback(end)
+        return version
 
     try:
         yield rest

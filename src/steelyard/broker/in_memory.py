@@ -62,7 +62,7 @@ class MemoryLog:
 
     async def begin_epoch(self, epoch: int) -> None:
         if epoch <= self.epoch:
-            raise LogError(f"the log has epoch {self.epoch}; {epoch} is no later one")
+            raise LogError(f"the log has epoch {self.epoch}; {epoch} is not a later one")
         self.epoch = epoch
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
@@ -114,6 +114,14 @@ class MemoryLog:
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
         return self.read_now(topic, partition, start, limit)
+
+    async def read_each(
+        self, topic: str, starts: Mapping[int, int], limit: int = 500
+    ) -> Mapping[int, Sequence[Record]]:
+        read = await asyncio.gather(
+            *(self.read(topic, partition, start, limit) for partition, start in starts.items())
+        )
+        return {partition: records for partition, records in zip(starts, read, strict=True) if records}
 
     def read_now(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
         kept = self._records[topic, partition]

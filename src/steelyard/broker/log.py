@@ -36,7 +36,7 @@ COMPACTED = frozenset({STATE, QUARANTINE, HORIZON})
 READ_BYTES = 1 << 20
 """Most bytes of values that one read returns, except for a single larger record: a record may have half a megabyte."""
 UNREAD = 100_000
-"""Records of a partition from which on nobody counts any further what is not read yet."""
+"""Number of unread records of a partition at which counting stops."""
 PARTITIONS = 8
 """Number of partitions of every topic unless the settings say otherwise; fixed when the log is made."""
 
@@ -136,7 +136,7 @@ class Log(Protocol):
     partitions: int
 
     async def begin_epoch(self, epoch: int) -> None:
-        """Raise the epoch, durably. Nobody else may have the log open. Raises LogError unless it grows."""
+        """Raise the epoch, durably. No other process may have the log open. Raises LogError unless it grows."""
         ...
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
@@ -147,6 +147,15 @@ class Log(Protocol):
         """Records from offset `start` on: at most `limit` and READ_BYTES; of a compacted topic those that are left.
 
         Empty only where there are none.
+        """
+        ...
+
+    async def read_each(
+        self, topic: str, starts: Mapping[int, int], limit: int = 500
+    ) -> Mapping[int, Sequence[Record]]:
+        """Read several partitions, each from an offset of its own and as `read` does, in as few requests as one read.
+
+        Partitions without records are left out.
         """
         ...
 
@@ -176,7 +185,7 @@ class Log(Protocol):
     def version(self) -> int:
         """A number that changes with every write of any process to a topic that this log has read.
 
-        Take it before a look, and give it to `changed`.
+        Take it before reading, and give it to `changed`.
         """
         ...
 

@@ -1,5 +1,6 @@
 """The log that an address names."""
 
+from steelyard.addresses import without_password
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer, Prepared
 from steelyard.broker.sqlite.log import open_sqlite_log
@@ -14,7 +15,7 @@ async def open_log(url: str, partitions: int = PARTITIONS) -> Log:
         return await _open_sqlite(url, rest, partitions)
     if scheme == "kafka" and rest.startswith("//"):
         return await _open_kafka(url, partitions)
-    raise LogError(f"log {url!r}: should be sqlite:PATH, kafka://HOST:PORT or memory:")
+    raise LogError(f"log {without_password(url)!r}: should be sqlite:PATH, kafka://HOST:PORT or memory:")
 
 
 async def _open_sqlite(url: str, path: str, partitions: int) -> Log:

@@ -1,7 +1,7 @@
 """Retries of a record at which a step failed: how often, and how long the records behind it wait for that.
 
-A pause helps where something outside was in disorder for a moment. It delays everybody else, so that all pauses of a
-consumer share an allowance: whoever sends one bad record after the other delays nobody for longer than that.
+A pause helps where something outside was in disorder for a moment. It delays all other entities, so that all pauses of
+a consumer share an allowance: a sender of one bad record after the other delays the others for no longer than that.
 """
 
 import asyncio

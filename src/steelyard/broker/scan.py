@@ -1,7 +1,7 @@
 """Reading a whole topic without holding up the process that reads: in pieces, bounded in number and in bytes.
 
-A read of the SQLite log is made on the event loop's thread and never waits, so a loop of reads would let nobody else
-work: a lease could not be renewed, a request not be answered. Whoever reads more than one batch does it by `pieces`.
+A read of the SQLite log is made on the event loop's thread and never waits, so a loop of reads would let no other task
+run: a lease could not be renewed, a request not be answered. Code that reads more than one batch does it by `pieces`.
 """
 
 import asyncio

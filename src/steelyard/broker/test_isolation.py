@@ -190,7 +190,7 @@ async def test_a_release_that_cannot_be_written_loses_nothing(log: MemoryLog, dr
 
 
 async def test_parts_of_a_batch_are_transactions_on_a_file_too(tmp_path: Path) -> None:
-    """A process that reads on, and one that starts anew, find nothing done twice and nothing left out."""
+    """A process that reads on, and one that starts again, find nothing done twice and nothing left out."""
     log = await open_log(f"sqlite:{tmp_path / 'log.db'}")
     await log.publish([message(f"k{number % 7}", str(number)) for number in range(40)])
     await log.publish(

@@ -50,3 +50,8 @@ async def test_the_number_of_partitions_is_fixed(tmp_path: Path) -> None:
 async def test_an_address_that_is_none_is_named(url: str) -> None:
     with pytest.raises(LogError, match="sqlite:PATH"):
         await open_log(url)
+
+
+async def test_a_password_is_in_no_message_about_an_address() -> None:
+    with pytest.raises(LogError, match=r"^log 'kafak://user:\*\*\*@broker:9092': should be"):
+        await open_log("kafak://user:secret@broker:9092")

@@ -239,7 +239,7 @@ async def test_a_log_has_an_id_of_its_own_and_an_epoch_that_grows(tmp_path: Path
     assert [log.epoch for log in logs] == [1, 1]
     assert logs[0].id != logs[1].id
     await logs[0].begin_epoch(7)
-    with pytest.raises(LogError, match="has epoch 7; 7 is no later one"):
+    with pytest.raises(LogError, match="has epoch 7; 7 is not a later one"):
         await logs[0].begin_epoch(7)
     for log in logs:
         await log.close()

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.module_rubrics import ModuleOption, rubrics_of
 from steelyard.cli.report_verify import KeyOption, ModelOption, print_checks
 
 
@@ -12,12 +13,14 @@ def verify(
     file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     key: KeyOption = None,
     model: ModelOption = None,
+    module: ModuleOption = None,
 ) -> None:
     """Check an audit against the reports that it was made from. These are checked against their inputs and outputs.
 
     It says first what cannot be checked and why. Give what `steelyard audit download ID --evidence DIR` has downloaded;
     of a page without its files, only a part can be checked. With --model, every report's model files are compared with
-    those of the folder. Exit status 1 if a check fails.
+    those of the folder. With --module, the scores of rubrics of modules are computed again, too. Exit status 1 if a
+    check fails.
     """
     from steelyard.report.evidence.attestation import public_key
     from steelyard.report.evidence.verify_audit import audit_folder_of, verify_audit
@@ -26,4 +29,5 @@ def verify(
     folder = audit_folder_of(page)
     signer = None if key is None else public_key(key)
     name = page.name if page.suffix in {".html", ".htm"} else "index.html"
-    print_checks(verify_audit(folder, signer, name, model))
+    known = rubrics_of(module, sorted(folder.glob("reports/*/report.json"))) if module else None
+    print_checks(verify_audit(folder, signer, name, model=model, known=known))

@@ -10,7 +10,7 @@ from steelyard.cli.log import SettingsOption
 from steelyard.cli.option_groups import with_options
 
 backup = typer.Typer(
-    help="Bring back deleted entities, and try whether a restore works.",
+    help="Restore deleted entities, and test whether a restore works.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -21,7 +21,7 @@ backup = typer.Typer(
 def restore(
     id: Annotated[str, typer.Argument(help="The entity's whole id.")], *, platform: PlatformOptions
 ) -> None:
-    """Bring back an entity that was deleted or forgotten. It is for administrators.
+    """Restore an entity that was deleted or forgotten. Only administrators may.
 
     It gets the status that it had before it was deleted; one that was deleted while it ran has failed. The platform has
     to run.
@@ -34,7 +34,7 @@ def restore(
 @backup.command("drill")
 @needs("local")
 def drill(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Restore the backup into a scratch folder, as a trial. What it has is compared with the view, entity by entity.
+    """Restore the backup into a scratch folder, as a trial. Its entities are compared with those of the view.
 
     The platform may run. Exit status 3 when an entity is missing or differs that the backup should have.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steelyard.local.config import Check
     from steelyard.settings import Settings
 
-config = typer.Typer(help="Check the engines of the settings, and make their tables.", no_args_is_help=True)
+config = typer.Typer(help="Check the engines of the settings, and make them ready.", no_args_is_help=True)
 
 
 @config.command()
@@ -21,7 +21,7 @@ config = typer.Typer(help="Check the engines of the settings, and make their tab
 def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
     """Try every engine, and the keys of secrets.
 
-    The engines are log, view, accounts, storage and backup.
+    The engines are log, view, accounts, storage, backup and, where the settings name one, the mirror.
 
     Prints what each one is and can do. Exit status 3 when one of them cannot be used.
     """
@@ -44,15 +44,17 @@ def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> No
 @config.command()
 @needs("local")
 def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Make the tables of the servers that the settings name. Those of an earlier version are migrated.
+    """Make the topics, tables and indexes that servers need.
 
-    Nothing is lost: run again, it changes nothing. Files need no preparation.
+    The servers are those that the settings name; what an earlier version has made is migrated. Nothing is lost: run
+    again, it changes nothing. Files need no preparation.
     """
     import asyncio
 
     from steelyard.accounts.database import AccountsDatabaseError
     from steelyard.errors import SteelyardError
     from steelyard.local.config import prepare_engines
+    from steelyard.views.view import ViewError
 
     async def prepare_all() -> int:
         count = 0
@@ -65,9 +67,10 @@ def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> Non
     try:
         if not asyncio.run(prepare_all()):
             typer.echo(
-                "nothing to make: the settings name no PostgreSQL, and the first start makes everything else"
+                "nothing to make: the settings name no Kafka, MongoDB or PostgreSQL, and the first start makes"
+                " everything else"
             )
-    except AccountsDatabaseError as error:
+    except (AccountsDatabaseError, ViewError) as error:
         raise SteelyardError(str(error)) from error
 
 

@@ -114,12 +114,12 @@ def one_of(plural: str, possible: Set[str], what: str) -> str:
     return plural
 
 
-def choose_state_dir(given: Path | None) -> "StateDir":
+def choose_state_dir(folder: Path | None) -> "StateDir":
     """Return the folder given, else ./.steelyard where it exists, else the user's."""
     from steelyard.local.state import StateDir, default_state_dir
 
     nearby = Path(".steelyard")
-    return StateDir((given or (nearby if nearby.is_dir() else default_state_dir())).resolve())
+    return StateDir((folder or (nearby if nearby.is_dir() else default_state_dir())).resolve())
 
 
 def command_name() -> str:

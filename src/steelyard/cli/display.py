@@ -56,7 +56,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A table that is drawn anew in place, by rich."""
+    """A table that rich redraws in place."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -88,7 +88,7 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
 
 
 def _contents(path: Path) -> list[object]:
-    """The contents of the file's documents. Raises UsageError for a file that is no YAML."""
+    """The contents of the file's documents. Raises UsageError for a file that is not YAML."""
     import sys
 
     import yaml
@@ -105,11 +105,11 @@ def _contents(path: Path) -> list[object]:
     except OSError as error:
         raise UsageError(f"--filename {path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise UsageError(f"{path}: is not text in UTF-8: {error.reason} at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:
-        raise UsageError(f"{path}: is no YAML: {_fault(error)}") from error
+        raise UsageError(f"{path}: is not YAML: {_fault(error)}") from error
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise UsageError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: is nested too deep to be read") from error
     return contents

@@ -88,7 +88,7 @@ def _make(
             except (ApiError, UsageError) as error:
                 error.args = (f"{document.where}: {error}",)  # says which of many documents is wrong
                 raise
-            # The answer to a new session holds its token beside it.
+            # The answer to a new session holds its token, too.
             entity = getattr(entity, "inferencesession", entity)
             if document.name:
                 ids[document.name] = entity.id or ""

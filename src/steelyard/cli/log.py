@@ -19,7 +19,8 @@ log = typer.Typer(
     no_args_is_help=True,
 )
 SettingsOption = Annotated[
-    Path | None, typer.Option("--settings", help="The settings file (steelyard.toml), where up is given one.")
+    Path | None,
+    typer.Option("--settings", help="Settings file (steelyard.toml), if `steelyard up` uses one."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
@@ -57,7 +58,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
     from steelyard.local.acceptance import accept_log, nothing_runs, report
 
     state, loaded = _loaded(state_dir, settings)
-    # The locks of all processes are held until the end: nobody starts on a log that is being accepted.
+    # The locks of all processes are held until the end: no process starts on a log that is being accepted.
     with nothing_runs(state):
         seen = asyncio.run(report(loaded))
         _show(seen)
@@ -74,7 +75,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
 def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
     """Write to the log what it lacks from the backup, and accept it.
 
-    A log that is lost is made anew. Nothing may run meanwhile: call steelyard down first.
+    A lost log is created again. Nothing may run meanwhile: call steelyard down first.
     """
     import asyncio
     from datetime import UTC, datetime
@@ -89,7 +90,7 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Go on only when a person has agreed. Raises UsageError where nobody can be asked."""
+    """Go on only when a person has agreed. Raises UsageError where no person can be asked."""
     if yes:
         return
     try:
@@ -103,13 +104,13 @@ def confirm(question: str, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def _loaded(given: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
+def _loaded(folder: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
     from steelyard.cli.connection import choose_state_dir
     from steelyard.errors import UsageError
     from steelyard.local.state import why_no_state_folder
     from steelyard.settings import load
 
-    state = choose_state_dir(given)
+    state = choose_state_dir(folder)
     if (why := why_no_state_folder(state)) is not None:
         raise UsageError(f"--state-dir {state.path}: {why}")
     return state, load(settings, state.path)

@@ -116,7 +116,7 @@ def steelyard(
 
 
 def main() -> None:
-    """Entry point. A user's mistake is one line on stderr and exit status 2 or 1, never a traceback."""
+    """Entry point. A user's mistake, or an engine's failure, is one line on stderr and an exit status, no traceback."""
     from steelyard.exits import leave
 
     try:
@@ -128,13 +128,16 @@ def main() -> None:
 
 
 def _call() -> None:
-    from steelyard.errors import SteelyardError
+    from steelyard.errors import EngineError, SteelyardError
 
     try:
         app()
     except SteelyardError as error:
         print(f"steelyard: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from error
+    except EngineError as error:
+        print(f"steelyard: {error}", file=sys.stderr)
+        raise SystemExit(1) from error
     except OSError as error:
         # A folder that may not be written to is the user's to mend; other errors of the system may be faults
         # of ours.

@@ -118,7 +118,7 @@ def described(entity: Json, plural: str, now: datetime, progress: str | None = N
         "Account": entity.get("account"),
         "Status": entity.get("status"),
         "Why": progress or why(entity) or None,
-        # The message of a method's own error is one line, without the place in its code.
+        # The message of a method's own error is one line of its traceback.
         "More": f"steelyard logs {plural} {entity.get('id')}"
         if entity.get("reason") == "MethodFailed"
         else None,

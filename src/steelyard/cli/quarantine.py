@@ -21,7 +21,7 @@ ConsumerOption = Annotated[
 ]
 
 quarantine = typer.Typer(
-    help="List, show, release or drop entities in quarantine. A service could not take a message about them.",
+    help="List, show, release or drop entities in quarantine. A service could not apply a message about them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

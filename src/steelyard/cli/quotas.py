@@ -47,7 +47,7 @@ def set_(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Set the limit of a quota, in place of the platform's setting. What waits for it goes on at once."""
+    """Set the limit of a quota, in place of the platform's setting. Work that waits for it continues at once."""
     from datetime import UTC
 
     duration = None if within is None else _span(within)

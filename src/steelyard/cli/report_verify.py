@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.module_rubrics import ModuleOption, rubrics_of
+
 if TYPE_CHECKING:
     from steelyard.report.evidence.verify import Check, ReportFolders
 
@@ -37,13 +39,15 @@ def verify(
     ] = None,
     key: KeyOption = None,
     model: ModelOption = None,
+    module: ModuleOption = None,
 ) -> None:
     """Check a report against the files it was made from.
 
     It says first what cannot be checked and why. Then it counts every row, computes every digest, score and number
     again, and draws the page again. Give the folder of a run, or what `steelyard report download ID --evidence DIR`
     has downloaded; of a page without its files, only a part can be checked. With --model, it says which of the model's
-    files are not those that gave the numbers. Exit status 1 if a check fails.
+    files are not those that gave the numbers. With --module, the scores of a module's rubric are computed again, too.
+    Exit status 1 if a check fails.
     """
     from steelyard.report.evidence.attestation import public_key
     from steelyard.report.evidence.model_files import check_served_model
@@ -51,6 +55,8 @@ def verify(
 
     page = file / "report.html" if file.is_dir() else file
     folders = replace(_report_folders(folder_of(page), page.name, results), model=model)
+    if module:
+        folders = replace(folders, known=rubrics_of(module, [folders.report / "report.json"]))
     signer = None if key is None else public_key(key)
 
     async def checks() -> "AsyncIterator[Check]":

@@ -55,9 +55,9 @@ def rerun(
     with platform.connect() as client:
         before = one_id(client, plural, id)
         if plural in WORKFLOWS:
-            made = getattr(client, plural).rerun(before)
-            # The answer to a new session holds its token beside it.
-            again = getattr(made, "inferencesession", made)
+            created = getattr(client, plural).rerun(before)
+            # The answer to a new session holds its token, too.
+            again = getattr(created, "inferencesession", created)
         else:
             again = _pipeline_again(client, plural, before, step, failed=failed)
         typer.echo(f"{plural}/{again.id}")

@@ -49,6 +49,7 @@ def restore(
     import asyncio
     from datetime import UTC, datetime
 
+    from steelyard.addresses import without_password
     from steelyard.cli.connection import choose_state_dir
     from steelyard.cli.log import confirm
     from steelyard.local.acceptance import nothing_runs
@@ -63,7 +64,8 @@ def restore(
         prepare(state)
     with nullcontext() if dry_run else nothing_runs(state):
         if not dry_run:
-            confirm(f"Restore {loaded.log} and {loaded.view} from {loaded.backup}?", yes)
+            log, view = without_password(loaded.log), without_password(loaded.view)
+            confirm(f"Restore {log} and {view} from {loaded.backup}?", yes)
         with shown_progress() as progress:
             done = asyncio.run(
                 restore_platform(
@@ -84,7 +86,7 @@ def _time(text: str) -> "datetime":
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"--until {text}: is no time such as 2030-01-31T12:00:00Z") from None
+        raise UsageError(f"--until {text}: is not a time such as 2030-01-31T12:00:00Z") from None
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 

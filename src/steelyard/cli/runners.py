@@ -18,7 +18,7 @@ PlatformOption = Annotated[
     typer.Option(
         "--state-dir",
         help="State folder of the platform that should know of it. Default: ./.steelyard where it exists, else "
-        "$XDG_STATE_HOME/steelyard or ~/.local/state/steelyard. The runner itself does not lie there.",
+        "$XDG_STATE_HOME/steelyard or ~/.local/state/steelyard. The runner itself is not stored there.",
     ),
 ]
 
@@ -30,7 +30,7 @@ def install(
     cuda: Annotated[bool, typer.Option("--cuda", help="For NVIDIA's GPUs.")] = False,
     state_dir: PlatformOption = None,
 ) -> None:
-    """Install a runner from its lock. Its place is $XDG_DATA_HOME/steelyard/runners, or below ~/.local/share.
+    """Install a runner from its lock. It goes into $XDG_DATA_HOME/steelyard/runners, or below ~/.local/share.
 
     Without --cpu and --cuda, the machine decides: --cuda where NVIDIA's driver is loaded. An installation that is
     interrupted leaves nothing; one that is there already is kept. A platform on this machine then knows it: the one of

@@ -108,7 +108,7 @@ def _value(name: str, file: Path | None) -> str:
     try:
         text = data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise UsageError("--file: the value is no text in UTF-8") from None
+        raise UsageError("--file: the value is not text in UTF-8") from None
     if not text:
         raise UsageError("the value is empty")
     return text

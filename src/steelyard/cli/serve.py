@@ -73,7 +73,7 @@ def serve(
     server: ServerOptions,
     account: Annotated[str, typer.Option(help="Account that owns model and service.")] = "me",
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return once it answers; it is served on.")
+        bool, typer.Option("--detach", "-d", help="Return once it answers; the server keeps running.")
     ] = False,
     state_dir: FolderOption = None,
 ) -> None:
@@ -142,7 +142,7 @@ def _session(
     try:
         yield session
         end = not keep
-    # Also for Ctrl-C: a session that nobody waits for would hold its GPUs for a year.
+    # Also for Ctrl-C: a session that is left behind would hold its GPUs for a year.
     finally:
         if end:
             client.inferencesessions.terminate(session.inferencesession.id)
@@ -174,7 +174,7 @@ def _start_session(
     service = client.inferenceservices.create(
         account=account, name=name, model=model.id, runner=runner, interface=presets.chat()
     )
-    # A session has to have an end; whoever serves a model on a machine of their own means none.
+    # A session must have an end; a user who serves a model on their own machine wants none.
     expires = datetime.now(UTC) + timedelta(days=DAYS)
     return client.inferencesessions.create(account=account, inferenceService=service.id, expires=expires)
 

@@ -52,6 +52,10 @@ def service(
         ),
     ] = 1,
     line: Annotated[int | None, typer.Option(hidden=True, help="The supervisor's socket.")] = None,
+    listener: Annotated[
+        int | None,
+        typer.Option(hidden=True, help="Listening socket of the program whose place this one takes."),
+    ] = None,
 ) -> None:
     """Run one part in the foreground, as `steelyard up` does."""
     from steelyard.cli.connection import choose_state_dir
@@ -67,7 +71,7 @@ def service(
     state = choose_state_dir(state_dir)
     left_out = tuple(without or ())
     part = ServiceOptions(
-        name, state, port, network, settings and settings.resolve(), left_out, line, replica
+        name, state, port, network, settings and settings.resolve(), left_out, line, listener, replica
     )
     needs(*EXTRAS.get(name, ("api",)))(run_process)(part)
 

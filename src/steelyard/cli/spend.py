@@ -27,7 +27,7 @@ def spend(
 ) -> None:
     """Show what hosted models have cost.
 
-    These are calls, tokens and money, today (UTC) and in total, beside their caps.
+    These are calls, tokens and money, today (UTC) and in total, with their caps.
     """
     from steelyard.cli.output import check_form, now, rendered
     from steelyard.schema.hosted_model import is_hosted

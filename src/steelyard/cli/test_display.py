@@ -1,3 +1,5 @@
+"""Progress of `steelyard run` in lines: what prints, and how often."""
+
 import io
 from pathlib import Path
 

@@ -58,13 +58,13 @@ REFUSED = {
     "no kind": ("account: acme\n", "`kind:`"),
     "another kind": ("kind: Spoon\n", "document 1: Spoon: there is no such kind; there are datasets"),
     "no mapping": ("- a\n", "should be a mapping"),
-    "no YAML": ("a: [\n", "is no YAML: line 2, column 1: while parsing a flow node expected"),
-    "a control character": ("a: \x01\n", "is no YAML: unacceptable character"),
-    "a list that holds itself": ("kind: Report\na: &a [*a]\n", "is no YAML: Circular reference"),
+    "no YAML": ("a: [\n", "is not YAML: line 2, column 1: while parsing a flow node expected"),
+    "a control character": ("a: \x01\n", "is not YAML: unacceptable character"),
+    "a list that holds itself": ("kind: Report\na: &a [*a]\n", "is not YAML: Circular reference"),
     "too deep": ("[" * 1_000, "is nested too deep"),
-    "what JSON has no form for": ("kind: Report\na: !!binary aGk=\n", "is no YAML: it holds a bytes"),
-    "a name of several": ("kind: Report\n? [a, b]\n: c\n", "is no YAML"),
-    "a date that is none": ("kind: Report\na: 2030-13-01\n", "is no YAML: month must be"),
+    "what JSON has no form for": ("kind: Report\na: !!binary aGk=\n", "is not YAML: it holds a bytes"),
+    "a name of several": ("kind: Report\n? [a, b]\n: c\n", "is not YAML"),
+    "a date that is none": ("kind: Report\na: 2030-13-01\n", "is not YAML: month must be"),
     "nothing": ("# nothing\n---\n", "has no document"),
 }
 
@@ -88,7 +88,7 @@ def test_dates_and_numbers_as_names_are_texts_as_the_api_gets_them(tmp_path: Pat
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_bytes(b"kind: Report\nname: \xff\n")
-    with pytest.raises(UsageError, match=r"wrong.yaml: is no text in UTF-8: invalid start byte at byte 19"):
+    with pytest.raises(UsageError, match=r"wrong.yaml: is not text in UTF-8: invalid start byte at byte 19"):
         read([path])
 
 

@@ -1,3 +1,5 @@
+"""Modules of extras that are not installed: the message names the extra."""
+
 import sys
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Lines of a workflow that are shown as they are written."""
+"""Lines of a workflow that are shown: the newest, and those that are written."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.cli.following import LATE_SECONDS, follow
+from steelyard.cli.following import LATE_SECONDS, MOST_LINES, Log, follow, show_newest
 from steelyard.schema.answers import WorkflowLogEntry, WorkflowLogsResponse
 from steelyard.schema.base import EntityIdentifier
 from steelyard.services.simulation.entities import make_evaluation
@@ -34,6 +34,7 @@ class Workflow:
     times: list[int] = field(default_factory=lambda: [1])
     """Length of each pause; the last one counts for those that follow."""
     asked: list[tuple[str | None, int]] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
     now: int = 100
     step: int = 0
 
@@ -52,18 +53,29 @@ class Workflow:
         return WorkflowLogsResponse(workflow=identifier, logs=lines[-limit:], totalLines=len(lines))
 
     def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
         self.now += self.times[min(self.step, len(self.times) - 1)]
         self.step += 1
 
 
+@dataclass
+class Screen:
+    """A screen that keeps what is shown: messages of lines, and notes."""
+
+    messages: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def show(self, lines: Iterable[WorkflowLogEntry]) -> None:
+        self.messages.extend(line.message for line in lines)
+
+    def log(self, workflow: Workflow, limit: int) -> Log:
+        return Log(workflow, "evaluations", "e1", limit, self.show, self.notes.append)
+
+
 def shown(workflow: Workflow, since: str | None = None, limit: int = 1000) -> list[str]:
-    messages: list[str] = []
-
-    def show(lines: Iterable[WorkflowLogEntry]) -> None:
-        messages.extend(line.message for line in lines)
-
-    follow(workflow, "e1", since, limit, show, pause=workflow.pause, clock=lambda: float(workflow.now))
-    return messages
+    screen = Screen()
+    follow(screen.log(workflow, limit), since, pause=workflow.pause, clock=lambda: float(workflow.now))
+    return screen.messages
 
 
 def test_each_line_is_shown_once_until_the_workflow_ends() -> None:
@@ -98,6 +110,13 @@ def test_a_long_pause_loses_nothing() -> None:
     assert shown(workflow) == [str(number) for number in range(101, 700)]
 
 
+def test_the_pause_grows_while_nothing_is_written() -> None:
+    nothing: list[list[WorkflowLogEntry]] = [[] for _ in range(8)]
+    workflow = Workflow([[line(99, "a")], *nothing, [line(110, "b")], *nothing[:2]])
+    assert shown(workflow) == ["a", "b"]
+    assert workflow.pauses == [1, 1.5, 2.25, 3.375, 5, 5, 5, 5, 5, 1, 1.5]
+
+
 def test_what_has_ended_is_asked_once() -> None:
     workflow = Workflow([[line(99, "a")]])
     assert shown(workflow, since="90s") == ["a"]
@@ -107,6 +126,36 @@ def test_what_has_ended_is_asked_once() -> None:
 @pytest.mark.parametrize("steps", [1, 5])
 def test_lines_that_stay_within_the_window_are_not_shown_again(steps: int) -> None:
     assert shown(Workflow([[line(99, "a")], *[[] for _ in range(steps)]])) == ["a"]
+
+
+def newest(workflow: Workflow, limit: int, since: str | None = None) -> Screen:
+    screen = Screen()
+    show_newest(screen.log(workflow, limit), since)
+    return screen
+
+
+def test_what_is_left_out_is_said_with_the_way_to_all() -> None:
+    lines = [line(number, str(number)) for number in range(60)]
+    screen = newest(Workflow([lines]), 2)
+    assert screen.messages == ["58", "59"]
+    assert screen.notes == [f"earlier lines that are not shown: 58; --limit {MOST_LINES} shows all"]
+    assert newest(Workflow([lines]), 60).notes == []
+    assert newest(Workflow([[]]), 60).notes == ["nothing is written yet"]
+
+
+def test_more_lines_than_one_answer_holds_are_in_a_file() -> None:
+    (note,) = newest(Workflow([[line(0, "a")] * (MOST_LINES + 5)]), MOST_LINES).notes
+    assert note.startswith("earlier lines that are not shown: 5; ")
+    assert note.endswith("GET /v0/evaluations/e1/logs, once the workflow has ended")
+
+
+def test_who_follows_hears_what_is_left_out_before_and_meanwhile() -> None:
+    screen, many = Screen(), [line(100, "b")] * (MOST_LINES + 5)
+    workflow = Workflow([[line(97, "a"), line(98, "b"), line(99, "c")], many])
+    follow(screen.log(workflow, 2), None, pause=workflow.pause, clock=lambda: float(workflow.now))
+    assert screen.messages[:2] == ["b", "c"]
+    assert screen.notes[0].startswith("earlier lines that are not shown: 1;")
+    assert screen.notes[1].startswith("up to 8 lines came faster")
 
 
 class Endless(BaseHTTPRequestHandler):

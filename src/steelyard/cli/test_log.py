@@ -16,7 +16,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 @pytest.mark.parametrize("answers", [""], indirect=True)
 @pytest.mark.usefixtures("answers")
-def test_a_script_is_told_of_the_option() -> None:
+def test_without_a_terminal_the_error_names_the_option() -> None:
     with pytest.raises(UsageError, match="nothing was changed: the question was not answered; --yes"):
         confirm("Accept?", False)
     confirm("Accept?", True)

@@ -1,3 +1,5 @@
+"""Manifests as `steelyard run` reads them: ids that are replaced, and faults that are named."""
+
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path

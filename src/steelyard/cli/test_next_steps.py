@@ -1,3 +1,5 @@
+"""The end of a command: it names the page and what to try next."""
+
 from pathlib import Path
 
 import pytest

@@ -25,7 +25,7 @@ MODEL = {
 }
 
 
-def test_a_table_says_why_somebody_waits() -> None:
+def test_a_table_says_why_an_entity_waits() -> None:
     head, row = rendered([MODEL], "table", "models", single=False, now=NOW).splitlines()
     assert head.split() == ["ID", "NAME", "STATUS", "AGE", "WHY"]
     assert row.split(maxsplit=4) == ["a" * 32, "mine", "Created", "5m", "QuotaLimit: Global quota exceeded"]
@@ -41,7 +41,7 @@ def test_programs_get_json_yaml_and_names() -> None:
     )
 
 
-def test_a_description_tells_everything_once() -> None:
+def test_a_description_says_everything_once() -> None:
     text = described(MODEL, "models", NOW)
     assert "Why:      QuotaLimit: Global quota exceeded" in text
     assert "Labels:   team=red" in text

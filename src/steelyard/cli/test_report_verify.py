@@ -1,5 +1,8 @@
 """`steelyard report verify` as a user gives it: what it says, and its exit status."""
 
+import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +25,7 @@ def verify(*arguments: object) -> Result:
 
 @pytest.fixture
 async def folder(tmp_path: Path) -> Path:
-    """A run with a signed report; the public key lies beside it."""
+    """A run with a signed report; the public key lies next to it."""
     write_prompts(tmp_path / "prompts.parquet", ROWS)
     private = tmp_path / "key.pem"
     private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -51,6 +54,74 @@ def test_a_fault_is_exit_status_1(folder: Path) -> None:
     done = verify(folder / "run/report.html", "--key", folder / "public.pem")
     assert done.exit_code == 1
     assert "FAULT     What was asked: run.yaml has the SHA-256" in done.output
+
+
+@pytest.mark.parametrize("rubrics", [None, 5, [5]])
+def test_a_report_of_another_form_is_a_fault_also_with_a_module(
+    folder: Path, rubrics: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the module's folder
+    path = folder / "run/report.json"
+    numbers = json.loads(path.read_bytes())
+    numbers["scoring"]["rubrics"] = rubrics
+    path.write_text(json.dumps(numbers))
+    done = verify(folder / "run", "--module", folder)
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert done.exit_code == 1
+    assert "FAULT" in done.output
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("1 / 0\n", r"ZeroDivisionError: division by zero \(broken\.py, line 1\)"),
+        (
+            "import nothing_of_this\n",
+            r"ModuleNotFoundError: No module named 'nothing_of_this' \(.*, line 1\)",
+        ),
+        ("import os\n\n\ndef f(:\n", r"SyntaxError: invalid syntax \(broken\.py, line 4\).*"),
+        ("raise SystemExit(0)\n", r"SystemExit: 0 \(broken\.py, line 1\)"),
+        ("raise ValueError('one\\ntwo')\n", r"ValueError: one \(broken\.py, line 1\)"),
+    ],
+    ids=["raises", "imports-nothing", "no-python", "exits", "two-lines"],
+)
+def test_a_module_that_cannot_be_imported_is_a_usage_fault(
+    folder: Path, code: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the module's folder
+    (folder / "module").mkdir()
+    (folder / "module/broken.py").write_text(code)
+    path = folder / "run/report.json"
+    numbers = json.loads(path.read_bytes())
+    numbers["scoring"]["rubrics"] = ["broken.Rubric?a=1"]
+    path.write_text(json.dumps(numbers))
+    error = verify(folder / "run", "--module", folder / "module").exception
+    assert isinstance(error, UsageError)
+    assert error.exit_code == 2
+    assert re.fullmatch(
+        rf"--module {re.escape(str(folder / 'module'))}: importing broken failed: {line}", str(error)
+    )
+
+
+@pytest.mark.parametrize("name", ["planted.Rubric", "planted.code.Rubric", "pathlib.Rubric", ".Rubric"])
+def test_a_report_imports_no_code_but_that_of_the_modules(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report may come from others, who name what they like; a folder without code hides no package."""
+    package = folder / "elsewhere/planted"
+    package.mkdir(parents=True)
+    for file in ("__init__.py", "code.py"):
+        (package / file).write_text(f"open({str(folder / 'imported')!r}, 'w')\n")
+    (folder / "module/planted").mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder / "elsewhere")])
+    path = folder / "run/report.json"
+    numbers = json.loads(path.read_bytes())
+    numbers["scoring"]["rubrics"] = [name]
+    path.write_text(json.dumps(numbers))
+    error = verify(folder / "run", "--module", folder / "module").exception
+    assert isinstance(error, UsageError)
+    assert str(error).endswith(f"rubric {name!r}: there is no module {name.partition('.')[0]!r} in it")
+    assert not (folder / "imported").exists()
 
 
 def test_results_may_lie_elsewhere(folder: Path) -> None:
@@ -92,7 +163,7 @@ def test_a_page_alone_is_checked_as_far_as_it_goes(folder: Path) -> None:
     [
         (("run/run.yaml",), r"should be a report\.html or a report\.json"),
         (("no/report.html",), "there is no such file"),
-        (("run/report.html", "--key", "key.pem"), r"--key .*key\.pem: is no key in PEM"),
+        (("run/report.html", "--key", "key.pem"), r"--key .*key\.pem: is not a key in PEM"),
         (("run/report.html", "--results", "."), "has no folder inputs/"),
     ],
 )

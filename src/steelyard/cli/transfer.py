@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -26,6 +25,9 @@ UPLOADED = frozenset({"datasets", "datasources", "modules", "models"})
 _INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ends, as shells give it."""
 AccountOption = Annotated[str, typer.Option(help="Account that owns the entity.")]
+FolderArgument = Annotated[
+    Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
+]
 
 
 @with_options
@@ -47,23 +49,21 @@ def upload(
         raise UsageError(f"upload {kind}: should be dataset, datasource, module or model")
     if not folder.is_dir():
         raise UsageError(f"upload {folder}: there is no such folder")
-    # Told before the entity is made: it would wait for files for a week.
+    # Raised before the entity is made: it would wait for files for a week.
     if plural == "datasets" and not any(folder.rglob("*.parquet")):
         raise UsageError(f"upload {folder}: there is no .parquet file in it")
     with platform.connect() as client, _progress("uploading") as progress:
-        made = getattr(client, plural).create_from_folder(
+        created = getattr(client, plural).create_from_folder(
             folder, account=account, name=name or folder.resolve().name, progress=progress
         )
-    typer.echo(f"{plural}/{made.id}")
+    typer.echo(f"{plural}/{created.id}")
 
 
 @with_options
 def download(
     kind: Annotated[str, kind_argument(WITH_FILES)],
     id: IdArgument,
-    folder: Annotated[
-        Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
-    ],
+    folder: FolderArgument,
     *,
     platform: PlatformOptions,
 ) -> None:
@@ -81,35 +81,34 @@ def logs(
     id: IdArgument,
     since: Annotated[
         str | None,
-        typer.Option(help="Print only lines of the last time, such as 1h, 30m or 2d. Default: all."),
+        typer.Option(help="Print only lines of the last period, such as 1h, 30m or 2d. Default: all."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 1000,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", "-f", help="Go on with the lines that are written, until the workflow ends."
-        ),
+        typer.Option("--follow", "-f", help="Follow the log until the workflow ends."),
     ] = False,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Print what the Pods of a workflow have written."""
+    """Print what the Pods of a workflow have written. How many lines are left out is said on standard error."""
     from steelyard.cli import following
 
     plural = one_of(collection_name(kind, WORKFLOWS), WORKFLOWS, "logs")
     with platform.connect() as client:
-        collection = getattr(client, plural)
         entity = one_id(client, plural, id)
-        if follow:
-            try:
-                following.follow(collection, entity, since, limit, _print)
-            except KeyboardInterrupt:
-                raise typer.Exit(_INTERRUPTED) from None
+        log = following.Log(getattr(client, plural), plural, entity, limit, _print, _note)
+        if not follow:
+            following.show_newest(log, since)
             return
-        lines = collection.logs(entity, since=since, limit=limit).logs
-    _print(lines)
-    if not lines:
-        typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
+        try:
+            following.follow(log, since)
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _print(lines: "Iterable[WorkflowLogEntry]") -> None:
@@ -132,23 +131,8 @@ safetycase = typer.Typer(
 )
 
 
-def _page(kind: str, name: str, *, framed: bool = False) -> tuple[Callable[..., None], ...]:
-    """Return `open`, `save` and `download` for a kind whose output is a page called `name`.
-
-    A page that is `framed` is opened in a frame in which none of its scripts runs.
-    """
-
-    @with_options
-    def save(
-        id: IdArgument,
-        folder: Annotated[
-            Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
-        ],
-        *,
-        platform: PlatformOptions,
-    ) -> None:
-        """Save the page and the files beside it."""
-        typer.echo(str(_saved(kind, id, folder, platform) / name))
+def _open_command(kind: str, name: str) -> Callable[..., None]:
+    """Return `open` for a kind whose output is a page called `name`."""
 
     @with_options
     def open_(
@@ -159,18 +143,43 @@ def _page(kind: str, name: str, *, framed: bool = False) -> tuple[Callable[..., 
         """Open the page in a browser."""
         import tempfile
 
+        from steelyard.cli.frames import frame_of, has_foreign_page
+
         # Not removed at the end: the browser reads the page after this command has gone.
-        folder = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page"
-        page = _saved(kind, id, folder, platform) / name
+        page = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page" / name
+        with platform.connect() as client:
+            entity = one_id(client, kind, id)
+            getattr(client, kind).download(entity, page.parent)
+            foreign = has_foreign_page(client, kind, entity)
         typer.echo(str(page))
-        typer.launch((frame_of(page) if framed else page).as_uri())
+        typer.launch((frame_of(page, kind) if foreign else page).as_uri())
+
+    return open_
+
+
+def _save_command(kind: str, name: str) -> Callable[..., None]:
+    """Return `save` for a kind whose output is a page called `name`."""
+
+    @with_options
+    def save(
+        id: IdArgument,
+        folder: FolderArgument,
+        *,
+        platform: PlatformOptions,
+    ) -> None:
+        """Save the page and the files that belong to it."""
+        typer.echo(str(_saved(kind, id, folder, platform) / name))
+
+    return save
+
+
+def _download_command(kind: str, name: str) -> Callable[..., None]:
+    """Return `download`, also with all evidence, for a kind whose output is a page called `name`."""
 
     @with_options
     def download_(
         id: IdArgument,
-        folder: Annotated[
-            Path, typer.Argument(help="Folder for the files. An interrupted download is completed.")
-        ],
+        folder: FolderArgument,
         evidence: Annotated[
             bool,
             typer.Option(
@@ -194,20 +203,7 @@ def _page(kind: str, name: str, *, framed: bool = False) -> tuple[Callable[..., 
         typer.echo(str(folder / name))
         typer.echo(f"check it: steelyard {kind.removesuffix('s')} verify {folder / name}", err=True)
 
-    return open_, save, download_
-
-
-def frame_of(page: Path) -> Path:
-    """Write a page that shows another one, of which the browser runs no script, above its folder; return its path.
-
-    Safety cases have pages that other people's programs have made.
-    """
-    frame = page.parent.parent / "open.html"
-    source = f"{quote(page.parent.name)}/{quote(page.name)}"
-    style = "html, body, iframe { margin: 0; border: 0; width: 100%; height: 100% }"
-    head = f'<!doctype html>\n<meta charset="utf-8">\n<title>Safety case</title>\n<style>{style}</style>\n'
-    frame.write_text(f'{head}<iframe sandbox src="{source}"></iframe>\n')
-    return frame
+    return download_
 
 
 def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
@@ -218,13 +214,11 @@ def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
 
 
 for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits", "index.html")):
-    _open, _save, _download = _page(_kind, _name)
-    _group.command("open")(_open)
-    _group.command("save")(_save)
-    _group.command("download")(_download)
-_open, _save, _ = _page("safetycases", "index.html", framed=True)
-safetycase.command("open")(_open)
-safetycase.command("download")(_save)
+    _group.command("open")(_open_command(_kind, _name))
+    _group.command("save")(_save_command(_kind, _name))
+    _group.command("download")(_download_command(_kind, _name))
+safetycase.command("open")(_open_command("safetycases", "index.html"))
+safetycase.command("download")(_save_command("safetycases", "index.html"))
 
 
 class _progress:  # noqa: N801  (a context manager that reads as a verb)

@@ -16,7 +16,9 @@ def up(
     state_dir: FolderOption = None,
     detach: Annotated[
         bool,
-        typer.Option("--detach", "-d", help="Return once everything answers; it runs on in the background."),
+        typer.Option(
+            "--detach", "-d", help="Return once everything answers; it keeps running in the background."
+        ),
     ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of Kubernetes; 0 keeps the last one.")
@@ -88,30 +90,30 @@ def status(
     import asyncio
 
     from steelyard.errors import UsageError
-    from steelyard.local.overview import look, to_json, to_table
+    from steelyard.local.overview import overview_of, to_json, to_table
     from steelyard.local.state import StateDir
 
     if output not in ("table", "json"):
         raise UsageError(f"--output {output}: should be table or json")
-    overview = asyncio.run(look(StateDir(_state(state_dir))))
+    overview = asyncio.run(overview_of(StateDir(_state(state_dir))))
     typer.echo(to_json(overview) if output == "json" else to_table(overview))
     if not overview.running:
         raise typer.Exit(1)
 
 
-def _start_detached(state: Path, asked: "Asked", given: Path | None) -> None:
+def _start_detached(state: Path, asked: "Asked", folder: Path | None) -> None:
     from steelyard.local.detached import start_detached
 
     ready = start_detached(state, asked)
     platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
     typer.echo(
         f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
-        f"  end it with: {_down(given)}"
+        f"  end it with: {_down(folder)}"
     )
 
 
 def _supervise(state: Path, asked: "Asked") -> None:
-    """Run everything from this process, until it is told to end."""
+    """Run everything from this process, until it is asked to stop."""
     import asyncio
 
     from steelyard.local.state import StateDir
@@ -129,10 +131,10 @@ def _supervise(state: Path, asked: "Asked") -> None:
     asyncio.run(supervise(options, _print))
 
 
-def _state(given: Path | None) -> Path:
+def _state(folder: Path | None) -> Path:
     from steelyard.cli.connection import choose_state_dir
 
-    return choose_state_dir(given).path
+    return choose_state_dir(folder).path
 
 
 def _left_out(names: list[str]) -> tuple[str, ...]:
@@ -146,8 +148,8 @@ def _left_out(names: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _down(given: Path | None) -> str:
-    return f"steelyard down --state-dir {given}" if given else "steelyard down"
+def _down(folder: Path | None) -> str:
+    return f"steelyard down --state-dir {folder}" if folder else "steelyard down"
 
 
 def _print(text: str) -> None:

@@ -17,7 +17,7 @@ AccountArgument = Annotated[str, typer.Argument(help="Id or name of the account.
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the webhook, or its beginning.")]
 
 webhook = typer.Typer(
-    help="Register addresses that are notified when entities end. They are listed with what they answer.",
+    help="Register addresses that are notified when entities end. The list shows what they answer.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -83,7 +83,7 @@ def delete(account: AccountArgument, id: IdArgument, *, platform: PlatformOption
 def enable(account: AccountArgument, id: IdArgument, *, platform: PlatformOptions) -> None:
     """Send again to a webhook that was disabled.
 
-    One that rests after a failure is sent to at once.
+    A webhook that rests after a failure gets its events at once.
     """
     with platform.connect() as client:
         owner = _account(client, account)
@@ -131,8 +131,8 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _show_secret(made: "WebhookAndSecret") -> None:
-    typer.echo(f"webhook {made.webhook.id}\nsecret  {made.secret}")
+def _show_secret(created: "WebhookAndSecret") -> None:
+    typer.echo(f"webhook {created.webhook.id}\nsecret  {created.secret}")
     typer.echo("The secret is shown this once: give it to the receiver.", err=True)
 
 

@@ -85,7 +85,7 @@ class Collection(Generic[E]):
 
         Every account of the platform may get a public entity, its documentation and scores, and download the page of a
         report, an audit or a safety case. `internal` only marks it; `private` takes the mark away. Teams, submissions
-        and sessions are marked too, and shown to nobody else. Raises ValueError for another word.
+        and sessions are marked too, and shown to no other account. Raises ValueError for another word.
         """
         self._transport.send(self._calls.publish(id, access))
 
@@ -140,7 +140,10 @@ class Collection(Generic[E]):
         return self._transport.send(self._calls.progress(id))
 
     def logs(self, id: str, *, since: str | None = None, limit: int = 1000) -> WorkflowLogsResponse:
-        """Return the newest lines of the workflow's Pods; `since` such as 1h, 30m or 2d."""
+        """Return the newest lines of the workflow's Pods; `since` such as 1h, 30m or 2d.
+
+        `totalLines` of the answer says how many there are.
+        """
         return self._transport.send(self._calls.logs(id, since, limit))
 
 
@@ -180,7 +183,7 @@ class Uploaded(Collection[E]):
         """Create an entity of a folder's files, and upload them. Files whose names begin with a dot are left out.
 
         A dataset takes the Parquet files, whose schema is read from them unless `schema` is given (this needs pyarrow),
-        and its documentation from a `croissant.json` beside them.
+        and its documentation from a `croissant.json` in the same folder.
         A model's `resources` are by default the storage that its files take. With `wait`, return once the entity is
         Ready. With an `idempotency_key`, a repeat completes what an earlier call has begun. Raises BadFiles,
         TransferFailed.
@@ -201,8 +204,8 @@ class Datasets(Uploaded[Dataset]):
     def croissant(self, id: str) -> dict[str, Any]:
         """Return the dataset's description as Croissant 1.0, with paths relative to its downloaded files.
 
-        If it is written as `croissant.json` beside them, mlcroissant reads the rows. Raises Conflict before the dataset
-        is Ready.
+        If it is written as `croissant.json` into their folder, mlcroissant reads the rows. Raises Conflict before the
+        dataset is Ready.
         """
         return self._transport.send(self._calls.croissant(id))
 

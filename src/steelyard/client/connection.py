@@ -20,7 +20,7 @@ class Connection:
 
     @property
     def is_local(self) -> bool:
-        """True for an address on this machine, which no proxy can reach."""
+        """Return whether an address is on this machine, where no proxy can reach it."""
         host = urlsplit(self.endpoint).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -75,7 +75,7 @@ def _token_source(chosen: _Source, sources: Sequence[_Source]) -> _Source | None
     """Return the source of the token. A platform on this machine has its own, which goes before the environment's."""
     order = [sources[0], sources[1], chosen, *sources[2:]] if chosen.file else sources
     for source in order:
-        # A token that stands beside another address is that platform's: sent here, it would be given away.
+        # A token that is stored with another address belongs to that platform: sent here, it would be given away.
         if source.token is not None and source.endpoint in {None, chosen.endpoint}:
             return source
     return None

@@ -62,7 +62,7 @@ class WorkflowFailed(ClientError):
 
 
 class NothingToWaitFor(ClientError, UsageError):
-    """An entity's own status never tells a success; the message says what to ask instead."""
+    """An entity's own status never shows a success; the message says what to ask instead."""
 
     exit_code = 2
 

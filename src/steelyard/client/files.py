@@ -53,11 +53,11 @@ def json_object(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise BadFiles(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise BadFiles(f"{path}: is no JSON: {error}") from error
+        raise BadFiles(f"{path}: is not JSON: {error}") from error
     except RecursionError as error:
         raise BadFiles(f"{path}: is nested too deeply; at most {FREE_DEPTH} levels are taken") from error
     if not isinstance(content, dict):
-        raise BadFiles(f"{path}: is no JSON object")
+        raise BadFiles(f"{path}: is not a JSON object")
     try:
         check_json(content, FREE_DEPTH)
     except Unkeepable as error:

@@ -86,7 +86,7 @@ class Flows(Generic[E]):
         names = list(_names(entity))
         if not names:
             raise BadFiles(f"{type(entity).__name__} {id} takes no files")
-        # All files are looked for before the first is sent: one that is missing is told at once.
+        # All files are looked for before the first is sent: a missing one is reported at once.
         paths = yield from work(lambda _: located(files, names))
         for name, path in paths.items():
             yield from self._put(id, name, path, options.progress)
@@ -165,7 +165,8 @@ class Flows(Generic[E]):
         description = paths.get(CROISSANT) if self.calls.entity is Dataset else None
         content = (yield from work(lambda _: json_object(description))) if description else None
         if self.calls.entity is Dataset:
-            # A folder may hold a dataset card and pictures beside its Parquet files: these alone are rows.
+            # A folder may hold a dataset card and pictures in addition to its Parquet files: only the Parquet files
+            # hold rows.
             paths = {name: path for name, path in paths.items() if path.suffix == ".parquet"} or dict(paths)
         request = yield from work(lambda _: _fields_of_files(self.calls.entity, paths, fields) | dict(fields))
         entity = yield from ask(self.calls.create(None, request, key))
@@ -239,7 +240,7 @@ def _fields_of_files(kind: type[DyffEntity], files: Mapping[str, Path], fields: 
 
 
 def _leaves(links: Sequence[ArtifactURL]) -> dict[str, ArtifactURL]:
-    """Return links by path, without links to folders, which some servers list beside the files in them."""
+    """Return links by path, without links to folders, which some servers list along with the files in them."""
     by_path = {link.artifact.path: link for link in links}
     # Object stores list "folders" as empty objects, which would take the name of the folder on disk.
     folders = {name[:end] for name in by_path for end, character in enumerate(name) if character == "/"}

@@ -135,15 +135,17 @@ def value_of(entity: DyffEntity, order_by: str) -> str | None:
 
 def query_params(filters: Mapping[str, Any]) -> dict[str, str]:
     """Return filters as query parameters, without None; filters of several values go into `query`; others are JSON."""
-    given = {name: value for name, value in filters.items() if value is not None}
+    parameters = {name: value for name, value in filters.items() if value is not None}
     several = {
-        name: _listed(given.pop(name))
-        for name in list(given)
-        if name not in {"query", "after"} and isinstance(given[name], list | tuple | set | frozenset)
+        name: _listed(parameters.pop(name))
+        for name in list(parameters)
+        if name not in {"query", "after"} and isinstance(parameters[name], list | tuple | set | frozenset)
     }
     if several:
-        given["query"] = _joined(given.get("query"), several)
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+        parameters["query"] = _joined(parameters.get("query"), several)
+    return {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()
+    }
 
 
 def _listed(values: Any) -> list[Any]:

@@ -32,7 +32,7 @@ def arrow_schema_of(files: Mapping[str, Path]) -> str:
             try:
                 schemas[name] = pq.read_schema(path)
             except (pa.ArrowException, OSError) as error:
-                raise BadFiles(f"{path}: is no Parquet file: {error}") from error
+                raise BadFiles(f"{path}: is not a Parquet file: {error}") from error
     if not schemas:
         raise BadFiles(f"{', '.join(files)}: there is no .parquet file among them; give schema= yourself")
     (first, schema), *others = schemas.items()

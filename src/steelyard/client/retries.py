@@ -36,7 +36,7 @@ class Retries:
         wait = retry_after(response, datetime.now(UTC))
         if wait is None:
             return self._pause(number)
-        # Clients that were refused together are told the same time; a little chance keeps them from coming back
+        # Clients that were refused together get the same pause; a little randomness keeps them from coming back
         # together.
         return None if wait > self.patience else wait + self.between(0, self.first)
 

@@ -61,7 +61,7 @@ def test_an_entity_is_published_marked_and_private_again(ask: Ask, fake: FakePla
         assert ask(fake, lambda client: client.datasets.get(id)).labels == labels
 
 
-def test_an_unknown_access_is_told_without_a_request(ask: Ask, fake: FakePlatform) -> None:
+def test_an_unknown_access_is_reported_without_a_request(ask: Ask, fake: FakePlatform) -> None:
     for access in ("open", "preview", None):
         with pytest.raises(ValueError, match="should be public, internal or private"):
             ask(fake, lambda client, access=access: client.datasets.publish("0" * 32, access))

@@ -1,4 +1,4 @@
-"""Tests of the client's configuration: where it looks for the platform, and which token goes where."""
+"""Tests of the client's configuration: where it searches for the platform, and which token goes where."""
 
 import json
 from pathlib import Path
@@ -133,7 +133,7 @@ def test_a_token_goes_nowhere_but_to_its_address(
         endpoint_and_token(folder, environment, **arguments)
 
 
-def test_all_places_looked_at_are_named(folder: Path) -> None:
+def test_all_places_that_were_searched_are_named(folder: Path) -> None:
     run_here(folder, HERE, None)
     with pytest.raises(NotConfigured) as caught:
         endpoint_and_token(folder, {})

@@ -92,7 +92,7 @@ def test_an_upload_can_wait_until_it_is_ready(ask: Ask, fake: FakePlatform, tmp_
     assert ask(fake, lambda client: client.datasets.upload(id, tmp_path, wait=True)).status == "Ready"
 
 
-def test_progress_is_told_in_bytes_up_to_the_end(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
+def test_progress_is_reported_in_bytes_up_to_the_end(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     write(tmp_path / "up", {"big": BIG, "empty": b""})
     steps: list[tuple[str, int, int]] = []
 

@@ -45,7 +45,7 @@ def test_a_folders_croissant_file_describes_the_dataset(ask: Ask, fake: FakePlat
     assert (answer.taken, answer.leftOut) == (["name"], [])
     for content in (b"{", b"[1]"):
         write(tmp_path, {"croissant.json": content})
-        with pytest.raises(BadFiles, match=r"croissant\.json: is no JSON"):
+        with pytest.raises(BadFiles, match=r"croissant\.json: is not (a )?JSON"):
             ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
     for depth in (100, 2_000, 100_000):
         write(tmp_path, {"croissant.json": b'{"a": ' + b"[" * depth + b"]" * depth + b"}"})
@@ -66,7 +66,7 @@ def test_a_schema_that_is_given_is_taken(ask: Ask, fake: FakePlatform, tmp_path:
 
 def test_data_that_cannot_be_evaluated_is_refused(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     folders = {
-        "is no Parquet file": write(tmp_path / "1", {"a.parquet": b"rows"}),
+        "is not a Parquet file": write(tmp_path / "1", {"a.parquet": b"rows"}),
         "there is no .parquet file": write(tmp_path / "2", {"a.csv": b"rows"}),
         "has no column _index_": parquet(tmp_path / "3/a.parquet", "x").parent,
         r"b.parquet: has other columns \(_index_: int64, y: int64\)": parquet(

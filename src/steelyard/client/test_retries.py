@@ -116,14 +116,14 @@ def test_every_request_that_changes_something_has_a_key(ask: Ask, fake: FakePlat
     assert len({request.headers["idempotency-key"] for request in changing}) == 8
 
 
-def test_trouble_that_stays_is_told(ask: Ask, fake: FakePlatform) -> None:
+def test_trouble_that_stays_is_reported(ask: Ask, fake: FakePlatform) -> None:
     fake.trouble.extend([refused(503)] * 20)
     with pytest.raises(Unavailable, match="there is trouble"):
         ask(fake, lambda client: client.datasets.get("0" * 32), AT_ONCE)
     assert len(fake.requests) == AT_ONCE.tries
 
 
-def test_a_wrong_address_is_told_soon_and_a_restart_is_waited_for(fake: FakePlatform) -> None:
+def test_a_wrong_address_is_reported_soon_and_a_restart_is_waited_for(fake: FakePlatform) -> None:
     fake.trouble.extend([unreachable] * 20)
     with fake.client() as client:
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""Waiting: when it ends, how often it looks, and what it says."""
+"""Waiting: when it ends, how often it polls, and what it says."""
 
 from itertools import pairwise
 from typing import Any
@@ -47,7 +47,7 @@ def make_entity(
     )
 
 
-def test_pauses_grow_to_two_seconds_and_begin_anew_with_a_change() -> None:
+def test_pauses_grow_to_two_seconds_and_start_again_with_a_change() -> None:
     waiting, entity = Waiting[Any](until=1000), make_entity("Created")
     pauses = [waiting.observe(entity, now) for now in range(12)]
     assert pauses[0] == FIRST_PAUSE
@@ -117,7 +117,7 @@ def test_a_platform_that_is_away_is_waited_for_and_in_the_end_not() -> None:
 # ---- the whole flow
 
 
-def test_a_wait_tells_each_change_once_and_gives_the_entity(ask: Ask, fake: FakePlatform) -> None:
+def test_a_wait_reports_each_change_once_and_gives_the_entity(ask: Ask, fake: FakePlatform) -> None:
     entity = ask(fake, lambda client: client.datasets.create(**FIELDS))
     life = iter([("Created", "QuotaLimit", "3 of 3"), ("Ready", None, None)])
 

@@ -55,8 +55,8 @@ def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress)
 
     It is written under another name first: a file with its own name is complete.
     """
-    name, wanted = link.artifact.path, link.artifact.digest.md5
-    if wanted is not None and target.is_file() and md5_of(target) == wanted:
+    name, digest = link.artifact.path, link.artifact.digest.md5
+    if digest is not None and target.is_file() and md5_of(target) == digest:
         progress(name, target.stat().st_size, target.stat().st_size)
         return target
     # A name of its own for each try: two downloads into one folder must not write into one file.
@@ -65,7 +65,7 @@ def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             _receive(carrier, link, part, progress)
-            _check_and_rename(part, target, wanted, name)
+            _check_and_rename(part, target, digest, name)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:

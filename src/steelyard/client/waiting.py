@@ -14,7 +14,7 @@ _MISSING_REASONS = {"WaitingForUpload": "its files have to be uploaded and final
 _ENDS_ELSEWHERE = {
     "Team": "the challenge's organiser approves it",
 }
-"""Kinds whose own status tells no success, and what to do instead."""
+"""Kinds whose own status never shows a success, and what to do instead."""
 AWAY_SECONDS = 60.0
 """Time without an answer after which the platform is taken for gone."""
 

@@ -22,7 +22,7 @@ END_SECONDS = 1.0
 class LoopThread:
     """An event loop in a thread, which starts with the first call.
 
-    Where nobody closes it, `closing` runs in it when the last object that uses it is gone, or the program ends.
+    If it is not closed, `closing` runs in it when the last object that uses it is gone, or the program ends.
     """
 
     def __init__(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -74,24 +74,24 @@ class Connection:
         resource = await self.resource(kind)
         metadata = obj["metadata"]
         with self._refusals("create", kind, metadata["name"], metadata.get("namespace")):
-            made = await self.api.create(resource, {**obj, "apiVersion": resource.api_version})
-        warn_of_dropped(obj, made)
-        return made
+            created = await self.api.create(resource, {**obj, "apiVersion": resource.api_version})
+        warn_of_dropped(obj, created)
+        return created
 
     async def apply(self, kind: Kind, obj: Json, *, force: bool = False, dry_run: bool = False) -> Json:
         """Server-side apply: creates the object, or sets the fields that are given."""
         resource = await self.resource(kind)
         metadata = obj["metadata"]
         with self._refusals("patch", kind, metadata["name"], metadata.get("namespace")):
-            made = await self.api.apply(
+            applied = await self.api.apply(
                 resource,
                 {**obj, "apiVersion": resource.api_version},
                 manager=FIELD_MANAGER,
                 force=force,
                 dry_run=dry_run,
             )
-        warn_of_dropped(obj, made)
-        return made
+        warn_of_dropped(obj, applied)
+        return applied
 
     async def replace(self, kind: Kind, obj: Json) -> Json:
         resource = await self.resource(kind)
@@ -218,7 +218,7 @@ def wrapped(  # noqa: PLR0911  # one line for each kind of refusal
     text = error.message
     match error:
         case api.Unreachable():
-            # Not a question of credentials: nobody has looked at them.
+            # Credentials are not the cause: the server has not read them.
             return errors.Unreachable(f"the cluster does not answer: {text}")
         case api.Forbidden():
             return _forbidden(error, verb, kind, namespace)

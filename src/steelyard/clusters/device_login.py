@@ -3,8 +3,8 @@
     login = DeviceLogin("https://sso.example.com/realms/team", "kubernetes")
     client = Client(server="https://api.example.com:6443", login=login)
 
-The first request shows an address and a code; whoever opens it and agrees is logged in. The token is renewed with the
-refresh token, without asking again.
+The first request shows an address and a code; the person who opens the address and agrees is logged in. The token is
+renewed with the refresh token, without asking again.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def on_stderr(prompt: Prompt) -> None:
 
 
 class DeviceLogin:
-    """Login at an OpenID Connect provider. `show` tells a person where to log in.
+    """Login at an OpenID Connect provider. `show` shows a person where to log in.
 
     `ca_file` names the provider's authority, where it is no public one.
     """

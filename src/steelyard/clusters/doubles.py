@@ -34,7 +34,7 @@ class MemoryApi(MemoryCluster):
         """Pairs for each apply: true if it was forced, true if it was a dry run."""
         self.owned_by_others: set[str] = set()
         self.lacking: set[str] = set()
-        """Rights that the account lacks, such as `delete secrets`, as reviews of its rights tell them."""
+        """Rights that the account lacks, such as `delete secrets`, as reviews of its rights report them."""
         self.refusal: ApiError | None = None
         self.before_call = self._note
 

@@ -1,6 +1,6 @@
 """Ways to a cluster: a kubeconfig's context, a server and a token, the account of a Pod, or a login in the browser.
 
-Nothing is kept beside the client that asks: two clients of one process may be two users of two clusters.
+Nothing is kept outside the client that asks: two clients of one process may be two users of two clusters.
 """
 
 import os

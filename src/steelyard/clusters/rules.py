@@ -106,10 +106,10 @@ def _pair(
         if is_counted(resource):  # a device cannot be promised twice
             yield Fault(path, "needs a limit of the same amount: it cannot be shared")
         return
-    wanted, most = min(amount(str(request)), LONGEST), min(amount(str(limit)), LONGEST)
-    if is_counted(resource) and wanted != most:
+    requested, most = min(amount(str(request)), LONGEST), min(amount(str(limit)), LONGEST)
+    if is_counted(resource) and requested != most:
         yield Fault(path, f"{request} must be equal to the limit of {limit}")
-    elif wanted > most:
+    elif requested > most:
         yield Fault(path, f"{request} must be less than or equal to the limit of {limit}")
 
 

@@ -166,7 +166,7 @@ def test_the_missing_right_is_a_rule_for_a_role() -> None:
     assert error.right.rule == {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["create"]}
 
 
-def test_the_fields_at_fault_are_told() -> None:
+def test_the_fields_at_fault_are_reported() -> None:
     details: Json = {"causes": [{"field": "spec.replicas", "message": "too many"}]}
     error = wrapped(api.Invalid("no", details=details), "create", RAY_CLUSTER, "demo")
     assert isinstance(error, errors.Invalid)
@@ -187,7 +187,7 @@ async def test_versions_are_negotiated_with_one_request(served: list[str], versi
 @pytest.mark.parametrize(
     ("served", "said"), [({}, "is Kueue installed"), ({"kueue.x-k8s.io": ["v2"]}, "has kueue.x-k8s.io v2")]
 )
-async def test_a_version_that_is_not_spoken_is_told(served: dict[str, list[str]], said: str) -> None:
+async def test_a_version_that_is_not_spoken_is_reported(served: dict[str, list[str]], said: str) -> None:
     async with AsyncClient(api=MemoryApi(served)) as client:
         with pytest.raises(errors.Unsupported, match=said):
             await client.queues.list()
@@ -207,7 +207,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
-def test_a_client_that_nobody_closes_is_closed_when_its_last_group_is_gone(memory: MemoryApi) -> None:
+def test_a_client_that_is_left_open_is_closed_when_its_last_group_is_gone(memory: MemoryApi) -> None:
     ended = threading.Event()
     memory.end_watches = ended.set  # type: ignore[method-assign]
     queues = Client(api=memory).queues

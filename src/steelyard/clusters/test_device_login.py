@@ -99,7 +99,7 @@ async def test_a_person_is_asked_once_and_the_token_is_renewed_without_asking(pr
     assert len(shown) == 1
 
 
-async def test_a_token_that_the_cluster_refuses_is_asked_for_anew(provider: Provider) -> None:
+async def test_a_token_that_the_cluster_refuses_is_requested_again(provider: Provider) -> None:
     clock, shown = Clock(), list[Prompt]()
     device = login(provider, clock, shown)
     provider.answers = [(200, {"access_token": "a"}), (200, {"access_token": "b"})]

@@ -1,4 +1,4 @@
-"""Fields that a server has dropped, told from values that it has changed."""
+"""Fields that a server has dropped, as distinct from values that it has changed."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Waiting by polling: the newest state until it is as wanted, with an early end where it never will be."""
+"""Waiting by polling: the newest state is read until it is the desired one; the wait ends early where it never will
+be."""
 
 import asyncio
 import time

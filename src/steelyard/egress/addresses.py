@@ -1,4 +1,5 @@
-"""Public addresses, told from all others: private, loopback, link-local, multicast, reserved, of documentation.
+"""Public addresses, distinguished from all others: private, loopback, link-local, multicast, reserved, of
+documentation.
 
 The networks are those of IANA's registries of special-purpose addresses. Python's `is_global` is not asked: its tables
 differ between versions, and it calls an address global that carries a private one.

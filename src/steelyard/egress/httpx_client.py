@@ -42,7 +42,7 @@ class _CheckedBackend(httpcore.SyncBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.NetworkStream:
-        raise httpcore.ConnectError("a socket of this machine is no address outside")
+        raise httpcore.ConnectError("a socket of this machine is not an address outside")
 
 
 class _CheckedTransport(httpx.HTTPTransport):

@@ -45,7 +45,7 @@ def check_url(policy: EgressPolicy, url: str, field: str = "url") -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise EgressRefused(f"is no URL: {error}", field=field, value=url) from error
+        raise EgressRefused(f"is not a URL: {error}", field=field, value=url) from error
     if parts.username is not None or parts.password is not None:
         # The value is left out: it holds a password.
         raise EgressRefused("should have no user or password", field=field, value=parts.scheme + "://...@...")
@@ -82,10 +82,10 @@ def check_address(
     try:
         parsed = parse_address(address)
     except ValueError as error:
-        raise EgressRefused("is no address", field=field, value=address) from error
+        raise EgressRefused("is not an address", field=field, value=address) from error
     if is_public(parsed) or _is_named(policy, parsed):
         return
-    # Which address it is, is nobody's business who only guesses names of a network behind this one.
+    # The address is not shown: a caller may only be guessing names of a network behind this one.
     where = "is" if host == address else "leads to"
     raise EgressRefused(
         f"{where} an address that is not public; others than public ones are allowed by egress.networks, which names "
@@ -126,7 +126,7 @@ def _parsed_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def _is_named(policy: EgressPolicy, address: Address) -> bool:
-    """Tell whether the address is of a network that the policy names."""
+    """Return whether the address is of a network that the policy names."""
     return any(form in network for form in forms(address) for network in _parsed_networks(policy.networks))
 
 

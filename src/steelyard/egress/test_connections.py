@@ -163,7 +163,7 @@ async def test_no_proxy_of_the_environment_is_used(
     assert servers[1].hosts == []
 
 
-async def test_nobody_listening_is_an_error_of_the_connection(
+async def test_an_absent_server_is_an_error_of_the_connection(
     call: Call, servers: tuple[Server, Server]
 ) -> None:
     with socket.socket() as bound:

@@ -159,6 +159,6 @@ async def test_one_private_address_of_several_condemns_the_name(monkeypatch: pyt
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     with pytest.raises(EgressRefused, match="'name' leads to an address that is not public") as refused:
         await resolve(EgressPolicy(), "name", 443)
-    assert "10.0.0.1" not in str(refused.value)  # it would tell names of the network behind this one
+    assert "10.0.0.1" not in str(refused.value)  # it would reveal names of the network behind this one
     addresses.pop()
     assert await resolve(EgressPolicy(), "name", 443) == ["1.1.1.1"]

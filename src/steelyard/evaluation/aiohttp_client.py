@@ -44,7 +44,7 @@ class AiohttpClient:
             data = (
                 body if len(body) < _LARGE else BytesIO(body)
             )  # in pieces, so that other calls get their turn
-            # A redirect would repeat the POST, with the key in its headers, at an address that nobody chose.
+            # A redirect would repeat the POST, with the key in its headers, at an address that the user did not choose.
             async with self._session.post(self._url, data=data, allow_redirects=False) as response:
                 if 200 <= response.status < 300:
                     return await _read(response)

@@ -29,7 +29,7 @@ from steelyard.evaluation.source import Source
 
 
 @dataclass(frozen=True)
-class World:
+class Environment:
     """Environment of an evaluation: time, randomness, a log, and the port at which replicas name their
     session.
     """
@@ -38,7 +38,7 @@ class World:
     jitter: Callable[[], float]
     log: EventLog
     identity_port: int | None = IDENTITY_PORT
-    """None where replicas have no identity to tell: without a cluster."""
+    """None where replicas have no identity: without a cluster."""
     absence: Absence = field(default_factory=Absence)
     meter: Meter = field(default_factory=NoMeter)
     watch: Callable[[Progress], None] = lambda _: None
@@ -49,23 +49,31 @@ class Attempt:
     """One attempt at the rows that are not `finished`."""
 
     def __init__(
-        self, plan: Plan, source: Source, finished: RowSet, writer: Writer, progress: Progress, world: World
+        self,
+        plan: Plan,
+        source: Source,
+        finished: RowSet,
+        writer: Writer,
+        progress: Progress,
+        environment: Environment,
     ) -> None:
         self._plan = plan
         self._source = source
         self._finished = finished
         self._writer = writer
         self._progress = progress
-        self._world = world
+        self._environment = environment
         self._backlog = Backlog()
         policy = RetryPolicy(
             plan.client.transientErrorRetryLimit,
             plan.client.transientErrorRetryDelaySeconds,
             plan.wait_for_server,
         )
-        self._pool = Pool(plan.concurrency, policy, world.jitter, self._open, connection_room())
-        self._settler = Settler(plan, policy, self._backlog, writer, progress, world.jitter, world.meter)
-        # Held by one call at a time until the first answer tells what a call uses: a cap is an average over
+        self._pool = Pool(plan.concurrency, policy, environment.jitter, self._open, connection_room())
+        self._settler = Settler(
+            plan, policy, self._backlog, writer, progress, environment.jitter, environment.meter
+        )
+        # Held by one call at a time until the first answer shows what a call uses: a cap is an average over
         # answers.
         self._alone = asyncio.Lock()
         self._identity: Identity | None = None
@@ -80,8 +88,8 @@ class Attempt:
     async def run(self, discovery: Discovery) -> None:
         """Call, until every row is durable. Whatever ends it early, what was answered is written first."""
         try:
-            if self._world.identity_port is not None:
-                self._identity = Identity(get_json, self._plan.session, self._world.identity_port)
+            if self._environment.identity_port is not None:
+                self._identity = Identity(get_json, self._plan.session, self._environment.identity_port)
             await self._call_all(discovery)
             # All rows are settled, though not all written: the attempt ends when they are durable.
             await self._writer.drain()
@@ -106,8 +114,8 @@ class Attempt:
             await self._pool.close()
 
     async def _call_all(self, discovery: Discovery) -> None:
-        absence = self._world.absence if self._plan.referenced else None
-        replicas = Replicas(discovery, self._identity, self._pool, self._world.log, absence)
+        absence = self._environment.absence if self._plan.referenced else None
+        replicas = Replicas(discovery, self._identity, self._pool, self._environment.log, absence)
         self._watch_caps()
         async with asyncio.TaskGroup() as group:
             sides = [
@@ -153,7 +161,7 @@ class Attempt:
         """Ask one row once, and settle what came of it; Stopped where no more calls are made."""
         loop, progress = asyncio.get_running_loop(), self._progress
         replica = await self._pool.acquire()
-        if self._settler.capped and self._settler.check_caps(beside=1):
+        if self._settler.capped and self._settler.check_caps(unsent=1):
             # Another call reached the cap while this one waited for a replica: sent now, it would go beyond it.
             self._pool.give_back(replica)
             raise Stopped
@@ -162,7 +170,7 @@ class Attempt:
         progress.calls[work] = sent_at = loop.time()
         work.attempts += 1
         # Counted before it is sent: a process that dies in between counts one call too many as paid, never one too few.
-        self._world.meter.sent()
+        self._environment.meter.sent()
         outcome = await replica.client.call(work.body)
         # A server that shuts down ends its answers with status 200: they would count as whole.
         if isinstance(outcome, bytes):
@@ -215,7 +223,7 @@ class Attempt:
         elif replica.unreachable_since != self._absent_since:
             self._absent_since = replica.unreachable_since
             text = f"no server listens at {unpinned(replica.address)[0]}; waiting for it up to {seconds:g} s"
-            self._world.log.warning(text, reason=last.message)
+            self._environment.log.warning(text, reason=last.message)
 
     def _fail(self, error: EvaluationFailed) -> None:
         # Several workers can fail in the same turn of the loop; the first reason is the one that is reported.
@@ -246,7 +254,7 @@ class Attempt:
             await self._writer.drain()
             await self._progress.write()
         except Exception as second:  # noqa: BLE001 - the first error is the reason; this one only costs rows
-            self._world.log.warning("the last answers could not be kept", reason=str(second))
+            self._environment.log.warning("the last answers could not be kept", reason=str(second))
 
 
 async def _raise_from(failure: "asyncio.Future[None]") -> None:

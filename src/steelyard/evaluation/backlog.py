@@ -82,7 +82,7 @@ class Backlog:
         self._wake(len(batch))
 
     def close(self) -> None:
-        """No more fresh rows will come."""
+        """Note that no more fresh rows will come."""
         self._fed = True
         self._finish_if_empty()
 
@@ -115,7 +115,7 @@ class Backlog:
         # The number breaks ties: two rows that are due at the same time would be compared, and `Work` has no
         # order.
         heapq.heappush(self._delayed, (loop.time() + delay, next(self._number), work))
-        # A wake-up that finds no worker waiting is not lost: a worker looks at the waiting rows before it sleeps.
+        # A wake-up that finds no worker waiting is not lost: a worker checks the waiting rows before it sleeps.
         loop.call_later(delay, self._wake, 1)
 
     def settled(self) -> None:

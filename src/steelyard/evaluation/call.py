@@ -46,7 +46,7 @@ class Failure:
 
     @property
     def overload(self) -> bool:
-        """True where the replica says that it gets too many calls. (Servers send 503 for other trouble as
+        """Return whether the replica says that it gets too many calls. (Servers send 503 for other trouble as
         well.)
         """
         return self.status == 429

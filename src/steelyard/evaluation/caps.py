@@ -76,7 +76,7 @@ class Caps:
 
     @property
     def counted(self) -> bool:
-        """True where tokens of answers have to be counted."""
+        """Return whether tokens of answers have to be counted."""
         return self.max_tokens is not None or self.max_cost is not None
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ class Checkpoint:
     parts: tuple[str, ...]
     rows: RowSet
     tokens: Usage | None = None
-    """Tokens of all its rows; None where nobody counted them."""
+    """Tokens of all its rows; None where they were not counted."""
 
 
 async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Checkpoint) -> None:
@@ -71,7 +71,7 @@ async def counted_parts(store: Store) -> tuple[list[str], list[str]]:
     names = [info.key.removeprefix(layout.PARTS) async for info in store.list(layout.PARTS)]
     parts = sorted(filter(None, map(layout.PartName.parse, names)))
     starts = [info.key async for info in store.list(layout.CHECKPOINTS) if info.key.endswith("-000000.json")]
-    # Before any attempt has begun nobody can have been too late.
+    # Before any attempt has begun, no row can have come too late.
     if not starts:
         return [part.name for part in parts], []
     start = orjson.loads(await store.get(max(starts)))

@@ -1,6 +1,6 @@
 """A client of `/completions` that makes several requests where one row needs them: stops, and likelihoods of texts.
 
-`runs.probe` puts it around an endpoint's plain client. A body that is none of its own passes through untouched.
+`runs.probe` puts it around an endpoint's plain client. A body that is not one of its own passes through untouched.
 """
 
 import asyncio
@@ -81,8 +81,7 @@ class CompletionsClient:
         if body.startswith(stops.ENVELOPE):
             return await self._stopped(*stops.opened(body))
         outcome = await self.inner.call(body)
-        # Nothing tells the number of stops beforehand, and the refusal names the parameter only: so it is
-        # learnt.
+        # The limit on stops is documented nowhere, and the refusal names the parameter only: so it is learnt.
         if isinstance(outcome, Failure) and outcome.status == 400 and stops.refuses_stops(outcome.body):
             request = orjson.loads(body)
             self._learn(len(stops.stops_of(request)))
@@ -90,10 +89,10 @@ class CompletionsClient:
         return outcome
 
     async def _stopped(self, wanted: list[str], request: Mapping[str, JsonValue]) -> Outcome:
-        """Ask with as many stops as the endpoint takes; the answer goes back beside all of them."""
+        """Ask with as many stops as the endpoint takes; the answer is returned together with all of them."""
         whole = {**request, "stop": wanted}
         while True:
-            # Read anew in each turn: calls of other rows may have learnt a lower limit meanwhile.
+            # Read again in each turn: calls of other rows may have learnt a lower limit meanwhile.
             most = self.most_stops
             outcome = await self._ask(stops.limited(whole, most))
             if isinstance(outcome, bytes):
@@ -103,7 +102,8 @@ class CompletionsClient:
             self._learn(min(most, len(wanted)))
 
     async def _ask(self, body: bytes) -> Outcome:
-        """One request's whole answer: one that was cut short is not seen any more once it is put beside others."""
+        """One request's whole answer: one that was cut short can no longer be recognised once it is joined with
+        others."""
         outcome = await self.inner.call(body)
         return answer_or_failure(outcome) if isinstance(outcome, bytes) else outcome
 
@@ -131,7 +131,7 @@ class CompletionsClient:
         # The border lies inside a token. lm-eval asks for the context's own tokens, then those that the whole has more.
         if len(whole) <= count:
             return (
-                b'{"asked":' + body + b',"answers":[],"fault":"no token is left beside those of the context"}'
+                b'{"asked":' + body + b',"answers":[],"fault":"no token is left after those of the context"}'
             )
         return await self._of_ids(body, request, [(before, whole[count:])])
 
@@ -158,7 +158,7 @@ class CompletionsClient:
         """A whole text, or one behind nothing: as token ids, in windows that the model takes."""
         tokenizer = self.tokenizer
         if tokenizer is None or tokenizer.prefix is None:  # refused before the run began
-            return Failure(Fault.REFUSED, "the endpoint does not tell its tokens (/tokenize)")
+            return Failure(Fault.REFUSED, "the endpoint does not report its tokens (/tokenize)")
         rolling = request["likelihood"] == "rolling"
         tokens = await self._tokens(request["prompt"], special=rolling)
         if isinstance(tokens, Failure):
@@ -195,7 +195,7 @@ class CompletionsClient:
 async def tokenized(
     client: Client, text: str, *, special: bool, model: str | None = None
 ) -> list[int] | Failure:
-    """The token ids of a text, as `/tokenize` tells them."""
+    """The token ids of a text, as `/tokenize` returns them."""
     request = {"prompt": text, "add_special_tokens": special, **({} if model is None else {"model": model})}
     outcome = await client.call(orjson.dumps(request))
     if isinstance(outcome, Failure):
@@ -225,8 +225,8 @@ def _echo(model: str, prompt: str | list[int]) -> bytes:
     """A request for the tokens of the prompt; one is generated behind them."""
     # lm-eval sends the very same: vLLM refuses `max_tokens: 0`, so one token is generated, listed last and
     # left out.
-    wanted = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": SEED, "echo": True}
-    return orjson.dumps({"model": model, "prompt": prompt, **wanted})
+    body = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": SEED, "echo": True}
+    return orjson.dumps({"model": model, "prompt": prompt, **body})
 
 
 def _answered(body: bytes, answers: Sequence[bytes], facts: bytes) -> bytes:

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from steelyard.discovery import IDENTITY_PATH
 from steelyard.evaluation import layout
-from steelyard.evaluation.attempt import World
+from steelyard.evaluation.attempt import Environment
 from steelyard.evaluation.engine import Stores
 from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.parts import RETRIED, Finished, encode, parquet
@@ -99,10 +99,10 @@ class SilentLog:
     warning = info
 
 
-def make_world(seed: int = 0, identity_port: int | None = None, **absence: float) -> World:
+def make_environment(seed: int = 0, identity_port: int | None = None, **absence: float) -> Environment:
     """Chance by `seed`; jitter is a fiftieth of the real one, so that tests do not wait for it."""
     rng = random.Random(seed)
-    return World(
+    return Environment(
         now=lambda: datetime.now(UTC),
         jitter=lambda: rng.random() / 50,
         log=SilentLog(),
@@ -180,7 +180,7 @@ async def replica(
     host: str = "127.0.0.1",
     ports: tuple[int, int] = (0, 0),
 ) -> AsyncIterator[Replica]:
-    """A running replica; with `session`, the second of `ports` tells whose it is."""
+    """A running replica; with `session`, the second of `ports` answers which session it belongs to."""
     server = Replica("", answer)
     app = web.Application(client_max_size=64 << 20)
     app.router.add_post("/generate", server.ask)
@@ -219,7 +219,7 @@ async def identity_server(session: str | None, host: str, port: int) -> AsyncIte
 
 
 def free_host() -> str:
-    """A loopback address that nobody else uses by chance."""
+    """A loopback address that no other process uses by chance."""
     return ".".join(["127", *(str(random.SystemRandom().randrange(2, 250)) for _ in range(3))])
 
 

@@ -1,4 +1,4 @@
-"""Tells whether an answer ended by itself or because its server did. Pure; the attempt asks before anything reads it.
+"""Decides whether an answer ended by itself or because its server did. Pure; the attempt asks before anything reads it.
 
 A status of 200 proves nothing: a model server that shuts down ends the answers in flight where they are, and says so
 in the reason of ending alone. The reason stands where OpenAI's API, vLLM, SGLang, TGI, llama.cpp, Ollama and
@@ -62,13 +62,13 @@ def cut_short(how: str, body: bytes) -> Failure:
 
 
 def unknown_reasons(body: bytes) -> list[str]:
-    """The reasons of ending that nobody here knows: their answers count, and a report says how many there are."""
+    """The reasons of ending that are not known here: their answers count, and a report says how many there are."""
     known = WHOLE | CUT_SHORT
     return [reason[:40] for reason in _reasons(body) if reason.lower() not in known]
 
 
 def _suspect(body: bytes) -> bool:
-    """Tell whether the answer may state another reason than a known whole one. Cheap: every answer is checked
+    """Return whether the answer may state another reason than a known whole one. Cheap: every answer is checked
     here.
     """
     # Parsing every answer twice would double the cost of a call; nearly all of them say "stop" or "length"
@@ -90,7 +90,7 @@ def _reasons(body: bytes) -> list[str]:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return []  # whoever reads it says what is wrong
+        return []  # its reader reports what is wrong
     items = [
         part
         for item in (answer if isinstance(answer, list) else [answer])

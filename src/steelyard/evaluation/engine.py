@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from steelyard.discovery import Discovery
-from steelyard.evaluation.attempt import Attempt, World
+from steelyard.evaluation.attempt import Attempt, Environment
 from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import write_checkpoint
 from steelyard.evaluation.epoch import claim
@@ -47,7 +47,9 @@ class Summary:
     """Cost of the tokens; None without prices."""
 
 
-async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str, world: World) -> Summary:
+async def evaluate(
+    plan: Plan, stores: Stores, discovery: Discovery, epoch: str, environment: Environment
+) -> Summary:
     """Bring the output to where every row is durable.
 
     EvaluationFailed says why it cannot be; StorageFull and other storage errors come through as they are.
@@ -59,27 +61,29 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
     source = await open_source(stores.dataset)
     indexes = await asyncio.to_thread(IndexMap, source)
     # Before resuming: rows of an output that was begun with other inputs must not count as finished.
-    await record(stores.output, describe(plan.identity, plan.settings, source.files, world.now().isoformat()))
+    await record(
+        stores.output, describe(plan.identity, plan.settings, source.files, environment.now().isoformat())
+    )
     total = source.rows * len(plan.replications)
     resumed = await resume(stores.output, indexes, plan.replications, total, plan.usage)
     # From here on, parts of lower epochs count only where this checkpoint names them.
     await write_checkpoint(stores.output, epoch, 0, resumed)
-    world.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
+    environment.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
     progress = Progress(
         stores.output,
         total,
-        world.now,
+        environment.now,
         done=len(resumed.rows),
         # Durable answers leave out those that died in memory, the meter those of before it was kept: the
         # larger is nearer to the bill.
-        tokens=max(resumed.tokens or Usage(), world.meter.before, key=lambda usage: usage.total),
-        lost=world.meter.lost,
+        tokens=max(resumed.tokens or Usage(), environment.meter.before, key=lambda usage: usage.total),
+        lost=environment.meter.lost,
         caps=plan.caps,
     )
-    world.watch(progress)
+    environment.watch(progress)
     writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed)
     with seldom_collecting():
-        await Attempt(plan, source, resumed.rows, writer, progress, world).run(discovery)
+        await Attempt(plan, source, resumed.rows, writer, progress, environment).run(discovery)
     # A higher epoch may have come after the last part: then its attempt reports the end, not this one.
     await claimed.check()
     return Summary(

@@ -29,8 +29,8 @@ class Epoch:
 
 async def claim(store: Store, name: str) -> Epoch:
     """Claim the epoch `name`: Fenced when it is taken, or when there is a higher one."""
-    # Looked at before and after the claim: two attempts that claim at once both pass the first look, and the lower
-    # one sees the higher one in the second.
+    # Checked before and after the claim: two attempts that claim at once both pass the first check, and the lower one
+    # sees the higher one in the second.
     epoch = Epoch(store, name)
     await epoch.check()
     try:
@@ -44,7 +44,7 @@ async def claim(store: Store, name: str) -> Epoch:
 async def claim_verification(store: Store, name: str) -> Epoch:
     """Claim the output for a verification: it outranks every client so far, and an earlier verification.
 
-    (A verification's own attempt number says nothing beside a client's: both count from 1.)
+    (A verification's own attempt number cannot be compared with a client's: both count from 1.)
     """
     highest = await highest_epoch(store)
     # An epoch that is built upon an earlier verification's would grow with each repetition, and outrank a

@@ -43,7 +43,7 @@ class _Absent:
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Leave what was there before alone, and look for cycles seldom: each look holds up all calls in flight.
+    """Exempt the existing objects, and search for cycles seldom: each search delays all calls in flight.
 
     Answers make no cycles. What one attempt leaves is collected after it.
     """

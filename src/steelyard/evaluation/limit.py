@@ -1,6 +1,7 @@
 """Limit of calls at once on a replica: a fixed number, or as many as the replica turns out to take.
 
-Additive increase, multiplicative decrease. Pure: the pool tells what happened and when, `Limit.value` is what follows.
+Additive increase, multiplicative decrease. Pure: the pool reports what happened and when, and `Limit.value` follows
+from it.
 """
 
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class Limit:
 
 
 class _Window:
-    """Looks at round trips: do more calls at once only wait longer, without more of them getting done?"""
+    """Compares round trips: do more calls at once only wait longer, without more of them getting done?"""
 
     def __init__(self) -> None:
         self._began: float | None = None

@@ -1,6 +1,6 @@
 """The manifest: what verification vouches for. Readers of an evaluation's output trust nothing else.
 
-Written once by `verify`; read by reports, downloads and whoever opens the folder later.
+Written once by `verify`; read by reports, downloads and anyone who opens the folder later.
 """
 
 from pydantic import BaseModel, ConfigDict

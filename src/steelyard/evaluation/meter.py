@@ -14,7 +14,7 @@ class Meter(Protocol):
 
     @property
     def lost(self) -> int:
-        """Calls of earlier attempts that were sent and whose answer nobody saw: they are paid all the same."""
+        """Calls of earlier attempts that were sent and whose answer did not arrive: they are paid all the same."""
 
     def sent(self) -> None:
         """A call is about to be sent."""

@@ -1,8 +1,8 @@
 """Doubles of model servers: a deterministic model behind the APIs of vLLM, SGLang, llama.cpp and TGI.
 
 They differ where real ones do: whether a token for the beginning counts, what they call the places of tokens, whether
-they list the tokens of a prompt at all, how many stops they take. Tests of runs use them, and the suite that runs
-lm-eval beside us.
+they list the tokens of a prompt at all, how many stops they take. Tests of runs use them, and the suite that compares
+our runs with lm-eval's own.
 """
 
 import hashlib

@@ -35,8 +35,8 @@ _ANSWER: dict[str, pa.DataType] = {
     "uncut": pa.string(),
 }
 ANSWER = pa.struct(list(pa.schema(_ANSWER)))
-"""One response. What a service does not tell is null; `logprob` is the sum over the answer's tokens, `uncut` the text
-as it came where it was cut at a stop that the service was not sent.
+"""One response. A number that a service does not report is null; `logprob` is the sum over the answer's tokens, `uncut`
+the text as it came where it was cut at a stop that the service was not sent.
 """
 
 _OUTPUT: dict[str, pa.DataType] = {INDEX: pa.int64(), REPLICATION: pa.string(), RESPONSES: pa.list_(ANSWER)}
@@ -106,7 +106,7 @@ def reader(api: Api) -> Read:
 
 
 def usage_in(body: bytes) -> Usage:
-    """The tokens of an answer that cannot be used, where it tells them all the same."""
+    """The tokens of an answer that cannot be used, where it reports them all the same."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -137,14 +137,14 @@ def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]])
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise Malformed(f"the answer is not JSON: {error}") from error
-        wanted: Sequence[str] = ()
+        stops: Sequence[str] = ()
         if type(answer) is dict:
             # `CompletionsClient` puts several answers into one body under these keys; no endpoint's answer
             # has them at the top.
             if "asked" in answer:
                 return [_likelihood_answer(answer)]
             if "stops" in answer:
-                wanted, answer = answer["stops"], answer["body"]
+                stops, answer = answer["stops"], answer["body"]
         choices = answer.get("choices") if type(answer) is dict else None
         if type(choices) is not list or not choices:
             raise Malformed(f"the answer has no choices: {_short(answer)}")
@@ -158,7 +158,7 @@ def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]])
         # choice.
         for number, response in enumerate(responses):
             response[RESPONSE_INDEX] = number
-            if wanted and (text := cut(response["text"], wanted)) != response["text"]:
+            if stops and (text := cut(response["text"], stops)) != response["text"]:
                 response |= {"uncut": response["text"], "text": text, "finish_reason": "stop"}
         # Usage is of the whole call: with every choice it would be counted several times.
         _count(answer.get("usage"), responses[0])
@@ -278,7 +278,7 @@ def _content(content: JsonValue) -> str:
     """The text of an answer: empty where there is none (a refusal, a call of a tool, only reasoning)."""
     if type(content) is str:
         return content
-    # OpenAI answers null beside a refusal or a call of a tool: an answer without text, not a fault.
+    # OpenAI's text is null in a refusal or a call of a tool: an answer without text, not a fault.
     if content is None:
         return ""
     if type(content) is list:

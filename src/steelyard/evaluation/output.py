@@ -47,7 +47,7 @@ class Writer:
 
     @property
     def behind(self) -> bool:
-        """True where rows come faster than they can be written: the engine then waits, so that memory stays
+        """Return whether rows come faster than they can be written: the engine then waits, so that memory stays
         bounded.
         """
         return len(self._pending) >= self._batch_rows
@@ -106,7 +106,7 @@ class Writer:
             self.failure.result()
 
     async def abandon(self) -> None:
-        """Write nothing more: somebody else does, or the storage takes nothing."""
+        """Write nothing more: another attempt does, or the storage takes nothing."""
         self._pending = []
         for task in self._tasks:
             task.cancel()
@@ -114,8 +114,8 @@ class Writer:
 
     async def _write(self, name: layout.PartName, rows: list[Finished]) -> None:
         encoded = await asyncio.to_thread(encode, rows, self._schema)
-        # A writer that was replaced must not add parts that nobody adopts. One that passes here and is replaced a
-        # moment later writes a part that the new writer's first checkpoint leaves out.
+        # A writer that was replaced must not add parts that no checkpoint adopts. One that passes here and is replaced
+        # a moment later writes a part that the new writer's first checkpoint leaves out.
         await self._epoch.check()
         try:
             if encoded.errors is not None:
@@ -123,7 +123,7 @@ class Writer:
                 await self._store.create(name.errors, encoded.errors)
             await self._store.create(name.part, encoded.part)
             await self._store.create(name.rows, encoded.rows)
-        # Names are this epoch's alone, so somebody else claims to be this attempt: one of the two has to end.
+        # Names are this epoch's alone, so another process claims to be this attempt: one of the two has to end.
         except ObjectExists as error:
             raise Fenced(self._epoch.name, f"{self._epoch.name} (of {error})") from None
         # Counted only now, when all three files are durable: a checkpoint that names a row before it is would lose
@@ -139,10 +139,10 @@ class Writer:
             await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        # Nobody awaits the task; a failure that stayed in it would be lost, and the rows with it.
+        # The task is not awaited; a failure that stayed in it would be lost, and the rows with it.
         self._tasks.discard(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None and not self.failure.done():
             self.failure.set_exception(error)
-            self.failure.exception()  # looked at here, so that nobody has to
+            self.failure.exception()  # retrieved here, so that no caller has to
         self._flush_full()

@@ -42,7 +42,7 @@ ERROR_SCHEMA = pa.schema(_ERROR_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """Why a row has no responses, or what it took to get them."""
+    """The reason why a row has no responses, or what it took to get them."""
 
     reason: str
     message: str
@@ -66,9 +66,9 @@ class Finished:
     tokens: Usage | None = None
     """Tokens of the row's call, where the endpoint reports them."""
     replica: str | None = None
-    """The base URL of the replica that answered, or refused, it; None where nobody was asked."""
+    """The base URL of the replica that answered, or refused, it; None where no replica was asked."""
     endings: Sequence[str] = ()
-    """Reasons of ending in its answer that nobody knows."""
+    """Reasons of ending in its answer that are not known."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Calls:
     replicas: Mapping[str, int] = field(default_factory=Counter)
     """Rows by the base URL of their replica."""
     endings: Mapping[str, int] = field(default_factory=Counter)
-    """Answers by their reason of ending, where nobody knows it."""
+    """Number of answers by their reason of ending, where it is not known."""
 
     def __add__(self, other: "Calls") -> "Calls":
         return Calls(
@@ -88,7 +88,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A part and what goes beside it."""
+    """A part and the files that belong to it."""
 
     part: bytes
     errors: bytes | None
@@ -132,7 +132,7 @@ def parquet(table: pa.Table) -> bytes:
 
 
 def row_set(positions: Sequence[int], tokens: Usage | None = None) -> bytes:
-    """A part's row set, as it stands beside it; with the tokens of its calls, where they are told."""
+    """A part's row set, as it is stored next to the part; with the tokens of its calls, where they are reported."""
     ranges = ranges_of(positions)
     content: dict[str, JsonValue] = {"rows": sum(b - a for a, b in ranges), "ranges": ranges}
     if tokens is not None:

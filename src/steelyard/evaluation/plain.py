@@ -29,7 +29,7 @@ MAX_REFUSAL_BYTES = 1 << 18
 async def get_json(url: URL) -> object:
     """Return the JSON value at a URL, by a connection of its own; raises OSError without one."""
     fields = f"Host: {url.host_port_subcomponent}\r\nAccept: application/json\r\nConnection: close\r\n"
-    # The address may be nobody's: a connection to it would wait for minutes.
+    # The address may be unused: a connection to it would wait for minutes.
     async with asyncio.timeout(IDENTITY_SECONDS):
         _, connection = await asyncio.get_running_loop().create_connection(
             _Connection, url.host or "", url.port or 80
@@ -138,7 +138,7 @@ class PlainClient:
         if self._resolving is None or self._resolved_at + RESOLVE_SECONDS < self._loop.time():
             self._resolved_at = self._loop.time()
             self._resolving = self._loop.create_task(self._resolve())
-            self._resolving.add_done_callback(_look_at)
+            self._resolving.add_done_callback(_retrieve_exception)
         # Shared by all calls that connect now: one that times out must not cancel it for the others.
         places = await asyncio.shield(self._resolving)
         error: OSError = OSError(f"{self._host} has no address")
@@ -169,7 +169,7 @@ class PlainClient:
             self._alarm.set(min(left))
 
 
-def _look_at(task: asyncio.Task[list[str]]) -> None:
+def _retrieve_exception(task: asyncio.Task[list[str]]) -> None:
     """Retrieve the task's exception: the caller may be gone."""
     if not task.cancelled():
         task.exception()
@@ -269,7 +269,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._complete:
-            self._reusable = False  # more than was asked for: what follows belongs to nobody
+            self._reusable = False  # more than was asked for: what follows belongs to no request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._complete:

@@ -35,7 +35,7 @@ class Plan:
     session: str
     """Id of the session whose replicas may be called."""
     referenced: bool
-    """True where the session belongs to somebody else, and may end before the evaluation does."""
+    """True where the session belongs to another entity, and may end before the evaluation does."""
     endpoint: str
     client: EvaluationClientConfiguration
     schema: pa.Schema
@@ -48,10 +48,10 @@ class Plan:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with every call; a key may be among them, so they are written nowhere."""
     usage: Callable[[list[dict[str, JsonValue]]], Usage] | None = None
-    """The tokens of a row's responses, where the service tells them."""
+    """The tokens of a row's responses, where the service reports them."""
     caps: Caps = field(default_factory=Caps)
     wasted: Callable[[bytes], Usage] | None = None
-    """The tokens of an answer that cannot be used, as far as it tells them: they are paid all the same."""
+    """The tokens of an answer that cannot be used, as far as it reports them: they are paid all the same."""
     concurrency: Concurrency = field(default_factory=Concurrency)
     wait_for_server: float = WAIT_FOR_SERVER_SECONDS
     """Seconds for which every replica may refuse connections before the evaluation ends."""

@@ -96,14 +96,14 @@ class Pool:
 
     @property
     def exhausted(self) -> bool:
-        """True where every replica has failed more often in a row, or been away for longer, than the policy
+        """Return whether every replica has failed more often in a row, or been away for longer, than the policy
         allows.
         """
         return bool(self._replicas) and all(map(self._exhausted, self.replicas))
 
     @property
     def unreachable(self) -> bool:
-        """True where no replica takes connections."""
+        """Return whether no replica takes connections."""
         return bool(self._replicas) and all(r.unreachable_since is not None for r in self.replicas)
 
     def add(self, address: str) -> None:
@@ -263,7 +263,7 @@ class Pool:
 
 
 def _before(one: Replica, other: Replica) -> bool:
-    """Tell whether `one` is the better choice: without a fault since its last success, then with fewer calls
+    """Return whether `one` is the better choice: without a fault since its last success, then with fewer calls
     in flight.
     """
     return (one.failures, one.in_flight, one.done) < (other.failures, other.in_flight, other.done)

@@ -42,7 +42,7 @@ class Progress:
     tokens: Usage = field(default_factory=Usage)
     """Tokens of all attempts so far."""
     lost: int = 0
-    """Calls whose answer nobody saw, in all attempts: a cap counts them as the others."""
+    """Calls whose answer did not arrive, in all attempts: a cap counts them as the others."""
     caps: Caps = field(default_factory=Caps)
     stopped: ReachedCap | None = None
     """The cap at which this attempt ended before all rows were done."""

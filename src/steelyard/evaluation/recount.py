@@ -1,7 +1,7 @@
 """Counts a verified output again: its files against the dataset's rows times the replications.
 
-A manifest is a file like any other, and whoever drops rows can edit it. `verify`, reports and the check of a report
-call this, so that "every row is there once" is counted each time and never only read.
+A manifest is a file like any other, and a person who drops rows can edit it. `verify`, reports and the check of a
+report call this, so that "every row is there once" is counted each time and never only read.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Recount:
     """Rows of the dataset."""
     faults: tuple[str, ...]
     stray: tuple[str, ...] = ()
-    """Files of rows among the outputs that the manifest does not name: nobody reads them."""
+    """Files of rows among the outputs that the manifest does not name: they are never read."""
 
 
 async def recount(manifest: Manifest, dataset: Store, output: Store) -> Recount:

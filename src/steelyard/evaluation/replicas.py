@@ -21,7 +21,7 @@ class EventLog(Protocol):
 
 @dataclass(frozen=True)
 class Absence:
-    """Limits of the time without any replica of a session that belongs to somebody else."""
+    """Limits of the time without any replica, for a session that belongs to another entity."""
 
     start_seconds: float = 1800.0
     gone_seconds: float = 60.0

@@ -38,9 +38,7 @@ async def resume(
     try:
         known = await latest_checkpoint(store, total)
         counted, _ = await counted_parts(store)
-        if not set(known.parts) <= set(
-            counted
-        ):  # somebody removed a part: what the checkpoint says is not true
+        if not set(known.parts) <= set(counted):  # a part was removed: what the checkpoint says is not true
             known = Checkpoint((), RowSet(total))
         # Parts that were written after the last checkpoint, which is made every hundred parts only.
         unknown = sorted(set(counted) - set(known.parts))

@@ -37,12 +37,12 @@ class RetryPolicy:
         return min(self.delay(failures, jitter), MOST_CONNECT_DELAY)
 
     def exhausted(self, failures: int) -> bool:
-        """Tell whether `failures` in a row are more than the limit allows."""
+        """Return whether `failures` in a row are more than the limit allows."""
         return failures > self.limit
 
 
 def is_transient(status: int) -> bool:
-    """Tell whether the same request may succeed later: overload and server errors, not a request that is
+    """Return whether the same request may succeed later: overload and server errors, not a request that is
     wrong.
     """
     return status >= 500 or status in _TRANSIENT_STATUSES

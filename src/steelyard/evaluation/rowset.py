@@ -38,7 +38,7 @@ class RowSet:
     def add_new(self, positions: Positions) -> npt.NDArray[np.bool_]:
         """Add `positions`; says of each whether it was new (of two equal ones, the first is)."""
         first = np.zeros(len(positions), dtype=np.bool_)
-        # One batch may hold the same position twice, which the array of earlier ones cannot tell.
+        # One batch may hold the same position twice, which the array of earlier ones cannot show.
         first[np.unique(positions, return_index=True)[1]] = True
         new = np.logical_and(first, np.logical_not(self._present[positions]))
         self._present[positions] = True
@@ -50,7 +50,7 @@ class RowSet:
             if not 0 <= start <= stop <= self.total:
                 raise ValueError(f"the range [{start}, {stop}) is outside 0 to {self.total}")
             self._present[start:stop] = True
-        # Counted anew: the ranges may overlap what was there.
+        # Counted again: the ranges may overlap what was there.
         self._count = int(np.count_nonzero(self._present))
 
     def ranges(self) -> Ranges:
@@ -62,7 +62,7 @@ class RowSet:
             yield from range(start, stop)
 
     def complete(self, replications: int) -> npt.NDArray[np.bool_]:
-        """Tell for each row of the dataset whether all its replications are in the set."""
+        """Return for each row of the dataset whether all its replications are in the set."""
         complete = np.logical_and.reduce(self._present.reshape(-1, replications), axis=1)
         return np.asarray(complete, dtype=np.bool_)
 

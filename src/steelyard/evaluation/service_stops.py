@@ -16,7 +16,7 @@ _MESSAGE_CHARACTERS, _CODE_CHARACTERS = 1000, 63
 
 
 def stop_in(failure: Failure) -> ReachedCap | None:
-    """Return the stop that an answer tells; None for any other refusal."""
+    """Return the stop that an answer demands; None for any other refusal."""
     if failure.status not in STATUSES:
         return None
     try:

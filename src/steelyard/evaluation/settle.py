@@ -45,12 +45,12 @@ class Settler:
 
     @cached_property
     def capped(self) -> bool:
-        """True where answers have to be counted against a cap."""
+        """Return whether answers have to be counted against a cap."""
         return self.plan.caps.counted
 
     @property
     def unmeasured(self) -> bool:
-        """True where there is a cap, and nobody knows yet what a call uses."""
+        """Return whether there is a cap, and it is not known yet what a call uses."""
         return self.capped and self.progress.tokens.total == 0
 
     @cached_property
@@ -73,7 +73,7 @@ class Settler:
                 self.backlog.stop(stop)
             case Failure(fault=Fault.REFUSED):
                 # A refusal usually costs nothing; one whose answer was read to its end, such as one too long,
-                # may tell its tokens.
+                # may report its tokens.
                 self.meter.answered(self._wasted(outcome.answer))
                 self._give_up(work, address, "BadRequest", outcome)
             # The address belongs to another session's replica now, which was not sent the row.
@@ -102,10 +102,10 @@ class Settler:
                 else:
                     self._again(work, work.tries, outcome.retry_after)
 
-    def check_caps(self, beside: int = 0) -> bool:
-        """Stop when a cap is reached, unless all is done; whether it is. `beside` calls are not sent yet."""
+    def check_caps(self, unsent: int = 0) -> bool:
+        """Stop when a cap is reached, unless all is done; return whether it is. `unsent` calls are not sent yet."""
         progress = self.progress
-        open_calls = progress.in_flight + progress.lost - beside
+        open_calls = progress.in_flight + progress.lost - unsent
         reached = self.plan.caps.reached(progress.tokens, progress.done, open_calls)
         if reached is not None and progress.done < progress.total:
             self.backlog.stop(reached)
@@ -141,9 +141,7 @@ class Settler:
             tokens = self.plan.usage(responses)
             self.progress.tokens += tokens
             if self.capped and not tokens.total:
-                message = (
-                    "the endpoint does not tell its tokens (usage), so a cap of tokens or cost cannot be kept"
-                )
+                message = "the endpoint does not report its tokens (usage), so a cap of tokens or cost cannot be kept"
                 raise EvaluationFailed("NoUsage", message, permanent=True)
         self.meter.answered(tokens or Usage())
         replication = self.plan.replications[work.replication]

@@ -186,7 +186,7 @@ def _time(kind: pa.DataType) -> Check:
         try:
             time = datetime.fromisoformat(value)
             # A column of nanoseconds ends in 2262, and UTC may lie outside the years 1 to 9999 where local time does
-            # not: the first would fail the whole part when it is written, the second whoever reads it.
+            # not: the first would fail the whole part when it is written, the second each reader of it.
             pa.array([time.astimezone(UTC) if time.tzinfo else time], type=kind)
         except (TypeError, ValueError, OverflowError, pa.ArrowException):
             raise Malformed(f"expected a time (ISO 8601) within {kind}, got {_short(value)}") from None

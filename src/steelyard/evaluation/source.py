@@ -52,12 +52,12 @@ class Source:
         Blocking: the engine calls it in a thread.
         """
         for start, batch in self._batches(None):
-            wanted = np.arange(batch.num_rows)
+            selected = np.arange(batch.num_rows)
             if skip is not None:
-                wanted = wanted[~skip[start : start + batch.num_rows]]
-            if len(wanted):
-                kept = batch if len(wanted) == batch.num_rows else batch.take(wanted)
-                yield _rows(kept, wanted + start)
+                selected = selected[~skip[start : start + batch.num_rows]]
+            if len(selected):
+                kept = batch if len(selected) == batch.num_rows else batch.take(selected)
+                yield _rows(kept, selected + start)
 
     def indexes(self) -> Iterator[npt.NDArray[np.int64]]:
         """The `_index_` of every row, in batches and in order. Blocking."""
@@ -90,7 +90,7 @@ async def open_source(store: Store) -> Source:
 
 
 def is_data(key: str) -> bool:
-    """Tell whether `key` is a file of the dataset: dot-files and dot-folders hold other things."""
+    """Return whether `key` is a file of the dataset: dot-files and dot-folders hold other things."""
     return key.endswith(".parquet") and not any(part.startswith(".") for part in key.split("/"))
 
 

@@ -2,7 +2,7 @@
 
 Endpoints take four at most by custom. Every stop beyond those would be dropped without a word, and the answer would run
 on. So a request with more is put into an envelope that keeps the whole list; `completions.CompletionsClient` opens it,
-and the reader cuts what comes back. The text as it came is kept beside the one that is scored.
+and the reader cuts what comes back. The text as it came is kept along with the one that is scored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def cut(text: str, stops: Sequence[str]) -> str:
 
 
 def envelope(body: bytes, stops: Sequence[str]) -> bytes:
-    """A request, or an answer, beside all stops that it should end at."""
+    """A request, or an answer, with all stops at which it should end."""
     return ENVELOPE + orjson.dumps(list(stops)) + b',"body":' + body + b"}"
 
 
@@ -48,7 +48,7 @@ def limited(body: Mapping[str, JsonValue], most: int) -> bytes:
 
 
 def refuses_stops(body: bytes) -> bool:
-    """Tell whether an error answer is about the stop strings: `error.param` is `stop` or `body.stop`."""
+    """Return whether an error answer is about the stop strings: `error.param` is `stop` or `body.stop`."""
     try:
         error = orjson.loads(body)
     except orjson.JSONDecodeError:

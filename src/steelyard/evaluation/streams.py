@@ -1,6 +1,6 @@
 """Answers that come in pieces (server-sent events), put together to what the service would have answered in one.
 
-Without the piece that says how it ended, a stream is no answer: its server died, or somebody between closed it.
+Without the piece that says how it ended, a stream is no answer: its server died, or a proxy closed it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _JOINED = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 class Unfinished(ValueError):
-    """The stream stops before its end, or tells of an error."""
+    """The stream stops before its end, or reports an error."""
 
 
 def is_stream(body: bytes) -> bool:
@@ -51,7 +51,7 @@ def _pieces(body: bytes) -> Iterator[dict[str, JsonValue]]:
         except orjson.JSONDecodeError as error:
             raise Unfinished(f"an event of the stream is not JSON: {error}") from error
         if not isinstance(piece, dict):
-            raise Unfinished(f"an event of the stream is no object: {data[:80]!r}")
+            raise Unfinished(f"an event of the stream is not an object: {data[:80]!r}")
         yield piece
 
 

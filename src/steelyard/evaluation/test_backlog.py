@@ -42,7 +42,7 @@ async def test_a_row_that_waits_delays_no_other() -> None:
     assert backlog.finished.is_set()
 
 
-async def test_workers_that_wait_are_told_of_the_end() -> None:
+async def test_workers_that_wait_hear_of_the_end() -> None:
     backlog = Backlog()
     await backlog.put(work(0))
     backlog.close()

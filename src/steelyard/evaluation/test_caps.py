@@ -17,9 +17,9 @@ from steelyard.evaluation.doubles import (
     epoch,
     good_answer,
     json_answer,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     replica,
     until,
     write_dataset,
@@ -67,7 +67,7 @@ def plan_with(caps: Caps, tokens: int = 10, **client: Any) -> Plan:
 async def run(stores: Stores, plan: Plan, *servers: Replica, attempt: int = 1) -> Summary:
     discovery = Fixed({server.address for server in servers})
     async with asyncio.timeout(60):
-        return await evaluate(plan, stores, discovery, epoch(attempt), make_world())
+        return await evaluate(plan, stores, discovery, epoch(attempt), make_environment())
 
 
 WORKERS = 4
@@ -118,7 +118,7 @@ async def test_a_cap_that_the_last_row_reaches_is_no_stop() -> None:
         assert (await run(stores, plan_with(Caps(max_tokens=200)), server, attempt=2)).resumed == 20
 
 
-async def test_tokens_of_parts_that_nobody_counted_are_read_from_them() -> None:
+async def test_tokens_of_parts_that_were_not_counted_are_read_from_them() -> None:
     stores = make_stores()
     await write_dataset(stores.dataset, 50)
     async with replica(steady) as server:
@@ -181,6 +181,6 @@ async def test_rows_that_wait_for_another_try_hold_no_stop_up() -> None:
             await run(stores, plan_with(Caps(max_tokens=200)), server)
 
 
-def test_tokens_cannot_be_capped_where_nobody_counts_them() -> None:
+def test_tokens_cannot_be_capped_where_they_are_not_counted() -> None:
     with pytest.raises(ValueError, match="usage"):
         replace(plan_of(make_spec()), caps=Caps(max_tokens=1))

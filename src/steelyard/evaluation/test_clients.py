@@ -259,7 +259,7 @@ async def test_an_answer_that_is_too_long(
 
 
 @both
-async def test_nobody_listens(opened: Open) -> None:
+async def test_no_server_listens(opened: Open) -> None:
     async with script() as server:
         url = server.url
     client = opened(url)
@@ -297,7 +297,7 @@ async def test_a_pinned_client_connects_there_whatever_the_name(opened: Open) ->
 
 
 @both
-async def test_a_name_with_an_address_where_nobody_listens_and_another(opened: Open) -> None:
+async def test_a_name_with_an_address_without_a_listener_and_another(opened: Open) -> None:
     async with script([OK], [OK]) as server:  # localhost is ::1 as well
         client = opened(server.url.with_host("localhost"))
         assert await client.call(b"{}") == b"fine"
@@ -323,7 +323,7 @@ async def test_a_cancelled_call_leaves_no_connection_that_waits_for_its_answer(o
     assert server.connections == 2
 
 
-async def test_what_follows_an_answer_belongs_to_nobody() -> None:
+async def test_what_follows_an_answer_belongs_to_no_request() -> None:
     """Bytes may come with the answer or later: the next call still gets its own answer. (aiohttp takes them
     for the next answer.)
     """
@@ -355,7 +355,7 @@ async def test_a_header_cannot_hold_a_second_one() -> None:
         PlainClient(URL("http://a"), 1.0, None, {"Authorization": "Bearer x\r\nX: y"}, None)
 
 
-async def test_a_server_whose_certificate_nobody_signed(tmp_path: Path) -> None:
+async def test_a_server_with_an_untrusted_certificate(tmp_path: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(own_certificate(tmp_path))
     async with script([OK], tls=tls) as server:
@@ -424,7 +424,7 @@ def own_certificate(folder: Path) -> Path:
 
 @pytest.mark.parametrize("client", [plain, aiohttp_client], ids=["plain", "aiohttp"])
 async def test_json_that_is_got_from_a_url(client: Any) -> None:
-    """An answer that is no JSON object, or does not come whole, is one kind of error for both clients."""
+    """An answer that is not a JSON object, or does not come whole, is one kind of error for both clients."""
     json = http(b'{"session": "ours"}', "Content-Type: application/json")
     async with script([json, CLOSE]) as server:
         assert await client.get_json(server.url) == {"session": "ours"}

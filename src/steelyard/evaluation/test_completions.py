@@ -137,7 +137,7 @@ class Refusing(Direct):
         return failure_of(400, {}, b'{"error": {"message": "no", "param": "temperature"}}')
 
 
-async def test_another_refusal_is_told_as_it_is() -> None:
+async def test_another_refusal_is_reported_as_it_is() -> None:
     direct = Refusing(ModelServer())
     body = within(completions_encoder("m", {"stop": STOPS}), {"stop": STOPS})("x")
     outcome = await CompletionsClient(direct).call(body)
@@ -178,7 +178,7 @@ async def test_a_continuation_without_a_token_of_its_own_has_no_likelihood() -> 
     kept = orjson.loads(
         (await response_to(ModelServer(), likelihood_body("m", "The cop", len("The co"))))["text"]
     )
-    assert kept == {"fault": "no token is left beside those of the context"}
+    assert kept == {"fault": "no token is left after those of the context"}
 
 
 async def test_a_text_after_nothing_is_asked_as_ids_behind_the_prefix() -> None:

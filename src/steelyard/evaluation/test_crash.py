@@ -11,8 +11,8 @@ from steelyard.evaluation.doubles import (
     Fixed,
     epoch,
     expected_rows,
+    make_environment,
     make_spec,
-    make_world,
     replica,
     rows_of,
     write_dataset,
@@ -50,13 +50,15 @@ async def test_the_next_attempt_goes_on_from_every_point(at: int, after: bool) -
         discovery = Fixed({server.address})
         dying = CrashingStore(f"memory://{name}/output", at, after=after)
         try:
-            await evaluate(plan_of(SPEC), Stores(dataset, dying), discovery, epoch(1), make_world())
+            await evaluate(plan_of(SPEC), Stores(dataset, dying), discovery, epoch(1), make_environment())
         except Crash:
             paid = len(server.asked)
         else:
             assert not dying.dead
             paid = 0
-        summary = await evaluate(plan_of(SPEC), Stores(dataset, whole), discovery, epoch(2), make_world())
+        summary = await evaluate(
+            plan_of(SPEC), Stores(dataset, whole), discovery, epoch(2), make_environment()
+        )
         twice = len(server.asked) - 2 * ROWS
     assert summary.resumed == (2 * ROWS if not dying.dead else paid - twice)
     assert twice <= IN_FLIGHT + 2 * BATCH
@@ -72,7 +74,7 @@ async def test_the_attempt_makes_as_many_writes_as_the_points_cover() -> None:
     counting = CrashingStore(f"memory://{name}/output", -1, after=False)
     async with replica() as server:
         await evaluate(
-            plan_of(SPEC), Stores(dataset, counting), Fixed({server.address}), epoch(1), make_world()
+            plan_of(SPEC), Stores(dataset, counting), Fixed({server.address}), epoch(1), make_environment()
         )
     assert len(counting.writes) == WRITES - 1
     for key in counting.writes:
@@ -88,7 +90,9 @@ async def test_verification_interrupted_anywhere_ends_the_same(at: int) -> None:
     dataset, whole = open_store(f"memory://{name}/dataset"), open_store(url)
     await write_dataset(dataset, ROWS)
     async with replica() as server:
-        await evaluate(plan_of(SPEC), Stores(dataset, whole), Fixed({server.address}), epoch(1), make_world())
+        await evaluate(
+            plan_of(SPEC), Stores(dataset, whole), Fixed({server.address}), epoch(1), make_environment()
+        )
     for after in (False, True):
         with pytest.raises(Crash):
             await verify(
@@ -143,9 +147,11 @@ async def test_full_storage_ends_the_attempt_which_can_be_resumed() -> None:
     async with replica() as server:
         discovery = Fixed({server.address})
         with pytest.raises(StorageFull, match="no space left"):
-            await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(1), make_world())
+            await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(1), make_environment())
         output.room = 100
-        summary = await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(2), make_world())
+        summary = await evaluate(
+            plan_of(SPEC), Stores(dataset, output), discovery, epoch(2), make_environment()
+        )
     assert summary.resumed == 3 * BATCH
     assert rows_of(output, await verify(plan_of(SPEC), dataset, output, epoch(1))) == expected_rows(
         SPEC, ROWS
@@ -159,7 +165,7 @@ async def test_progress_that_cannot_be_written_fails_nothing() -> None:
     await write_dataset(dataset, ROWS)
     async with replica() as server:
         stores = Stores(dataset, output)
-        summary = await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_world())
+        summary = await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_environment())
     assert (summary.total, output.room) == (ROWS, 0)
 
 
@@ -169,7 +175,7 @@ async def test_a_late_part_of_a_fenced_writer_does_not_count() -> None:
     await write_dataset(dataset, ROWS)
     async with replica() as server:
         discovery = Fixed({server.address})
-        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(2), make_world())
+        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(2), make_environment())
     first = layout.PartName(epoch(2), 0, 0)
     late = layout.PartName(epoch(1), 0, 7)
     await output.create(late.part, await output.get(first.part))
@@ -185,7 +191,7 @@ async def test_checkpoints_make_resuming_read_only_what_came_after(monkeypatch: 
     await write_dataset(dataset, ROWS)
     async with replica() as server:
         discovery = Fixed({server.address})
-        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(1), make_world())
+        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(1), make_environment())
         keys = [info.key async for info in output.list(layout.CHECKPOINTS)]
         assert len(keys) == 4
         for key in [
@@ -200,7 +206,9 @@ async def test_checkpoints_make_resuming_read_only_what_came_after(monkeypatch: 
 
 
 async def resumed(dataset: Store, output: Store, discovery: Fixed, attempt: int) -> int:
-    summary = await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(attempt), make_world())
+    summary = await evaluate(
+        plan_of(SPEC), Stores(dataset, output), discovery, epoch(attempt), make_environment()
+    )
     return summary.resumed
 
 

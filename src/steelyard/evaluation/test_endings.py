@@ -17,9 +17,9 @@ from steelyard.evaluation.doubles import (
     expected_rows,
     good_answer,
     json_answer,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     replica,
     rows_of,
     tried_rows,
@@ -141,7 +141,7 @@ def test_calls_of_tools_are_put_together() -> None:
 
 
 @pytest.mark.parametrize(("reason", "unknown"), [("budget", ["budget"]), (None, ["null"]), ("stop", [])])
-def test_a_reason_that_nobody_knows_counts_and_is_named(reason: str | None, unknown: list[str]) -> None:
+def test_an_unknown_reason_counts_and_is_named(reason: str | None, unknown: list[str]) -> None:
     body = orjson.dumps(chat(reason))
     assert answer_or_failure(body) is body
     assert unknown_reasons(body) == unknown
@@ -161,7 +161,7 @@ async def test_rows_that_were_cut_short_are_asked_again() -> None:
 
     async with replica(answer) as server, asyncio.timeout(60):
         plan = plan_of(spec)
-        summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), make_world())
+        summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), make_environment())
         manifest = await verify(plan, stores.dataset, stores.output, epoch(2))
     assert rows_of(stores.output, manifest) == expected_rows(spec, 40)
     assert summary.row_errors == 0
@@ -178,13 +178,13 @@ async def test_a_row_that_is_always_cut_short_has_no_answer() -> None:
         return cut_short(row) if row["number"] == 1 else await good_answer(row)
 
     async with replica(answer) as server, asyncio.timeout(60):
-        await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_world())
+        await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_environment())
     (error,) = await error_rows(stores.output)
     assert (error["_index_"], error["reason"]) == (1, "RetriesExhausted")
     assert "reason 'abort'" in error["message"]
 
 
-async def test_the_manifest_counts_reasons_that_nobody_knows() -> None:
+async def test_the_manifest_counts_unknown_reasons() -> None:
     stores = make_stores()
     await write_dataset(stores.dataset, 5)
 
@@ -194,6 +194,6 @@ async def test_the_manifest_counts_reasons_that_nobody_knows() -> None:
 
     async with replica(answer) as server, asyncio.timeout(60):
         plan = plan_of(make_spec())
-        await evaluate(plan, stores, Fixed({server.address}), epoch(1), make_world())
+        await evaluate(plan, stores, Fixed({server.address}), epoch(1), make_environment())
         manifest = await verify(plan, stores.dataset, stores.output, epoch(2))
     assert manifest.unknownEndings == {"budget": 2}

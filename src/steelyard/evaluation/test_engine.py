@@ -22,9 +22,9 @@ from steelyard.evaluation.doubles import (
     good_answer,
     identity_server,
     json_answer,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     replica,
     rows_of,
     tried_rows,
@@ -48,7 +48,7 @@ def stores() -> Stores:
 async def run(stores: Stores, spec: EvaluationResourceSpec, *replicas: Replica, attempt: int = 1) -> Summary:
     discovery = Fixed({replica.address for replica in replicas})
     async with asyncio.timeout(60):
-        return await evaluate(plan_of(spec), stores, discovery, epoch(attempt), make_world())
+        return await evaluate(plan_of(spec), stores, discovery, epoch(attempt), make_environment())
 
 
 async def verified_rows(stores: Stores, spec: EvaluationResourceSpec) -> list[tuple[str, int, JsonValue]]:
@@ -224,9 +224,9 @@ async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> No
     seen: list[Progress] = []
     spec = make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"})
     await write_dataset(stores.dataset, 30)
-    world, port = replace(make_world(), watch=seen.append), free_port()
+    environment, port = replace(make_environment(), watch=seen.append), free_port()
     replicas = Fixed({f"http://127.0.0.1:{port}"})
-    going = asyncio.create_task(evaluate(plan_of(spec), stores, replicas, epoch(1), world))
+    going = asyncio.create_task(evaluate(plan_of(spec), stores, replicas, epoch(1), environment))
     await until(lambda: bool(seen) and seen[0].retries >= 20)
     async with replica(ports=(port, 0)), asyncio.timeout(20):
         assert (await going).row_errors == 0
@@ -236,12 +236,12 @@ async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> No
 async def test_a_server_that_stays_away_ends_the_attempt_after_its_time(stores: Stores) -> None:
     await write_dataset(stores.dataset, 3)
     plan = replace(plan_of(make_spec()), wait_for_server=0.1)
-    world = make_world()
+    environment = make_environment()
     with pytest.raises(EvaluationFailed, match=r"no connection for 0\.1 s; the last try: cannot") as error:
-        await evaluate(plan, stores, Fixed({f"http://127.0.0.1:{free_port()}"}), epoch(1), world)
+        await evaluate(plan, stores, Fixed({f"http://127.0.0.1:{free_port()}"}), epoch(1), environment)
     assert (error.value.code, error.value.permanent) == ("ReplicasFailing", False)
-    assert isinstance(world.log, SilentLog)
-    assert len([line for line in world.log.lines if "no server listens at" in line]) == 1
+    assert isinstance(environment.log, SilentLog)
+    assert len([line for line in environment.log.lines if "no server listens at" in line]) == 1
 
 
 async def test_the_total_time_is_limited_from_the_first_answer(stores: Stores) -> None:
@@ -270,9 +270,9 @@ async def test_a_cancelled_attempt_keeps_its_answers(stores: Stores) -> None:
     await write_dataset(stores.dataset, 20)
     async with replica(some) as server:
         seen: list[Progress] = []
-        world = replace(make_world(), watch=seen.append)
+        environment = replace(make_environment(), watch=seen.append)
         discovery = Fixed({server.address})
-        task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), world))
+        task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), environment))
         await until(lambda: len(server.asked) == 20 and seen[0].done == 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -410,8 +410,8 @@ async def test_a_replica_of_another_session_is_never_called(stores: Stores) -> N
         replica(session="another", host=other, ports=ports) as theirs,
     ):
         discovery = Fixed({ours.address, theirs.address})
-        world = make_world(identity_port=ports[1])
-        await evaluate(plan_of(spec), stores, discovery, epoch(1), world)
+        environment = make_environment(identity_port=ports[1])
+        await evaluate(plan_of(spec), stores, discovery, epoch(1), environment)
     assert (len(ours.asked), theirs.asked) == (20, [])
 
 
@@ -428,8 +428,8 @@ async def test_an_address_that_changes_hands_is_not_called_again(stores: Stores)
     async with replica(slow, session=spec.id, host=other, ports=ports) as steady:
         async with replica(session=spec.id, host=host, ports=ports) as first:
             discovery = Fixed({steady.address, first.address})
-            world = make_world(identity_port=ports[1])
-            task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), world))
+            environment = make_environment(identity_port=ports[1])
+            task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), environment))
             await until(lambda: len(first.asked) >= 3)
         async with replica(session="another", host=host, ports=ports) as thief:
             await task
@@ -439,10 +439,10 @@ async def test_an_address_that_changes_hands_is_not_called_again(stores: Stores)
 
 async def test_a_referenced_session_that_ends_fails_the_evaluation(stores: Stores) -> None:
     spec = make_spec(inferenceSessionReference="5e551077" * 4)
-    world = make_world(start_seconds=0.1, gone_seconds=0.1)
+    environment = make_environment(start_seconds=0.1, gone_seconds=0.1)
     await write_dataset(stores.dataset, 5)
     with pytest.raises(EvaluationFailed, match="never had a replica") as error:
-        await evaluate(plan_of(spec), stores, Fixed(set()), epoch(1), world)
+        await evaluate(plan_of(spec), stores, Fixed(set()), epoch(1), environment)
     assert (error.value.code, error.value.permanent) == ("SessionEnded", True)
 
 

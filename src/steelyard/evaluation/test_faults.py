@@ -20,9 +20,9 @@ from steelyard.evaluation.doubles import (
     expected_rows,
     good_answer,
     json_answer,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     replica,
     rows_of,
     until,
@@ -126,7 +126,7 @@ def spec_with(**client: JsonValue) -> EvaluationResourceSpec:
 
 async def run(stores: Stores, spec: EvaluationResourceSpec, *addresses: str) -> Summary:
     async with asyncio.timeout(60):
-        return await evaluate(plan_of(spec), stores, Fixed(set(addresses)), epoch(1), make_world())
+        return await evaluate(plan_of(spec), stores, Fixed(set(addresses)), epoch(1), make_environment())
 
 
 async def check_all_but(stores: Stores, spec: EvaluationResourceSpec, rows: int, bad: set[int]) -> None:
@@ -241,7 +241,7 @@ async def test_rows_wait_for_the_first_replica(stores: Stores) -> None:
     spec = spec_with(totalTimeoutSeconds=60)
     discovery = Fixed(set())
     await write_dataset(stores.dataset, 10)
-    task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), make_world()))
+    task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), make_environment()))
     await asyncio.sleep(0.1)
     async with replica() as server:
         discovery.urls.add(server.address)

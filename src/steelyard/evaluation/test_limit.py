@@ -18,9 +18,9 @@ from steelyard.evaluation.doubles import (
     epoch,
     good_answer,
     json_answer,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     replica,
     write_dataset,
 )
@@ -132,7 +132,7 @@ def test_a_queue_is_noticed_where_nothing_is_refused() -> None:
 
 
 def test_longer_answers_alone_are_no_trouble() -> None:
-    """Batched inference: each call takes longer beside others, and more get done all the same."""
+    """Batched inference: each call takes longer when others run, and more get done all the same."""
     done = Simulation(Limit(AUTO), lambda nth, _: (0.05 * (1 + nth / 100), False)).run(60)
     assert done.values[-1] >= 256
 
@@ -229,10 +229,10 @@ async def test_an_evaluation_settles_below_what_a_replica_refuses() -> None:
 
     stores, seen = make_stores(), list[Progress]()
     await write_dataset(stores.dataset, 600)
-    world = replace(make_world(), watch=seen.append)
+    environment = replace(make_environment(), watch=seen.append)
     async with replica(half) as server:
         plan = plan_of(make_spec(workersPerReplica=32))
-        summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), world)
+        summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), environment)
     assert 16 <= summary.refused == summary.retries <= 0.05 * 600 + 16
     snapshot = seen[0].snapshot()
     assert (snapshot["refused"], snapshot["done"], snapshot["secondsLeft"]) == (summary.refused, 600, 0.0)

@@ -16,9 +16,9 @@ from steelyard.evaluation.doubles import (
     epoch,
     error_rows,
     expected_rows,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     rows_of,
     tried_rows,
     write_dataset,
@@ -158,7 +158,7 @@ async def test_every_fault_at_once(rows: int, faulty: int) -> None:
     spec = make_spec(workersPerReplica=ASKED, client=client)
     await write_dataset(stores.dataset, rows)
     async with listening(server) as addresses, asyncio.timeout(120 + rows / 100):
-        summary = await evaluate(plan_of(spec), stores, Fixed(addresses), epoch(1), make_world(seed))
+        summary = await evaluate(plan_of(spec), stores, Fixed(addresses), epoch(1), make_environment(seed))
     expected = {*PASSING, *FINAL, *HARMLESS, "429", "a hanging replica"}
     assert {fault for fault in expected if not server.occurred[fault]} == set()
     lost = {row for row, fault in faults.items() if fault in FINAL}

@@ -19,7 +19,7 @@ import asyncio, resource
 from aiohttp import web
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, {hard}))
 from steelyard.evaluation.doubles import (
-    Fixed, epoch, good_answer, make_spec, make_stores, make_world, replica, write_dataset)
+    Fixed, epoch, good_answer, make_spec, make_stores, make_environment, replica, write_dataset)
 from steelyard.evaluation.engine import evaluate
 from steelyard.evaluation.plan import plan_of
 
@@ -32,7 +32,7 @@ async def main():
     await write_dataset(stores.dataset, 600)
     async with replica(slow) as server:
         plan = plan_of(make_spec(workersPerReplica=300))
-        print((await evaluate(plan, stores, Fixed({{server.address}}), epoch(1), make_world())).retries)
+        print((await evaluate(plan, stores, Fixed({{server.address}}), epoch(1), make_environment())).retries)
 
 asyncio.run(main())
 """

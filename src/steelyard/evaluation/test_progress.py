@@ -1,3 +1,5 @@
+"""The file of an evaluation's progress: a write that was cut off changes nothing."""
+
 import asyncio
 import contextlib
 from datetime import UTC, datetime

@@ -48,7 +48,7 @@ async def rewrite(store: Store, key: str, change: Callable[[pa.Table], pa.Table]
 
 
 async def faults(stores: tuple[Store, Store], edit: Edit = lambda manifest: None) -> str:
-    """Return the faults of an output whose manifest was edited, and digested anew."""
+    """Return the faults of an output whose manifest was edited, and digested again."""
     content = orjson.loads(await stores[1].get(layout.MANIFEST))
     edit(content)
     return "\n".join((await recount(Manifest.model_validate(content), *stores)).faults)

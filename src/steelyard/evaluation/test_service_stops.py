@@ -12,9 +12,9 @@ from steelyard.evaluation.doubles import (
     Fixed,
     epoch,
     good_answer,
+    make_environment,
     make_spec,
     make_stores,
-    make_world,
     replica,
     write_dataset,
 )
@@ -60,6 +60,6 @@ async def test_an_evaluation_ends_where_its_service_stops(policy: str) -> None:
     spec = make_spec(workersPerReplica=4, client={"badRequestPolicy": policy})
     async with replica(answer) as server, asyncio.timeout(60):
         with pytest.raises(EvaluationFailed) as error:
-            await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_world())
+            await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_environment())
     assert (error.value.code, error.value.permanent) == ("SpendCapReached", True)
     assert error.value.message == "the cap is reached; 30 of 100 rows are done"

@@ -23,7 +23,7 @@ def test_a_continuation_is_found_from_the_end(texts: list[str]) -> None:
     assert not continuation.inside
 
 
-def test_a_token_over_the_border_belongs_to_the_continuation_and_is_told() -> None:
+def test_a_token_over_the_border_belongs_to_the_continuation_and_is_reported() -> None:
     continuation = by_texts(LISTS["places from 0"], PROMPT, len("ree"))
     assert (continuation.start, continuation.end, continuation.inside) == (2, 3, True)
 

@@ -70,7 +70,7 @@ def prompt_end(texts: Sequence[str], prompt: str) -> int:
 
 
 def _ends_like(spelled: str, prompt: str) -> bool:
-    """Tell whether `spelled` ends with the prompt; blanks at its beginning may be missing, as some tokenizers
+    """Return whether `spelled` ends with the prompt; blanks at its beginning may be missing, as some tokenizers
     have it.
     """
     bare = prompt.lstrip()
@@ -104,7 +104,7 @@ def _checked(texts: Sequence[str], span: Continuation, prompt: str, length: int)
     """NoLikelihood unless these tokens spell at least the last `length` characters of the prompt, and nothing else."""
     spelled = "".join(texts[span.start : span.end])
     if span.start >= span.end:
-        raise NoLikelihood("no token of the continuation is left beside those of the context")
+        raise NoLikelihood("no token of the continuation is left after those of the context")
     if REPLACED in spelled and REPLACED not in prompt:
         raise NoLikelihood("the endpoint lists tokens of the continuation without their texts")
     if len(spelled) < length or not prompt.endswith(spelled):
@@ -124,6 +124,6 @@ def likelihood(logprobs: Sequence[float | None], tops: Sequence[float | None]) -
     if not logprobs or any(value is None for value in logprobs):
         raise NoLikelihood("the endpoint reports no likelihood of a token of the continuation")
     if any(top is None for top in tops):
-        raise NoLikelihood("the endpoint does not tell the likeliest token at each place")
+        raise NoLikelihood("the endpoint does not report the likeliest token at each place")
     values = [value for value in logprobs if value is not None]
     return sum(values), all(value == top for value, top in zip(logprobs, tops, strict=True))

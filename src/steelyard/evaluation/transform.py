@@ -24,7 +24,7 @@ class Template:
     """A compiled template; calling it with a JSON value gives the output."""
 
     def __init__(self, template: Mapping[str, JsonValue]) -> None:
-        # A copy as plain JSON: whoever holds the original may change it, and `match` knows only dict and
+        # A copy as plain JSON: a caller that holds the original may change it, and `match` knows only dict and
         # list.
         self._value = _compile(json.loads(json.dumps(template)))
 

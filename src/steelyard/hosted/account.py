@@ -15,7 +15,7 @@ from steelyard.hosted.book import Book
 from steelyard.hosted.ledger import ACTIVE_SECONDS, Caps, Ledger, Refusal, Spent, Tokens, Unrecorded, refusal
 
 FLUSH_SECONDS = 5.0
-"""Seconds after which what calls have used stands in the ledger, if nobody waits for it."""
+"""Seconds after which what calls have used is written to the ledger, if no caller waits for it."""
 WATCH_SECONDS = 1.0
 """Seconds after which the entries of other writers are read, while a call waits for what they hold."""
 RENEW_SECONDS = 20.0
@@ -106,7 +106,7 @@ class Account:
         if refused is not None and refused.final:
             raise CapReached(refused.message)
 
-    async def hold(self, wanted: Tokens, patience: float) -> None:
+    async def hold(self, tokens: Tokens, patience: float) -> None:
         """Hold the tokens that a call may use, after at most `patience` seconds.
 
         Raises CapReached, CapBusy, SpendingUnknown: then nothing is held.
@@ -115,12 +115,12 @@ class Account:
         if self._task is None or self._task.done():
             raise SpendingUnknown("the ledger of what is spent is not open")
         if not self._caps.model.capped:
-            self._in_flight += wanted
+            self._in_flight += tokens
             return
-        if not self._waiting and self._is_free(wanted):
-            self._grant(wanted)
+        if not self._waiting and self._is_free(tokens):
+            self._grant(tokens)
             return
-        waiting = _Waiting(wanted, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(tokens, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._wanted.set()
         try:
@@ -135,7 +135,7 @@ class Account:
         waiting.granted.result()
 
     def settle(self, held: Tokens, used: Tokens | None, *, calls: int = 1) -> None:
-        """Note what a call has used; None where nobody knows, which counts as all that was held for it."""
+        """Note what a call has used; None where that is unknown, which counts as all that was held for it."""
         self._in_flight -= held
         self._spent += Spent(calls, held if used is None else used, int(used is None))
         if self._waiting:
@@ -150,14 +150,14 @@ class Account:
         else:
             waiting.granted.cancel()
 
-    def _is_free(self, wanted: Tokens) -> bool:
-        """Tell whether the tokens are held already, and for no other call."""
-        # While an entry is being created, nobody knows how much will be held.
-        return self._entry is None and (self._held - self._in_flight - self._spent.tokens).covers(wanted)
+    def _is_free(self, tokens: Tokens) -> bool:
+        """Return whether the tokens are held already, and for no other call."""
+        # While an entry is being created, it is not known how much will be held.
+        return self._entry is None and (self._held - self._in_flight - self._spent.tokens).covers(tokens)
 
-    def _grant(self, wanted: Tokens) -> None:
-        self._in_flight += wanted
-        self._lately += wanted
+    def _grant(self, tokens: Tokens) -> None:
+        self._in_flight += tokens
+        self._lately += tokens
 
     async def _run(self) -> None:
         try:
@@ -203,7 +203,7 @@ class Account:
         return _Entry(ledger, self._spent, hold, tuple(granted))
 
     def _decide(self, last: Ledger, now: datetime) -> list[_Waiting]:
-        """Return the calls that wait and may be made; those that may never be are told so."""
+        """Return the calls that wait and may be made now; those that may never be made fail."""
         granted: list[_Waiting] = []
         held = self._in_flight
         for waiting in list(self._waiting):
@@ -235,7 +235,7 @@ class Account:
         return Tokens() if refused else reserve
 
     def _is_due(self, last: Ledger, kept: Tokens | None, now: datetime) -> bool:
-        """Tell whether an entry is needed although nobody waits for it."""
+        """Return whether an entry is needed although no caller waits for it."""
         mine = last.holds.get(self._writer)
         changed = self._spent.calls > 0 or (mine.tokens if mine else None) != kept
         age = (now - self._written_at).total_seconds() if self._written_at else FLUSH_SECONDS

@@ -16,7 +16,7 @@ class EndlessEvent(ValueError):
 
 
 def usage_in(body: bytes) -> Tokens | None:
-    """Return the tokens that an answer tells; None where it tells none that can be true."""
+    """Return the tokens that an answer reports; None where it reports none that can be true."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -42,7 +42,7 @@ def _count(value: JsonValue) -> int | None:
 
 
 class EventStream:
-    """Passes a stream of server-sent events on, whole event by whole event, and notes the tokens that it tells."""
+    """Passes a stream of server-sent events on, whole event by whole event, and notes the tokens that it reports."""
 
     def __init__(self, *, shows_usage: bool) -> None:
         self.usage: Tokens | None = None

@@ -8,6 +8,7 @@ deleted, a writer that has been away could create it again.
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.hosted.ledger import Ledger
+from steelyard.schema.faults import faults_text
 from steelyard.schema.names import OWN_RECORDS
 from steelyard.storage.store import ObjectExists, ObjectMissing, StorageError, Store
 
@@ -16,7 +17,7 @@ _LEDGER: TypeAdapter[Ledger] = TypeAdapter(Ledger)
 
 
 class LedgerDamaged(StorageError):
-    """An entry that cannot be read: nobody knows what was spent."""
+    """An entry cannot be read, so it is not known what was spent."""
 
 
 class Book:
@@ -80,7 +81,7 @@ class Book:
             ledger = _LEDGER.validate_json(await self._store.get(key))
         except ValidationError as error:
             raise LedgerDamaged(
-                f"{self._store.url}: {key} is no entry of a spending ledger: {error}"
+                f"{self._store.url}: {key} is not an entry of a spending ledger: {faults_text(error)}"
             ) from error
         if ledger.number != number:
             raise LedgerDamaged(f"{self._store.url}: {key} is the entry of another number, {ledger.number}")

@@ -53,7 +53,7 @@ class Call:
     most: Tokens
     stream: bool
     shows_usage: bool
-    """True where the client wants the last part of a stream, which tells the tokens."""
+    """True where the client wants the last part of a stream, which reports the tokens."""
 
 
 def prepare_call(raw: bytes, api: Api, model: HostedModel) -> Call:
@@ -112,13 +112,15 @@ def _parsed(raw: bytes) -> Json:
 
 def _limit_output(body: Json, api: Api, model: HostedModel) -> int:
     """Write the limit of an answer's tokens into the request, and return it."""
-    given = [body.pop(name) for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
-    if len(given) > 1:
-        raise BadCall("max_tokens: is given beside max_completion_tokens; one of them may be")
+    limits = [
+        body.pop(name) for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None
+    ]
+    if len(limits) > 1:
+        raise BadCall("max_tokens: is given together with max_completion_tokens; one of them may be")
     name = model.output_limit if api == "chat" else "max_tokens"
-    if not given and not model.capped:
+    if not limits and not model.capped:
         return model.max_output_tokens
-    limit = given[0] if given else model.max_output_tokens
+    limit = limits[0] if limits else model.max_output_tokens
     if type(limit) is not int or limit < 1:
         raise BadCall(f"{name}: {limit!r:.100} should be a whole number of at least 1")
     if limit > model.max_output_tokens and model.capped:

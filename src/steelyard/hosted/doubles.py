@@ -66,12 +66,12 @@ class FakeProvider:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.bodies.append(body)
-        given = request.headers.get("Authorization", "")
-        if self.key is not None and given != f"Bearer {self.key}":
-            return _error(401, f"Incorrect API key provided: {given}")
+        authorization = request.headers.get("Authorization", "")
+        if self.key is not None and authorization != f"Bearer {self.key}":
+            return _error(401, f"Incorrect API key provided: {authorization}")
         if (refused := self.refusal(body)) is not None:
             return refused
-        # As with real ones, an answer may be shorter than it may be, and is charged though nobody waits for it.
+        # As with real ones, an answer may be shorter than it may be, and is charged though no client waits for it.
         words = self._chance.randint(1, body.get("max_tokens") or body.get("max_completion_tokens") or 16)
         text = orjson.dumps(body["messages"]).decode()
         usage = {"prompt_tokens": len(text.split()), "completion_tokens": words}

@@ -53,7 +53,7 @@ class Spent:
     calls: int = 0
     tokens: Tokens = field(default_factory=Tokens)
     estimated: int = 0
-    """Calls of which nobody knows what they used: they count with the most that they may have used."""
+    """Calls whose use is unknown: they count with the most that they may have used."""
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(self.calls + other.calls, self.tokens + other.tokens, self.estimated + other.estimated)
@@ -131,7 +131,7 @@ class Ledger:
 
 
 def is_lost(held: Hold, now: datetime) -> bool:
-    """Tell whether the writer was killed, as far as can be known."""
+    """Return whether the writer was killed, as far as can be known."""
     return now - held.time > timedelta(seconds=LOST_SECONDS)
 
 
@@ -215,20 +215,20 @@ class Refusal:
 
 
 def refusal(
-    ledger: Ledger, writer: str, own: "Unrecorded", wanted: Tokens, caps: Caps, now: datetime
+    ledger: Ledger, writer: str, own: "Unrecorded", tokens: Tokens, caps: Caps, now: datetime
 ) -> Refusal | None:
-    """Return why the writer may not hold `wanted` besides what it has; None where it may."""
+    """Return why the writer may not hold `tokens` in addition to what it has; None where it may."""
     today, total = ledger.committed(now, writer)
     mine = own.spent.tokens + own.held
-    passed = caps.passed(today + mine + wanted, total + mine + wanted)
+    passed = caps.passed(today + mine + tokens, total + mine + tokens)
     if passed is None:
         return None
     today, total = ledger.spent(now)
     spent = own.spent.tokens
-    final = caps.passed(today + spent + wanted, total + spent + wanted)
+    final = caps.passed(today + spent + tokens, total + spent + tokens)
     if final is None:
         return Refusal(f"calls in flight may use up the cap of {passed}", final=False)
-    return Refusal(_reached(final, (today if final.per_day else total) + spent, wanted, caps), final=True)
+    return Refusal(_reached(final, (today if final.per_day else total) + spent, tokens, caps), final=True)
 
 
 @dataclass(frozen=True)
@@ -239,13 +239,13 @@ class Unrecorded:
     held: Tokens
 
 
-def _reached(cap: Cap, spent: Tokens, wanted: Tokens, caps: Caps) -> str:
+def _reached(cap: Cap, spent: Tokens, tokens: Tokens, caps: Caps) -> str:
     if cap.of_money:
         currency = caps.model.currency
         used = f"{amount_text(caps.cost(spent))} {currency} are"
-        most = f"{amount_text(caps.cost(wanted))} {currency}"
+        most = f"{amount_text(caps.cost(tokens))} {currency}"
     else:
-        used, most = f"{spent.total} tokens are", f"{wanted.total} tokens"
+        used, most = f"{spent.total} tokens are", f"{tokens.total} tokens"
     return f"the cap of {cap} is reached: {used} spent, and this call may use {most}"
 
 

@@ -1,4 +1,4 @@
-"""One call of the provider: what comes back, what it used, and what the client is told.
+"""One call of the provider: what comes back, what it used, and what the client gets.
 
 A provider is asked once: who wants another try makes another call, which is held and settled for itself.
 """
@@ -39,7 +39,7 @@ class Failure:
 
 
 class ProviderFailed(Exception):
-    """The call brought no answer; `used` is what it cost, None where nobody knows."""
+    """The call brought no answer; `used` is what it cost, None where that is unknown."""
 
     def __init__(self, failure: Failure, used: Tokens | None) -> None:
         super().__init__(failure.message)

@@ -23,7 +23,7 @@ from steelyard.schema.hosted_model import STOPPED, HostedModel
 MAX_REQUEST_BYTES = 64 << 20
 CAP_REACHED = "SpendCapReached"
 _CLIENT_GONE = 499
-"""Status of an answer that nobody gets."""
+"""Status of an answer that no client gets."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Proxy:
             async with self.gate.passed(patience):
                 await self.account.hold(sent.most, patience)
                 if request.transport is None or request.transport.is_closing():
-                    # Nobody waits for the answer any more, and it has not been paid for.
+                    # The client is gone, and the answer has not been paid for.
                     self.account.settle(sent.most, Tokens(), calls=0)
                     return web.Response(status=_CLIENT_GONE)
                 return await self._ask(request, sent)
@@ -129,7 +129,8 @@ class Proxy:
 
 
 class _Client:
-    """The client of a stream. One that has gone ends nothing: the rest of the stream is paid, and tells its tokens."""
+    """The client of a stream. One that has gone ends nothing: the rest of the stream is paid, and reports its
+    tokens."""
 
     def __init__(self, request: web.Request) -> None:
         self.response = web.StreamResponse()
@@ -153,7 +154,7 @@ class _Client:
                 await self.response.write_eof()
 
     def abort(self) -> None:
-        """Break the connection: an end in good order would make the stream look whole."""
+        """Break the connection: an end in good order would make the stream seem complete."""
         if self._request.transport is not None:
             self._request.transport.abort()
 

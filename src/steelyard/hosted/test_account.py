@@ -206,7 +206,7 @@ async def test_no_call_is_made_that_could_not_be_counted(store: Store, when: str
 
 
 async def test_what_is_given_back_is_given_to_no_other_call_meanwhile(store: Store) -> None:
-    """Tokens are given to nobody while an entry is being written: nobody knows how many will be held."""
+    """Tokens are given to no call while an entry is being written: it is not known how many will be held."""
     failing, now = Failing(store), NOON
     spending = Account(Book(failing), caps(tokens_total=1000), "me", lambda: now)
     await spending.open()
@@ -247,7 +247,7 @@ async def test_without_caps_nothing_waits(store: Store) -> None:
 
 async def test_a_damaged_ledger_is_not_taken_for_an_empty_one(store: Store) -> None:
     await store.put(".steelyard/spending/000000000001.json", b"{")
-    with pytest.raises(LedgerDamaged, match=r"000000000001\.json is no entry of a spending ledger"):
+    with pytest.raises(LedgerDamaged, match=r"000000000001\.json is not an entry of a spending ledger"):
         await Book(store).open()
 
 

@@ -1,4 +1,4 @@
-"""Tokens that answers tell, whole and in streams."""
+"""Tokens that answers report, whole and in streams."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def test_tokens_of_an_answer(usage: JsonValue, tokens: Tokens | None) -> None:
     assert usage_in(orjson.dumps({"usage": usage})) == tokens
 
 
-def test_an_answer_that_is_no_json_tells_nothing() -> None:
+def test_an_answer_that_is_no_json_reports_nothing() -> None:
     assert usage_in(b"<html>") is None
     assert usage_in(b"[]") is None
 

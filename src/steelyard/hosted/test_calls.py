@@ -85,7 +85,7 @@ def test_a_stream_is_asked_for_its_tokens() -> None:
         ({"messages": HELLO, "max_tokens": True}, "max_tokens: True should be a whole number"),
         (
             {"messages": HELLO, "max_tokens": 1, "max_completion_tokens": 1},
-            "is given beside max_completion_tokens",
+            "is given together with max_completion_tokens",
         ),
         ({"messages": HELLO, "n": 0}, "n: 0 should be a whole number"),
         ({"messages": HELLO, "service_tier": "priority"}, "service_tier: .*--parameters service_tier"),

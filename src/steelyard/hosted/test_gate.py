@@ -1,4 +1,4 @@
-"""The gate before a provider: the limits are kept, turns come in order, and nobody waits in vain."""
+"""The gate before a provider: the limits are kept, turns come in order, and no call waits in vain."""
 
 import asyncio
 from collections import deque
@@ -69,7 +69,7 @@ async def test_only_so_many_calls_at_once() -> None:
     assert most == 3
 
 
-async def test_a_call_whose_turn_is_far_off_is_told_when_to_come_back() -> None:
+async def test_a_call_whose_turn_is_far_off_learns_when_to_come_back() -> None:
     gate = Gate(2, None)
     await begin(gate, 2)
     with pytest.raises(RateLimited) as error:
@@ -78,7 +78,7 @@ async def test_a_call_whose_turn_is_far_off_is_told_when_to_come_back() -> None:
     assert 50 < error.value.retry_after <= 60
 
 
-async def test_a_call_that_waits_behind_others_is_told_so() -> None:
+async def test_a_call_that_waits_behind_others_gets_that_answer() -> None:
     gate = Gate(1, None)
     await begin(gate, 1)
     waiting = asyncio.create_task(begin(gate, 1))
@@ -92,7 +92,7 @@ async def test_a_call_that_waits_behind_others_is_told_so() -> None:
     await asyncio.wait([waiting])
 
 
-async def test_a_full_house_is_told_after_the_patience() -> None:
+async def test_a_full_house_is_reported_after_the_patience() -> None:
     gate = Gate(None, 1)
     async with gate.passed(PATIENCE):
         with pytest.raises(RateLimited) as error:
@@ -103,7 +103,7 @@ async def test_a_full_house_is_told_after_the_patience() -> None:
         pass
 
 
-async def test_a_call_that_is_given_up_takes_nobodys_turn() -> None:
+async def test_a_call_that_is_given_up_takes_no_turn() -> None:
     gate, order = Gate(None, 1), list[int]()
     async with gate.passed(PATIENCE):
         given_up = asyncio.create_task(begin(gate, 1))

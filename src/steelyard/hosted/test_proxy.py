@@ -199,7 +199,7 @@ async def test_a_call_that_may_pass_the_cap_is_not_sent() -> None:
     assert provider.bodies == []
 
 
-async def test_calls_beyond_the_rate_are_told_when_to_come_back() -> None:
+async def test_calls_beyond_the_rate_learn_when_to_come_back() -> None:
     provider = FakeProvider()
     async with serving(provider, requests_per_minute=3, queue_seconds=0) as setting:
         answers = await asyncio.gather(*(setting.ask() for _ in range(5)))
@@ -366,7 +366,7 @@ SNAPSHOTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_snapshots_that_answers_name_are_told_once_each(stream: bool) -> None:
+async def test_the_snapshots_that_answers_name_are_reported_once_each(stream: bool) -> None:
     async with serving(FakeProvider(snapshots=SNAPSHOTS), tokens_total=10_000) as setting:
 
         async def seen() -> list[Snapshot]:

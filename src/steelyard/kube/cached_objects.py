@@ -1,7 +1,7 @@
 """Store of an informer's objects, by name and by indexes.
 
-Packed, an object is its JSON text until somebody asks for it: a quarter of the memory, and nothing that Python's
-garbage collector would have to look through, for a few microseconds at each reading.
+A packed object is its JSON text until it is read: that takes a quarter of the memory and leaves Python's garbage
+collector nothing to search, at a cost of a few microseconds per reading.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,6 @@
 """The API's refusals as exceptions: one class per word that callers act on.
 
-The client raises them from an answer, the in-memory double from its own checks; nobody else makes them.
+The client raises them from an answer, the in-memory double from its own checks; no other code makes them.
 """
 
 from typing import ClassVar

@@ -2,8 +2,8 @@
 
 Recording never waits and never fails: a controller calls `record` in the middle of a reconcile. A task of its
 own (`run`) writes; the same event again raises the count of the first, and what an API that is away or slow
-cannot take is dropped, because events are told, not kept. What was written is remembered for some minutes, as long as
-its repetition would raise a count.
+cannot take is dropped, because events inform people and no decision depends on them. What was written is remembered for
+some minutes, as long as its repetition would raise a count.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 VARIABLE = "KUBERNETES_EXEC_INFO"
 SECONDS = 60.0
-"""Longest run, in seconds, of a program that asks nobody. One that asks a person waits for the answer."""
+"""Longest run, in seconds, of a program that asks no person. One that asks a person waits for the answer."""
 MARGIN = timedelta(seconds=10)
 """Seconds before its end at which a credential is renewed, because a request takes a while to arrive."""
 SHOWN = 500
@@ -47,7 +47,7 @@ class Plugin:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     hint: str = ""
-    """Said to whoever has not installed it."""
+    """Message for a user who has not installed it."""
     mode: Mode = "IfAvailable"
     """True if the program may ask a person at the terminal."""
     cluster: Json | None = None
@@ -76,9 +76,9 @@ class Login(Protocol):
         ...
 
 
-def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
+def plugin_of(entry: Json, cluster: Json, folder: Path) -> Plugin:
     """Reads a plugin from the `exec` of a user and its cluster, as they are written. Raises BadPlugin."""
-    version, command, mode = given.get("apiVersion"), given.get("command"), given.get("interactiveMode")
+    version, command, mode = entry.get("apiVersion"), entry.get("command"), entry.get("interactiveMode")
     if version not in VERSIONS:
         raise BadPlugin(
             f"exec.apiVersion {version!r}: should be {' or '.join(VERSIONS)}; newer tools write these"
@@ -94,22 +94,22 @@ def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
     if "/" in command:  # else it is looked up in PATH
         command = str(folder / command)
     try:
-        env = {str(variable["name"]): str(variable["value"]) for variable in sequence(given, "env")}
+        env = {str(variable["name"]): str(variable["value"]) for variable in sequence(entry, "env")}
     except (KeyError, TypeError):
         raise BadPlugin("exec.env: should be a list of {name, value}") from None
     return Plugin(
         version,
         command,
-        tuple(map(str, sequence(given, "args"))),
+        tuple(map(str, sequence(entry, "args"))),
         env,
-        str(given.get("installHint") or ""),
+        str(entry.get("installHint") or ""),
         mode or "IfAvailable",
-        cluster if given.get("provideClusterInfo") else None,
+        cluster if entry.get("provideClusterInfo") else None,
     )
 
 
 def a_terminal() -> bool:
-    """Return whether somebody could be asked."""
+    """Return whether a person could be asked."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -176,7 +176,8 @@ class ExecLogin:
                 plugin.command,
                 *plugin.args,
                 env={**os.environ, **plugin.env, VARIABLE: json.dumps(info)},
-                # A program that asks although nobody is there reads the end of the file, and fails instead of waiting.
+                # A program that asks although no person is there reads the end of the file, and fails instead of
+                # waiting.
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None if interactive else asyncio.subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 Controllers read from it instead of asking the API, and learn of changes by `on_change`. What it holds may lag
 behind, never differ for good: a watch that has run its time goes on where it was. After any other end all is listed
-anew, because the server that answers next may be one that was restored, whose versions went back; so it is when a
+again, because the server that answers next may be one that was restored, whose versions went back; so it is when a
 watch has been silent for too long, and from time to time. A list is the truth, whatever its versions are.
 """
 
@@ -50,7 +50,7 @@ class Pace:
     relist: float = 1800.0  # between full lists, against whatever else might go wrong
     backoff: float = 0.1  # doubled for each failure in a row; the pause is a random share of it
     backoff_cap: float = 10.0
-    absent: float = 30.0  # until one looks again for a kind that the server does not have
+    absent: float = 30.0  # until a kind that the server does not have is tried again
 
 
 class Informer:
@@ -114,7 +114,7 @@ class Informer:
         return self._shelf.uids()
 
     def apply_write(self, obj: Json) -> bool:
-        """Take the API's answer to a write for known, ahead of the watch, which will bring the same; nobody is told.
+        """Store the API's answer to a write ahead of the watch, which will bring the same; listeners are not called.
 
         Whether the cache shows the object now, or a later state of it. What the watch has passed already stays as the
         watch left it: it may be gone.

@@ -51,7 +51,7 @@ class Access:
 
 
 class FileToken:
-    """A token in a file that others renew, as the kubelet does in a Pod: read anew when it changes."""
+    """A token in a file that others renew, as the kubelet does in a Pod: read again when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,9 +60,9 @@ class FileToken:
 
     def __call__(self) -> str:
         now = self._path.stat()
-        seen = (now.st_ino, now.st_mtime_ns, now.st_size)
-        if seen != self._seen:
-            self._token, self._seen = self._path.read_text().strip(), seen
+        signature = (now.st_ino, now.st_mtime_ns, now.st_size)
+        if signature != self._seen:
+            self._token, self._seen = self._path.read_text().strip(), signature
         return self._token
 
 
@@ -169,9 +169,9 @@ def _login(config: "SingleConfig") -> ExecLogin:
 
     file = Path(config.fname or _DEFAULT).expanduser()
     written = yaml.safe_load(file.read_text())
-    given = _named(written, "user", config.context.user)["exec"]
+    entry = _named(written, "user", config.context.user)["exec"]
     cluster = _named(written, "cluster", config.context.cluster)
-    plugin = plugin_of(given, _information(config, cluster), file.absolute().parent)
+    plugin = plugin_of(entry, _information(config, cluster), file.absolute().parent)
     return ExecLogin(plugin, lambda *pair: with_certificate(_tls(config, User()), *pair))
 
 

@@ -1,7 +1,7 @@
 """Leader election over a Lease: of several copies of a controller one works, and another soon after it is gone.
 
-The rule is the official clients': whoever has seen the Lease unchanged for its whole duration, by their own
-clock, may take it; whoever has not renewed it for a shorter time, by theirs, has stopped already. So two never
+The rule is the official clients': a process that has seen the Lease unchanged for its whole duration, by its own clock,
+may take it; a leader that has not renewed it for a shorter time, by its own clock, has stopped already. So two never
 work at once as long as their clocks run at about the same rate; what time they show does not matter.
 """
 
@@ -66,9 +66,9 @@ class Candidate:
     """A process that stands for election.
 
     `identity` must be no other process's, nor an earlier one's of the same host: two that share one would both lead.
-    `has_ended` tells of the holder of a lease whether its process is known to run no more, so that nobody need wait for
-    the end of its lease; whoever does not know answers False. `rng` spreads the pauses of the
-    process's caches; a simulation seeds it.
+    `has_ended` answers whether the process of a lease's holder is known to have ended, so that the end of its lease
+    need not be waited for; where that is not known, the answer is False. `rng` spreads the pauses of the process's
+    caches; a simulation seeds it.
     """
 
     identity: str
@@ -95,7 +95,7 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """Return whether nobody else can lead at this moment, even if this process was suspended until now."""
+        """Return whether no other process can lead at this moment, even if this process was suspended until now."""
         return self._clock.monotonic() < self._renewed + self._timing.deadline
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -132,13 +132,13 @@ class LeaderElector:
         began = self._clock.monotonic()
         try:
             if not self._holds(self._lease):
-                await self._look()
+                await self._read_lease()
             if self._lease is not None and not self._free():
                 self._renewed = _NEVER
                 return False
             await self._write(self._claim())
         except (Conflict, AlreadyExists):
-            self._lease = None  # somebody else wrote: look before the next try
+            self._lease = None  # another process wrote: read before the next try
             return False
         except ApiError as error:
             _log.warning("cannot renew %s: %s", self._name, error)
@@ -147,7 +147,7 @@ class LeaderElector:
         self._renewed = began
         return True
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         """Read the lease and note since when it has been as it is."""
         try:
             self._lease = await self._cluster.get(LEASES, self._name, self._namespace)

@@ -43,8 +43,8 @@ class CrashAt:
 
 
 class MemoryCluster:
-    """`before_call` and `after_call` are told (verb, resource, name) around each call's effect and may raise:
-    a `Crash`, or any error of the API. A write to a subresource is told as `patch/status`.
+    """`before_call` and `after_call` get (verb, resource, name) around each call's effect and may raise:
+    a `Crash`, or any error of the API. A write to a subresource has a verb such as `patch/status`.
     """
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime(2026, 1, 1, tzinfo=UTC)) -> None:

@@ -32,7 +32,7 @@ def is_deleting(obj: Json) -> bool:
 
 
 def is_later(version: str, than: str) -> bool:
-    """Tell whether a resourceVersion is later than another. On every server so far they are numbers that grow; where
+    """Return whether a resourceVersion is later than another. On every server so far they are numbers that grow; where
     they are not numbers, each counts as later than all others.
     """
     return int(version) > int(than) if version.isdigit() and than.isdigit() else True

@@ -45,12 +45,12 @@ def containers_of(spec: Json | None) -> list[dict[str, Any]]:
 
 
 def is_sidecar(container: Json) -> bool:
-    """Tell whether an init container goes on running beside the containers."""
+    """Return whether an init container goes on running along with the containers."""
     return container.get("restartPolicy") == "Always"
 
 
 def sidecars(pod: Json) -> list[dict[str, Any]]:
-    """Init containers that go on running beside the containers."""
+    """Init containers that go on running along with the containers."""
     return [container for container in sequence(pod, "spec", "initContainers") if is_sidecar(container)]
 
 

@@ -1,4 +1,4 @@
-"""Label and field selectors as predicates over raw objects, for whoever serves or filters objects itself."""
+"""Label and field selectors as predicates over raw objects, for code that serves or filters objects itself."""
 
 import re
 from collections.abc import Callable

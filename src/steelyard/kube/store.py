@@ -32,7 +32,7 @@ class Key(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An object; its resourceVersion stands beside it, so that equal content is equal bytes."""
+    """An object; its resourceVersion is kept outside it, so that equal content is equal bytes."""
 
     raw: bytes
     version: int
@@ -127,7 +127,7 @@ class Store:
 
     def since(self, version: int) -> list[Change]:
         """The changes after `version`, or Gone."""
-        # As etcd compacts: a watch from before has missed changes, and has to list anew.
+        # As etcd compacts: a watch from before has missed changes, and has to list again.
         if version < self._compacted:
             raise Gone(f"too old resource version: {version} ({self._compacted})")
         return self._history[bisect_right(self._history, version, key=attrgetter("version")) :]
@@ -151,7 +151,7 @@ class Store:
         old = stored.load()
         new = change(old)
         rules.check_preconditions(key.resource, old, new)
-        # The version stands beside the bytes: otherwise no two states would ever be equal, and no exploration would
+        # The version is kept outside the bytes: otherwise no two states would ever be equal, and no exploration would
         # end.
         del old["metadata"]["resourceVersion"]
         return self._write("MODIFIED", key, rules.updated(key.resource, old, new, subresource))

@@ -1,6 +1,6 @@
 """Dictionaries that once held thousands of entries: Python never makes one smaller when entries go.
 
-Whoever holds one for as long as the process lives replaces it by `shrunk` after entries were removed.
+An owner that keeps one for as long as the process lives replaces it by `shrunk` after entries were removed.
 """
 
 import sys

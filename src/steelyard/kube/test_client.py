@@ -127,7 +127,7 @@ async def test_names_are_quoted(server: Server, rest: RestCluster) -> None:
     assert server.requests[-1][1] == "/api/v1/namespaces/default/pods/a?b/../c"
 
 
-def test_a_token_file_is_read_anew_when_it_changes(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
     token = FileToken(path)
@@ -238,7 +238,7 @@ async def test_logs_are_lines_with_their_times(serve: Serve) -> None:
 
 
 class _QuietServer:
-    """Carrier whose watch tells of one object, and of no further ones."""
+    """Carrier whose watch sends one object, and no further ones."""
 
     status, headers = 200, dict[str, str]()
 

@@ -104,7 +104,9 @@ async def test_events_of_one_namespace_neither_delay_nor_crowd_out_anothers(
     assert order[:3] == ["e0", "other", "e1"]
 
 
-async def test_an_event_that_expired_is_told_anew(cluster: MemoryCluster, recorder: EventRecorder) -> None:
+async def test_an_event_that_expired_is_reported_again(
+    cluster: MemoryCluster, recorder: EventRecorder
+) -> None:
     obj = evaluation(cluster)
     recorder.record(obj, "Normal", "Ready", "yes")
     await recorder.flush()
@@ -222,7 +224,7 @@ async def test_an_allowance_that_is_not_full_again_is_remembered(
     await asyncio.gather(writing, return_exceptions=True)
 
 
-async def test_of_hundreds_of_like_events_the_first_are_told(
+async def test_of_hundreds_of_like_events_the_first_are_reported(
     cluster: MemoryCluster, recorder: EventRecorder, clock: Clock
 ) -> None:
     obj, other = evaluation(cluster), evaluation(cluster, "other")

@@ -1,4 +1,4 @@
-"""Logins by a program: what it is told, what it may give, when it runs again, and what is said when it fails."""
+"""Logins by a program: what it gets, what it may return, when it runs again, and what is said when it fails."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def answered(version: str, status: Json | None = None) -> str:
 
 
 class Program:
-    """A login program: prints what `says` holds, and notes each run with what it was told."""
+    """A login program: prints what `says` holds, and notes each run with its input."""
 
     def __init__(self, folder: Path) -> None:
         self.path, self.runs_file, self.answer = folder / "login", folder / "runs", folder / "answer"

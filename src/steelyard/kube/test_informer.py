@@ -68,7 +68,7 @@ async def converges(
     gaps: list[tuple[str | None, str | None]] = []
 
     def on_change(old: Json | None, new: Json | None) -> None:
-        """Follow what is told; every change must begin where the last one ended."""
+        """Follow the changes; every one must begin where the last one ended."""
         name = (old or new or {})["metadata"]["name"]
         if seen.get(name) != number_of(old):
             gaps.append((seen.get(name), number_of(old)))
@@ -92,7 +92,7 @@ async def converges(
         if change[0] == "write" and (not selector or change[2] % 2):
             written = cluster.store.get(key_of(CONFIG_MAPS, "default", change[1]))
             if informer.apply_write(written) and informer.get("default", change[1]) == written:
-                seen[change[1]] = written["data"]["n"]  # nobody is told, for who wrote it knows
+                seen[change[1]] = written["data"]["n"]  # no listener is called, since the writer knows it
         await turns(10 * change[2])  # 0: the informer sees several changes at once
     cluster.plan.clear()
     await turns()
@@ -110,7 +110,7 @@ async def converges(
         await running
 
 
-async def test_it_tells_each_change_once() -> None:
+async def test_it_reports_each_change_once() -> None:
     cluster = SavedCluster()
     apply(cluster, "put", "a", 0)
     async with Following(cluster) as following:
@@ -121,7 +121,7 @@ async def test_it_tells_each_change_once() -> None:
         assert following.informer.get("default", "a") is None
 
 
-async def test_what_is_told_late_is_not_believed() -> None:
+async def test_what_is_reported_late_is_not_believed() -> None:
     cluster = LossyCluster(["", "", "replay"])
     async with Following(cluster) as following:
         apply(cluster, "put", "a", 0)
@@ -240,7 +240,7 @@ async def test_what_was_written_while_a_list_was_made_is_known_from_the_watch_al
         assert following.seen == [("0", "1"), (None, "2")]
 
 
-async def test_lost_history_leads_to_a_list_that_tells_what_was_missed() -> None:
+async def test_lost_history_leads_to_a_list_that_shows_what_was_missed() -> None:
     cluster = SavedCluster()
     for name, number in (("a", 1), ("b", 2), ("c", 3)):
         apply(cluster, "put", name, number)
@@ -298,7 +298,7 @@ async def test_a_silent_watch_is_taken_for_dead() -> None:
         assert following.seen == [(None, "1")]
 
 
-async def test_all_is_listed_anew_from_time_to_time() -> None:
+async def test_all_is_listed_again_from_time_to_time() -> None:
     cluster, calls = SavedCluster(), list[str]()
     cluster.before_call = lambda verb, resource, name: calls.append(verb)
     async with Following(cluster, pace=Pace(backoff=0, relist=-1)):
@@ -321,7 +321,7 @@ async def test_a_kind_that_is_not_served_yet_is_waited_for(caplog: pytest.LogCap
     assert "cannot follow configmaps" in caplog.text
 
 
-async def test_what_was_written_is_known_before_the_watch_shows_it_and_not_told() -> None:
+async def test_what_was_written_is_known_before_the_watch_shows_it_and_calls_no_listener() -> None:
     cluster = SavedCluster()
     async with Following(cluster) as following:
         made = cluster.store.put(config_map("default", "a", {"n": "0"}))
@@ -368,7 +368,7 @@ async def test_what_happened_before_a_write_does_not_undo_it() -> None:
         assert following.seen == []
 
 
-async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_kind_that_need_not_be_there_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
     cluster, missing = SavedCluster(), True
 
     def absent(verb: str, resource: Resource, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Leader election with a virtual clock: never two at once, and never nobody for long."""
+"""Leader election with a virtual clock: never two at once, and never none for long."""
 
 import asyncio
 import heapq
@@ -210,7 +210,7 @@ FAULTS = st.lists(
 
 @settings(deadline=None)
 @given(faults=FAULTS, seed=st.integers(0, 1000))
-def test_never_two_at_once_and_never_nobody_for_long(faults: list[tuple[str, int]], seed: int) -> None:
+def test_never_two_at_once_and_never_none_for_long(faults: list[tuple[str, int]], seed: int) -> None:
     asyncio.run(_elections(faults, Random(seed)))
 
 
@@ -247,7 +247,7 @@ async def _elections(faults: list[tuple[str, int]], rng: Random) -> None:
         await candidate.stop()
 
 
-async def test_work_ends_at_a_stop_and_what_it_raises_before_is_told() -> None:
+async def test_work_ends_at_a_stop_and_what_it_raises_before_is_reported() -> None:
     stop, ended = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:

@@ -44,7 +44,7 @@ async def test_history_is_bounded() -> None:
         await anext(cluster.watch(CONFIG_MAPS, resource_version=start))
 
 
-async def test_nobody_can_change_what_is_stored() -> None:
+async def test_what_is_stored_cannot_be_changed() -> None:
     cluster = MemoryCluster()
     obj = config_map("default", "a", {"n": "0"})
     made = await cluster.create(CONFIG_MAPS, obj)

@@ -33,7 +33,7 @@ def test_a_key_is_counted_from_its_adding_to_its_end() -> None:
     assert value("retries_total") == 1
 
 
-def test_a_queue_that_begins_anew_is_measured_anew() -> None:
+def test_a_queue_that_starts_again_is_measured_again() -> None:
     registry, clock = CollectorRegistry(), VirtualTimers()
     metrics = WorkQueueMetrics(registry, "q")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Dictionaries of thousands of entries that went: their room goes with them, in whoever holds one."""
+"""Dictionaries of thousands of entries that went: their room goes with them, in every owner of one."""
 
 import gc
 import sys
@@ -25,7 +25,7 @@ def filled(table: dict[int, int]) -> dict[int, int]:
 @pytest.mark.parametrize(
     "table", [{}, OrderedDict(), defaultdict(int)], ids=lambda table: type(table).__name__
 )
-def test_an_emptied_table_is_made_anew(table: dict[int, int]) -> None:
+def test_an_emptied_table_is_made_again(table: dict[int, int]) -> None:
     filled(table)
     assert shrunk(table) is table
     for number in range(5, MANY):

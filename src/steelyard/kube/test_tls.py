@@ -141,7 +141,7 @@ async def test_a_kubeconfig_carries_certificates_and_a_client_sends_its_own(
 async def test_requests_cancelled_at_any_moment_leave_no_connection_open(
     url: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection whose TLS has just been set up ends in good order, which nobody waited for."""
+    """A connection whose TLS has just been set up ends in good order, which no task waited for."""
     opened: list[socket.socket] = []
 
     class Socket(socket.socket):

@@ -24,7 +24,7 @@ class Alarm:
 
 @dataclass
 class VirtualTimers:
-    """Time that passes only when it is told to."""
+    """Time that passes only when the test says so."""
 
     now: float = 0.0
     _alarms: list[tuple[float, int, Alarm]] = field(default_factory=list)

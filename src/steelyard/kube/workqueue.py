@@ -202,7 +202,7 @@ class WorkQueue(Generic[K]):
         return seconds
 
     def forget(self, key: K) -> None:
-        """The key has succeeded: its back-off begins anew."""
+        """The key has succeeded: its back-off begins again."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:

@@ -1,4 +1,4 @@
-"""Options of an administrator whose log is refused: look at it, accept it, or rebuild it from its backup.
+"""Options of an administrator whose log is refused: inspect it, accept it, or rebuild it from its backup.
 
 `steelyard log` calls these, on the engines of one state folder while no service runs on it.
 """
@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from steelyard.addresses import without_password
 from steelyard.broker.log import STATE
 from steelyard.errors import UsageError
 from steelyard.local.engines import Engines, open_engines, outlets
@@ -50,7 +51,7 @@ async def report(settings: Settings) -> Report:
         async for info in opened.backup.list(ENTITIES):
             id = info.key.rpartition("/")[2].removesuffix(".json")
             missing += await opened.log.latest(STATE, id) is None
-        return Report(settings.log, log.id, log.epoch, inspection, missing)
+        return Report(without_password(settings.log), log.id, log.epoch, inspection, missing)
 
 
 async def accept_log(settings: Settings) -> Accepted:

@@ -23,7 +23,7 @@ from steelyard.local.check_secret_keys import try_secret_keys
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import BadLocation, ObjectMissing, StorageError, open_store, probe
-from steelyard.views.open import open_view
+from steelyard.views.open import open_view, prepare_view
 from steelyard.views.view import ViewError
 
 _PROBE = ".steelyard/probe"
@@ -61,6 +61,7 @@ async def check_engines(
             else storage_trial
         ),
         "backup": storage_trial,
+        **({"mirror": storage_trial} if settings.mirror else {}),
     }
     for engine, trial in trials.items():
         address = settings.secret_keys if engine == "secrets" else getattr(settings, engine)
@@ -82,13 +83,15 @@ async def check_engines(
 
 
 async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
-    """Make the topics and tables of each server that needs some, or migrate those of an earlier version.
+    """Make the topics, indexes and tables of each server that needs some, or migrate those of an earlier version.
 
-    Raises AccountsDatabaseError, LogError.
+    Raises AccountsDatabaseError, LogError, ViewError.
     """
-    made = await prepare_log(settings.log)
-    if made is not None:
-        yield Check("log", without_password(settings.log), (f"topics: {made}",))
+    topics = await prepare_log(settings.log)
+    if topics is not None:
+        yield Check("log", without_password(settings.log), (f"topics: {topics}",))
+    if await prepare_view(settings.view):
+        yield Check("view", without_password(settings.view), ("indexes: ready",))
     prepared = await prepare_accounts_database(settings.accounts)
     if prepared is not None:
         before, after = prepared
@@ -97,7 +100,7 @@ async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:
 
 
 def not_made_yet(address: str) -> bool:
-    """Tell whether an address names a file or a folder that is not there: a look must not make it."""
+    """Return whether an address names a file or a folder that is not there: a check must not make it."""
     scheme, _, path = address.partition(":")
     return scheme in ("sqlite", "file") and not Path(unquote(path.removeprefix("//"))).exists()
 
@@ -136,7 +139,8 @@ async def _try_storage_and_urls(address: str, patience: timedelta) -> tuple[str,
 
 
 async def _try_urls(address: str, patience: timedelta) -> str:
-    """Try the store's own URLs: each must open one object for one method, and let nobody read another one by a copy."""
+    """Try the store's own URLs: each must open one object for one method, and must not let its holder read another
+    object by a copy."""
     store = open_store(address, patience=patience)
     key, other = f"staging/probe/{secrets.token_hex(8)}", f"{_PROBE}/{secrets.token_hex(8)}"
     write = await store.sign("PUT", key, _SIGNED_FOR)

@@ -109,13 +109,14 @@ def _descriptor(text: str) -> Schedule:
 
 
 def _duration(text: str) -> float:
-    given = text.removeprefix("@every ")
-    if not re.fullmatch(r"[-+]?(\d+\.?\d*(ns|us|µs|ms|s|m|h))+", given):
-        raise ValueError(f'failed to parse duration {text}: time: invalid duration "{given}"')
+    duration = text.removeprefix("@every ")
+    if not re.fullmatch(r"[-+]?(\d+\.?\d*(ns|us|µs|ms|s|m|h))+", duration):
+        raise ValueError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
     seconds = sum(
-        float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+\.?\d*)(ns|us|µs|ms|s|m|h)", given)
+        float(number) * _UNITS[unit]
+        for number, unit in re.findall(r"(\d+\.?\d*)(ns|us|µs|ms|s|m|h)", duration)
     )
-    return float(max(int(-seconds if given.startswith("-") else seconds), 1))
+    return float(max(int(-seconds if duration.startswith("-") else seconds), 1))
 
 
 def _numbers(text: str, field: _Field) -> tuple[frozenset[int], bool]:
@@ -167,6 +168,6 @@ def _number(text: str, field: _Field) -> int:
 
 
 def zone_of(cron_job: Json) -> tzinfo:
-    """Return the zone of a CronJob; ZoneInfoNotFoundError or ValueError for one that nobody knows."""
+    """Return the zone of a CronJob; ZoneInfoNotFoundError or ValueError for an unknown one."""
     name = cron_job["spec"].get("timeZone")
     return ZoneInfo(name) if name else UTC

@@ -130,7 +130,7 @@ async def _end_rest(folder: StateDir) -> None:
 
 
 def running(state: StateDir) -> bool:
-    """Tell whether an `up` runs on the folder and everything answers."""
+    """Return whether an `up` runs on the folder and everything answers."""
     ready = read_ready(state)
     return ready is not None and ready.pid == read_record(state).pid and is_held(state.lock())
 

@@ -22,9 +22,12 @@ from steelyard.services.identity import Outlets, StorageOutlet, enter
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.sqlite import Damaged, DatabaseError, WrongSchema
-from steelyard.storage.store import StorageError, Store, open_store
+from steelyard.storage.store import ObjectMissing, StorageError, Store, open_store, probe
 from steelyard.views.open import open_view
 from steelyard.views.view import View, ViewError
+
+IMPORTED = ".steelyard/import.json"
+"""Object of a storage into which a package is being imported: a call that was cut short is known by it."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,20 @@ class Engines:
 
 
 @asynccontextmanager
-async def engines(settings: Settings, advice: str) -> AsyncIterator[Engines]:
+async def engines(settings: Settings, advice: str, folder: Path) -> AsyncIterator[Engines]:
     """Opened by the addresses in the settings; closed in the opposite order.
 
-    Raises Refused, with `advice` where they do not belong together; nothing has been changed then.
+    Raises Refused, with `advice` where they do not belong together, and where they are new although the state folder
+    has an installation, or an import into them was cut short; nothing has been changed then.
     """
     await check_files(settings, advice)
     async with open_engines(settings, advice) as opened:
         with _in_words():
+            await _check_left_behind(opened.log, settings, _log_file(folder))
+            for url, store in ((settings.storage, opened.store), (settings.backup, opened.backup)):
+                if not url.startswith(("file:", "/")):  # a server may be too old to create only
+                    await probe(store)
+            await _check_imported(opened.log, settings, opened.store)
             await enter(opened.log, settings.log, outlets(opened, settings), advice)
         yield opened
 
@@ -65,7 +74,8 @@ async def open_engines(settings: Settings, advice: str = "") -> AsyncIterator[En
             stack.push_async_callback(accounts_database.close)
             view = await open_view(settings.view)
             stack.push_async_callback(view.close)
-        yield Engines(log, view, accounts_database, open_store(settings.storage), open_store(settings.backup))
+            storage, backup = open_store(settings.storage), open_store(settings.backup)
+        yield Engines(log, view, accounts_database, storage, backup)
 
 
 def outlets(opened: Engines, settings: Settings) -> Outlets:
@@ -84,7 +94,7 @@ def files_of(settings: Settings) -> list[Path]:
 
 
 def on_servers(settings: Settings) -> bool:
-    """Tell whether an engine is a server, which may be away for a while."""
+    """Return whether an engine is a server, which may be away for a while."""
     addresses = (settings.log, settings.view, settings.accounts, settings.storage, settings.backup)
     return not all(address.startswith(("sqlite:", "file:", "/")) for address in addresses)
 
@@ -107,6 +117,46 @@ async def check_files(settings: Settings, advice: str) -> None:
     raise Refused(f"{lost}, but {witness} shows that this installation has been in use. {advice}")
 
 
+def _log_file(folder: Path) -> Path:
+    """Return the file that is the log of a state folder unless the settings name another one."""
+    return folder.resolve() / "log.db"
+
+
+async def _check_left_behind(log: Log, settings: Settings, before: Path) -> None:
+    """Raises Refused where the log is empty, and the file that the state folder had as a log is not.
+
+    A user who names new engines in the settings may expect that what was made before moves to them.
+    """
+    address = f"sqlite:{before}"
+    if settings.log == address or _loss(address) or any((await log.ends(STATE)).values()):
+        return
+    file = await open_log(address, log.partitions)
+    used = any((await file.ends(STATE)).values())
+    await file.close()
+    if used:
+        raise Refused(
+            f"log {without_password(settings.log)} is empty, and {before} has an installation, which does not move by "
+            "itself: `steelyard export` without these settings and `steelyard import` with them move it; to begin "
+            "with nothing, name another --state-dir"
+        )
+
+
+async def _check_imported(log: Log, settings: Settings, store: Store) -> None:
+    """Raises Refused where an import was cut short: the platform would start with a part of the installation."""
+    try:
+        await store.head(IMPORTED)
+    except ObjectMissing:
+        return
+    origin = await StorageOutlet(store).origin()
+    if origin is None or origin.log != log.id:
+        raise Refused(
+            f"storage {settings.storage}: `steelyard import` was cut short; call it again. If it had begun to write "
+            f"the log {without_password(settings.log)}, the log has to be emptied before"
+        )
+    # The log is accepted last, and so all was written: only the mark was left.
+    await store.delete(IMPORTED)
+
+
 def _loss(address: str) -> str | None:
     """Says of a file that the address names that it is not there, or has nothing in it."""
     scheme, _, path = address.partition(":")
@@ -120,8 +170,8 @@ def _loss(address: str) -> str | None:
 
 async def _witness(settings: Settings) -> str | None:
     """An engine which is there and was used before."""
-    store, backup = open_store(settings.storage), open_store(settings.backup)
     with _in_words():
+        store, backup = open_store(settings.storage), open_store(settings.backup)
         for outlet, name in ((StorageOutlet(store), "storage"), (BackupOutlet(backup), "backup")):
             if await outlet.origin() is not None:
                 return f"{name} {getattr(settings, name)}"

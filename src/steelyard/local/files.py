@@ -15,7 +15,7 @@ from steelyard.errors import Refused, SteelyardError
 from steelyard.local.state import StateDir
 from steelyard.sqlite.presence import Presence
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 _SUFFIXES = ("", "-wal", "-shm")
 
 
@@ -37,7 +37,7 @@ def check_kubernetes(state: StateDir) -> None:
 
 
 def new_kubernetes(state: StateDir, say: Callable[[str], None]) -> None:
-    """Let an empty database of Kubernetes begin; what was there is kept beside it."""
+    """Let an empty database of Kubernetes begin; what was there is kept next to it."""
     from steelyard.local.apiserver.database import SqliteDatabase
 
     aside = state.database.with_name(f"{state.database.name}.aside-{secrets.token_hex(4)}")
@@ -62,7 +62,7 @@ def check_images(path: Path) -> None:
         ) from error
 
 
-async def watch(databases: Iterable[Path], stop: asyncio.Event, pause: float = LOOK_SECONDS) -> None:
+async def watch(databases: Iterable[Path], stop: asyncio.Event, pause: float = POLL_SECONDS) -> None:
     """Watch the databases until `stop`. Raises SteelyardError once one that is in use was taken away,
     replaced or cut off.
     """

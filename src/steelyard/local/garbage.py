@@ -52,7 +52,7 @@ def waits_for_dependents(obj: Json) -> bool:
 
 
 def blocks(dependent: Json, uid: str) -> bool:
-    """Tell whether an owner that is deleted in the foreground has to wait for this dependent."""
+    """Return whether an owner that is deleted in the foreground has to wait for this dependent."""
     return any(
         owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owner_references(dependent)
     )

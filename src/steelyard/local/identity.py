@@ -1,7 +1,7 @@
 """Identity of a process in an election: no other process, of this machine or another, now or later, has the
 same.
 
-`service.py` and `platform.py` stand with it. Whether the holder of a lease still runs can be told of a process of the
+`service.py` and `platform.py` stand with it. Whether the holder of a lease still runs can be known of a process of the
 same machine alone; after a crash its successor there takes the lease at once, others wait for its end.
 """
 
@@ -17,13 +17,13 @@ _IDENTITY = re.compile(r"(?P<host>.+)_(?P<pids>\d+)-(?P<pid>\d+)-(?P<started>[0-
 
 
 def process_identity() -> str:
-    """Host, process number and its namespace, boot and start: the start tells a number that is used again apart."""
+    """Host, process number and its namespace, boot and start: the start distinguishes a number that is used again."""
     pid = os.getpid()
     return f"{socket.gethostname().lower()[:40]}_{_pid_namespace()}-{pid}-{process_started(pid)}"
 
 
 def has_ended(holder: str) -> bool:
-    """Tell whether the process is one of this boot and this namespace of process numbers, and has ended."""
+    """Return whether the process is one of this boot and this namespace of process numbers, and has ended."""
     match = _IDENTITY.fullmatch(holder)
     if match is None or match["pids"] != _pid_namespace():
         return False

@@ -13,7 +13,7 @@ from steelyard.errors import Refused, SteelyardError
 from steelyard.local.pipe import READY, STOP
 from steelyard.local.state import process_started
 
-ROOM_SECONDS = 1.0  # between two looks whether the disk has room
+ROOM_SECONDS = 1.0  # between two checks whether the disk has room
 FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0  # seconds before a start again, doubling
 STEADY_SECONDS = 30.0  # who ran so long starts again without delay
 LOG_LIMIT = 10 << 20
@@ -65,9 +65,11 @@ class KeptProcess:
         """The pid and start time, while it runs."""
         if self._process is None or self._process.returncode is not None:
             return None
-        # A pid alone may be another process's by the time that somebody reads it; with its start time it is not.
+        # A pid alone may be another process's by the time that it is read; with its start time it is not.
         started = process_started(self._process.pid)
-        return (self._process.pid, started) if started else None  # it has ended, and nobody has said so yet
+        return (
+            (self._process.pid, started) if started else None
+        )  # it has ended, and its end is not reported yet
 
     async def start(self, timeout: float) -> None:
         """Start it and wait until it says that it is ready; a first start that fails is the user's to know."""

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 import orjson
 
-from steelyard.kube.client import connect
 from steelyard.kube.errors import ApiError
 from steelyard.kube.kubeconfig import Access, load
 from steelyard.kube.pods import phase_of
@@ -36,6 +35,9 @@ def deliver(kubeconfig: Path, folder: Path, namespace: str, hosts: list[str]) ->
 
 
 async def _all_running(kubeconfig: Path, namespace: str, hosts: list[str]) -> None:
+    # Only here: the supervisor needs the image's name of this module, and no HTTP client.
+    from steelyard.kube.client import connect
+
     cluster = await connect(kubeconfig)
     waiting = list(hosts)
     try:

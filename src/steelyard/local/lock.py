@@ -63,7 +63,7 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether some process holds the lock at this moment."""
+    """Return whether some process holds the lock at this moment."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also in a folder that cannot be written
     except FileNotFoundError:

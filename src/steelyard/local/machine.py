@@ -74,7 +74,7 @@ def file_system(folder: Path, mounts: str) -> str:
 
 
 def lasting_port(ephemeral: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> int:
-    """Return a free port that the kernel gives to nobody: one below the range of ephemeral ports.
+    """Return a free port that the kernel gives to no other process: one below the range of ephemeral ports.
 
     Clients keep the address of the platform. A port of that range could be another process's, even as the local end
     of a connection, by the time a part of the platform that was killed starts again.

@@ -24,7 +24,7 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
 from steelyard.broker.scan import pieces
 from steelyard.errors import Refused
-from steelyard.local.engines import Engines, open_engines, outlets
+from steelyard.local.engines import IMPORTED, Engines, open_engines, outlets
 from steelyard.local.packages import Package, PackageWriter, read_package, write_package
 from steelyard.local.restoring import check_view, fill_view
 from steelyard.schema.commands import command_time
@@ -33,7 +33,7 @@ from steelyard.services.backup.rebuild import check_empty
 from steelyard.services.backup.record_files import Entry, decode, encode
 from steelyard.services.identity import IDENTITY, accept, inspect, next_epoch
 from steelyard.settings import Settings
-from steelyard.storage.store import Store
+from steelyard.storage.store import ObjectMissing, Store
 from steelyard.types import Json
 
 TOPICS = (STATE, EVENTS, DEAD)
@@ -41,8 +41,6 @@ HELD = "log/held.gz"
 """File of the messages that wait in quarantines: in the new log they are commands that are not applied yet."""
 BATCH = 500
 FILE_RECORDS, FILE_BYTES = 20_000, 16 << 20
-IMPORTED = ".steelyard/import.json"
-"""Object of a storage into which a package is being imported: a call that was cut short is known by it."""
 LABEL = "import"
 ACCOUNTS = "accounts.json.gz"
 Say = Callable[[str], None]
@@ -92,13 +90,16 @@ async def import_from(settings: Settings, source: Path, now: datetime, say: Say)
             await check_empty(opened.log, LABEL)
             await check_view(opened.view, opened.log)
             mark = orjson.dumps({"log": package.manifest.log, "made": package.manifest.made})
+            accounts = await opened.accounts_database.accounts.list()
+            # Before anything is written: an import that was cut short may have loaded them.
+            if accounts and not await _was_begun(opened.store, mark):
+                raise Refused("the accounts database is not empty; nothing was changed")
             again = await _begin(opened.store, mark)
             with tempfile.TemporaryDirectory(prefix="steelyard-import-") as folder:
                 say("the storage ...")
                 objects = await _import_storage(opened.store, package, Path(folder) / "file")
             with package.file(ACCOUNTS) as file:
                 contents = orjson.loads(gzip.decompress(file.read()))
-            accounts = await opened.accounts_database.accounts.list()
             if not (again and len(accounts) == len(contents["accounts"])):
                 try:
                     await opened.accounts_database.transfer.load(contents)
@@ -142,6 +143,14 @@ async def _batches(log: Log, topic: str) -> AsyncIterator[list[Record]]:
                     batch, size = [], 0
     if batch:
         yield batch
+
+
+async def _was_begun(store: Store, mark: bytes) -> bool:
+    """Return whether the storage has the mark of an import of this package."""
+    try:
+        return await store.get(IMPORTED) == mark
+    except ObjectMissing:
+        return False
 
 
 async def _begin(store: Store, mark: bytes) -> bool:

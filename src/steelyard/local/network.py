@@ -1,7 +1,7 @@
 """The loopback network of one state folder: 127.X.0.0/16, claimed so that no two `up`s share addresses.
 
 A claim is a locked file per X. The file also names its folder, because the Pods of a killed `up` live on in its
-network while nobody holds the lock: another folder takes that X only when no other is left.
+network while no process holds the lock: another folder takes that X only when no other is left.
 """
 
 import os

@@ -14,6 +14,7 @@ from steelyard.kube.objects import annotations_of, status_of
 from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES
 from steelyard.local.leftovers import living
 from steelyard.local.lock import is_held
+from steelyard.local.names.table import is_of_the_api
 from steelyard.local.network import Network
 from steelyard.local.process import PARTS
 from steelyard.local.process import SERVICES as PLATFORM_SERVICES
@@ -34,7 +35,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Overview:
-    """One look. `api` says what Kubernetes answered: `ready`, or why there is nothing more to show."""
+    """One snapshot. `api` says what Kubernetes answered: `ready`, or why there is nothing more to show."""
 
     state: str
     running: bool
@@ -45,14 +46,15 @@ class Overview:
     pods_network: str = ""
     services_network: str = ""
     processes: tuple[Process, ...] = ()
-    missing: str | None = None  # why it is no state folder
+    missing: str | None = None  # why it is not a state folder
     refusals: Mapping[str, str] = field(default_factory=dict)  # part -> why it does not work
     metrics: Mapping[str, str] = field(default_factory=dict)  # process -> address of its /metrics
     nodes: tuple[Json, ...] = ()
     resources: dict[str, dict[str, int]] = field(default_factory=dict)  # plural -> status -> how many
 
 
-async def look(state: StateDir) -> Overview:
+async def overview_of(state: StateDir) -> Overview:
+    """Return what runs, and what is in the state folder."""
     record = read_record(state)
     running = bool(living([(record.pid, record.started)]))
     children = {name: pid for name, (pid, started) in record.children.items() if living([(pid, started)])}
@@ -104,7 +106,9 @@ async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, i
     try:
         nodes = tuple(_node(node) for node in (await cluster.list(NODES)).items)
         counts = {
-            resource.plural: Counter(map(_state_of, (await cluster.list(resource)).items))
+            resource.plural: Counter(
+                map(_state_of, filter(_is_counted, (await cluster.list(resource)).items))
+            )
             for resource in COUNTED
         }
         return nodes, {plural: dict(sorted(count.items())) for plural, count in counts.items()}
@@ -134,6 +138,10 @@ def gpus_of(node: Json) -> list[Json]:
     except ValueError:
         return []
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _is_counted(obj: Json) -> bool:
+    return obj["kind"] != "Service" or not is_of_the_api(obj)
 
 
 def _state_of(obj: Json) -> str:

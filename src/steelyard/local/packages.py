@@ -5,6 +5,7 @@ one line that names the file, before anything is read from it.
 """
 
 import hashlib
+import os
 import shutil
 import tarfile
 import tempfile
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.errors import UsageError
 from steelyard.services.backup.record_files import Damaged
+from steelyard.storage.files import sync_folder
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -51,9 +53,16 @@ def write_package(target: Path) -> Iterator["PackageWriter"]:
         if target.exists():
             raise UsageError(f"{target}: is there already")
         half = target.with_name(f"{target.name}.half")
-        with tarfile.open(half, "w", format=tarfile.PAX_FORMAT) as tar:
-            yield PackageWriter(lambda name, path: tar.add(path, name, recursive=False))
+        half.unlink(missing_ok=True)
+        # For its owner alone: the keys that sign tokens are in it.
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                yield PackageWriter(lambda name, path: tar.add(path, name, recursive=False))
+            file.flush()
+            # The installation may be removed as soon as the command has ended.
+            os.fsync(file.fileno())
         half.rename(target)
+        sync_folder(target.parent)
         return
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: should be a new or empty folder, or a file whose name ends in .tar")
@@ -62,9 +71,14 @@ def write_package(target: Path) -> Iterator["PackageWriter"]:
     def copy(name: str, path: Path) -> None:
         place = target / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
+        with path.open("rb") as source, place.open("wb") as file:
+            shutil.copyfileobj(source, file, _PIECE)
+            file.flush()
+            os.fsync(file.fileno())
 
     yield PackageWriter(copy)
+    for folder in {target, target.parent, *(path for path in target.rglob("*") if path.is_dir())}:
+        sync_folder(folder)
 
 
 class PackageWriter:
@@ -106,7 +120,7 @@ class Package:
             try:
                 self.manifest = Manifest.model_validate_json(file.read())
             except ValidationError as error:
-                raise Damaged(f"{name}/{MANIFEST}: is damaged: it is no manifest of a package") from error
+                raise Damaged(f"{name}/{MANIFEST}: is damaged: it is not a manifest of a package") from error
         if self.manifest.format > FORMAT:
             raise Damaged(
                 f"{name}: has format {self.manifest.format}, which a newer version of Steelyard reads"

@@ -20,6 +20,8 @@ class Orders:
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     end_pods: asyncio.Event = field(default_factory=asyncio.Event)
+    lines: list[socket.socket] = field(default_factory=list)
+    """The line, if there is one: open for as long as the orders are kept, for a program that takes its place."""
 
 
 def take_orders(line: int | None, orders: Orders) -> Callable[[], None]:
@@ -34,6 +36,7 @@ def take_orders(line: int | None, orders: Orders) -> Callable[[], None]:
     os.set_inheritable(line, False)  # a Pod that held the line would keep it from ending
     end = socket.socket(fileno=line)
     end.setblocking(False)
+    orders.lines.append(end)
 
     def heard() -> None:
         try:

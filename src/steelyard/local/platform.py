@@ -1,9 +1,9 @@
 """The platform's process: its engines, opened once, and the services on them, each a coroutine.
 
-`steelyard up` runs all of them in one process; `steelyard service NAME` one alone, beside others on the same engines.
-A service that fails takes the process down, and the supervisor starts it anew: nothing is lost, because a service says
-that it has read a message only when what follows from it is durable. For want of room on a disk a service alone is
-begun anew, once there is some: the API goes on answering what can be answered.
+`steelyard up` runs all of them in one process; `steelyard service NAME` one alone, along with others on the same
+engines. A service that fails takes the process down, and the supervisor starts it again: nothing is lost, because a
+service says that it has read a message only when what follows from it is durable. For want of room on a disk a service
+alone is begun again, once there is some: the API goes on answering what can be answered.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from steelyard.accounts.database import Accounts
+from steelyard.accounts.database import Accounts, AccountsDatabaseError
 from steelyard.accounts.secrets import Secrets
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
 from steelyard.disk_space import once_room
@@ -37,6 +37,8 @@ from steelyard.storage.store import open_store
 
 _log = logging.getLogger(__name__)
 ADMINISTRATOR = "administrator"
+CURRENT_SECONDS = 30.0
+"""Longest time at a start until the accounts database has answered again."""
 LINEAGE = "lineage"
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
@@ -57,7 +59,10 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
     `replica` is the number of this process among those that run the same service on the folder. Commands on the folder
     ask the first.
     """
-    async with engines(settings, advice(state, settings_file)) as opened, AsyncExitStack() as stack:
+    async with (
+        engines(settings, advice(state, settings_file), state.path) as opened,
+        AsyncExitStack() as stack,
+    ):
         names = [name for name in names if name != LINEAGE or len(names) == 1 or _tells_lineage(settings)]
         running = [name for name in names if name != "api"]
         measure_lag(running, opened)
@@ -68,7 +73,7 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
                 group.create_task(_begun_again(name, settings, partial(service, stop)))
             one_machine = state.runs(settings.kubernetes)
             where = listen_address(settings.metrics, one_machine=one_machine)
-            # The API serves the figures itself; elsewhere as well only where somebody says so.
+            # The API serves the figures itself; elsewhere as well only where the settings say so.
             name = names[0] if len(names) == 1 else "platform"
             address = state.metrics(name if replica == 1 else f"{name}-{replica}")
             stack.callback(address.unlink, missing_ok=True)
@@ -89,7 +94,7 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
 
 
 def _tells_lineage(settings: Settings) -> bool:
-    """Tell whether a receiver of OpenLineage is named, and its client installed: lineage is in nobody's way."""
+    """Return whether a receiver of OpenLineage is named and its client installed; if not, there is no lineage."""
     from steelyard.services.lineage.lineage import HttpReceiver, receiver_url
 
     if not (url := receiver_url(settings.telemetry.openlineage_url)):
@@ -97,7 +102,7 @@ def _tells_lineage(settings: Settings) -> bool:
     try:
         HttpReceiver(url)
     except UsageError as error:
-        _log.error("no lineage is told: %s", error)
+        _log.error("no lineage is sent: %s", error)
         return False
     return True
 
@@ -242,11 +247,15 @@ async def _signing_secret(state: StateDir, settings: Settings, accounts: Account
 
 
 async def administrator_token(state: StateDir, accounts: Accounts) -> str:
-    """The first administrator's token: the folder's own as long as it is good, so that a restart ends no client's."""
+    """Return the first administrator's token: the folder's own while it is valid, which ends no client's at a restart.
+
+    Raises AccountsDatabaseError.
+    """
     from steelyard.accounts.tokens import Tokens, Unauthenticated, bootstrap
 
     now = _now()
     if state.api_token.exists():
+        await _until_current(accounts)
         token = state.api_token.read_text().strip()
         try:
             if (await Tokens(accounts).authenticate(token, now)).expires - now > timedelta(days=30):
@@ -256,6 +265,25 @@ async def administrator_token(state: StateDir, accounts: Accounts) -> str:
     token = await bootstrap(accounts, ADMINISTRATOR, now)
     write_atomically(state.api_token, token)
     return token
+
+
+async def _until_current(accounts: Accounts) -> None:
+    """Wait until the database has answered lately enough to be believed.
+
+    The imports of a start block the event loop, on a busy machine for longer than a database's last answer counts.
+    Raises AccountsDatabaseError when it does not answer.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + CURRENT_SECONDS
+    while True:
+        try:
+            accounts.version()
+        except AccountsDatabaseError:
+            if loop.time() > end:
+                raise
+            await asyncio.sleep(0.05)
+        else:
+            return
 
 
 async def _service(

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from steelyard.errors import Refused, SteelyardError
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
+from steelyard.local.renewal import Renewal, execute_again
 from steelyard.local.state import StateDir, prepare
 
 SERVICES = (
@@ -42,6 +44,8 @@ class ServiceOptions:
     settings: Path | None = None
     without: tuple[str, ...] = ()
     line: int | None = None
+    listener: int | None = None
+    """Listening socket of the program whose place this one takes, for kubernetes."""
     replica: int = 1
     """Number of this process among those of the same service on the folder; the first is the one that clients find."""
 
@@ -58,17 +62,21 @@ def numbered(name: str, replica: int) -> str:
 
 
 def run_process(part: ServiceOptions) -> None:
-    """Run the part until it is told to end. Only one process of a name and number runs on a folder."""
+    """Run the part until it is asked to end. Only one process of a name and number runs on a folder."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     prepare(part.state)
+    orders, renewal = Orders(), Renewal(part.listener)
     with ExitStack() as locks:
         for name in part.services or (part.name,):
             locks.callback(_take_lock(part.state.lock(numbered(name, part.replica))).release)
         with in_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(part))
+            runner.run(_run(part, orders, renewal))
+    # Only now: the folder's locks are free, and nothing of this program runs any more.
+    if renewal.listener is not None and not orders.end_pods.is_set():
+        execute_again(renewal.listener, [line.fileno() for line in orders.lines])
 
 
 @contextmanager
@@ -76,7 +84,7 @@ def in_lines() -> Iterator[None]:
     """End the process with one line, without a traceback, for errors that a person has to decide on, or that
     an engine reports of itself.
 
-    It may come from any task of a group, beside others that failed for it.
+    It may come from any task of a group, together with others that failed for it.
     """
     try:
         yield
@@ -95,20 +103,20 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield error
 
 
-async def _run(part: ServiceOptions) -> None:
-    orders = Orders()
+async def _run(part: ServiceOptions, orders: Orders, renewal: Renewal) -> None:
     ready = take_orders(part.line, orders)
     match part.name:
         case "kubernetes":
             from steelyard.local.service import run_kubernetes
 
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, renewal.order, orders.stop)
             await run_kubernetes(
                 part.state,
                 port=part.port,
                 network=Network(part.network),
                 settings=part.settings,
-                stop=orders.stop,
-                end_pods=orders.end_pods,
+                orders=orders,
+                renewal=renewal,
                 ready=ready,
             )
         case "operator":

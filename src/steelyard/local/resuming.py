@@ -46,7 +46,7 @@ async def resumed(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Tell whether every error of a group is a failure of an engine that may answer again without anybody's doing."""
+    """Return whether every error of a group is a failure of an engine that may answer again by itself."""
     if isinstance(error, BaseExceptionGroup):
         return all(may_pass(member) for member in error.exceptions)
     return is_engine_failure(error) and not isinstance(error, Refused) and not no_room(error)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.disk_space import LOOK_SECONDS, has_room
+from steelyard.disk_space import POLL_SECONDS, has_room
 from steelyard.errors import UsageError
 
 
@@ -16,13 +16,13 @@ class RoomWatch:
         folders: Sequence[Path],
         say: Callable[[str], None],
         has_room: Callable[[Path], bool] = has_room,
-        pause: float = LOOK_SECONDS,
+        pause: float = POLL_SECONDS,
     ) -> None:
         self._folders, self._say, self._has_room, self._pause = folders, say, has_room, pause
         self._full: set[Path] = set()
 
     def has_room(self) -> bool:
-        """Tell whether all file systems have room."""
+        """Return whether all file systems have room."""
         return all(map(self._has_room, self._folders))
 
     def check(self) -> None:
@@ -31,23 +31,24 @@ class RoomWatch:
             if not self._has_room(folder):
                 raise UsageError(f"{folder}: its disk has no room left; make room and start again")
 
-    async def run(self, look: Callable[[], None]) -> None:
-        """Run until cancelled; `look` is called at each check at which all have room."""
+    async def run(self, do_due: Callable[[], None]) -> None:
+        """Run until cancelled; call `do_due` at each check at which all have room."""
         while True:
-            self.look()
+            self.report()
             if not self._full:
-                look()
+                do_due()
             await asyncio.sleep(self._pause)
 
-    def look(self) -> None:
+    def report(self) -> None:
+        """Report each file system that has become full, or has room again."""
         for folder in self._folders:
             room = self._has_room(folder)
             if not room and folder not in self._full:
                 self._full.add(folder)
                 self._say(
                     f"no room is left on the disk of {folder}: nothing new is accepted, and what has to be written "
-                    "waits. It goes on by itself once there is room"
+                    "waits. It continues by itself once there is room"
                 )
             elif room and folder in self._full:
                 self._full.remove(folder)
-                self._say(f"there is room again on the disk of {folder}; everything goes on")
+                self._say(f"there is room again on the disk of {folder}; everything continues")

@@ -1,7 +1,7 @@
 """The processes of one machine, each as one coroutine: the embedded Kubernetes, and the operator.
 
 `steelyard service NAME` runs them (`cli/service.py`), for the supervisor or alone. A Kubernetes process that ends
-leaves its Pods running, for the next one to adopt, unless it is told to end them.
+leaves its Pods running, for the next one to adopt, unless it is asked to end them.
 """
 
 import asyncio
@@ -29,6 +29,8 @@ from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.network import Network
 from steelyard.local.node import kubelet_config
+from steelyard.local.pipe import Orders
+from steelyard.local.renewal import Renewal, sample_memory, watch_memory
 from steelyard.local.sleeps import sleep_watch
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
@@ -48,11 +50,15 @@ async def run_kubernetes(
     port: int,
     network: Network,
     settings: Path | None = None,
-    stop: asyncio.Event,
-    end_pods: asyncio.Event,
+    orders: Orders,
+    renewal: Renewal,
     ready: Callable[[], None],
 ) -> None:
-    """API server, controllers, kubelet and names in one loop, until `stop`; `end_pods` set by then ends the Pods."""
+    """API server, controllers, kubelet and names in one loop, until the orders say stop, and whether Pods end.
+
+    The server listens on `port`, or on the socket that an earlier program has left in `renewal`, which says afterwards
+    whether the program is to restart.
+    """
     from steelyard.local.apiserver.access.users import administrator
     from steelyard.local.apiserver.direct import direct_cluster
     from steelyard.local.apiserver.server import ApiServerConfig, serve
@@ -65,6 +71,7 @@ async def run_kubernetes(
         pods=state.pods,
         service_network=network.services,
         port=port,
+        listener=renewal.inherited,
         faults=(faults := Faults()),
         figures=(figures := Figures()),
     )
@@ -77,8 +84,16 @@ async def run_kubernetes(
             where = urlsplit(server.url)
             api = (where.hostname or "127.0.0.1", where.port or 443)
             node = replace(kubelet_config(state, network), gpus=gpu_settings(settings, state), api=api)
-            await _run_parts(cluster, state, node, stop, ready, faults, figures)
-            if end_pods.is_set():
+            async with asyncio.TaskGroup() as running:
+                store = server.core.store
+                running.create_task(
+                    watch_memory(cluster, lambda: sample_memory(store.version), renewal, orders.stop),
+                    name="memory",
+                )
+                running.create_task(_run_parts(cluster, state, node, orders.stop, ready, faults, figures))
+            if renewal.wanted.is_set():
+                renewal.keep(server.descriptor)
+            if orders.end_pods.is_set():
                 from steelyard.local.kubelet.stopping import stop_all_pods
 
                 await stop_all_pods(kubelet_config(state, network))
@@ -96,7 +111,7 @@ async def _run_parts(
     figures: Figures,
 ) -> None:
     """Run what works on the API until `stop`. A part that fails takes the process down: the supervisor starts
-    it anew.
+    it again.
     """
     from steelyard.local.controllers.caches import Caches
     from steelyard.local.controllers.run import run_controllers, utc_now
@@ -139,7 +154,7 @@ def gpu_settings(settings: Path | None, state: StateDir) -> GpuSettings:
 
 
 def _collect_seldom() -> None:
-    """Let Python look for cycles of garbage seldom, and not among what is there from the start.
+    """Let Python search for cycles of garbage seldom, and not among what is there from the start.
 
     Objects of the API are trees without cycles. A collection for every 700 new ones, and now and then one of all that
     the modules hold, took 7 % of the processor time of a crowd of Jobs.
@@ -216,7 +231,7 @@ def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:
 async def apply_crds(cluster: Cluster) -> None:
     """Bring the resource definitions to this version's, and wait until they are served.
 
-    A definition of another project that somebody else has installed stays as it is.
+    A definition that another project has installed stays as it is.
     """
     from steelyard.local.definitions.building import EMBEDDED
     from steelyard.local.definitions.embedded import embedded_definitions

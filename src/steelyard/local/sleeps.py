@@ -1,8 +1,9 @@
 """Time that the machine slept, in the state folder: the supervisor records it, its children begin with it.
 
-Beside the sleeps stands how far the wall clock was ahead of the monotonic one: whoever starts later on the same boot
-knows by it of a sleep that nobody has written down, because `up` was killed right after it or did not run. Each process
-measures for itself what happens in its time, so that no look after a sleep comes before the news of it.
+The file of the sleeps also holds how far the wall clock was ahead of the monotonic one: a process that starts later on
+the same boot learns by it of a sleep that no process has written down, because `up` was killed right after it or did
+not run. Each process measures for itself what happens in its time, so that no check after a sleep comes before the news
+of it.
 """
 
 import json
@@ -55,7 +56,7 @@ def read_sleeps(state: StateDir, clocks: Clocks = system_clocks) -> Sleeps:
     missed = _ahead(wall, monotonic) - kept.ahead if kept.boot == boot_id() else 0.0
     if missed < LEAST_SECONDS:
         return kept.sleeps
-    # Nobody knows when it was: whatever began until now may have slept through it.
+    # Its time is unknown: whatever began until now may have slept through it.
     return kept.sleeps.and_one(Sleep(wall, missed))
 
 
@@ -82,11 +83,11 @@ class SleepRecord:
         self.kept = read_kept(self.state)
 
     def keep(self) -> bool:
-        """Write down what is new, and return whether that is a sleep. Raises OSError; then the next look tries again.
+        """Write down what is new, and return whether that is a sleep. Raises OSError; then the next call tries again.
 
         A clock that was set back is no sleep; but one that is put right after it would otherwise not be seen as one.
         """
-        # In this order: a sleep between the two is written twice until the next look, and not never.
+        # In this order: a sleep between the two is written twice until the next call, and not lost.
         ahead, sleeps = _ahead(*self.clocks()), self.watch.sleeps()
         slept = sleeps != self.kept.sleeps
         if slept or self.kept.boot != boot_id() or abs(ahead - self.kept.ahead) >= LEAST_SECONDS:

@@ -1,6 +1,6 @@
 """The state folder of one `steelyard up`: what lies where, and the few facts that outlive a run.
 
-Everything under `local/` and the command line asks this module for paths; nobody else spells them.
+Everything under `local/` and the command line asks this module for paths; no other module spells them.
 """
 
 import json
@@ -65,7 +65,7 @@ class StateDir:
         return self.path / "platform.json"
 
     def runs(self, kubernetes: str) -> bool:
-        """Tell whether a kubeconfig is that of the folder's own Kubernetes."""
+        """Return whether a kubeconfig is that of the folder's own Kubernetes."""
         return Path(kubernetes).resolve() == self.kubeconfig.resolve()
 
     def metrics(self, name: str) -> Path:
@@ -159,20 +159,20 @@ def why_no_state_folder(state: StateDir) -> str | None:
     if not state.path.exists():
         return "there is no such folder"
     if not state.path.is_dir():
-        return "it is no folder"
+        return "it is not a folder"
     if not any(path.exists() for path in (state.record, state.pki, state.lock(), state.database)):
-        return "it is no state folder of steelyard up"
+        return "it is not a state folder of steelyard up"
     return None
 
 
 def check_for_up(state: StateDir) -> None:
     """Raises UsageError for a folder that holds something else: `up` would put its files among them."""
-    if why_no_state_folder(state) != "it is no state folder of steelyard up":
+    if why_no_state_folder(state) != "it is not a state folder of steelyard up":
         return
     others = [path.name for path in sorted(state.path.iterdir()) if not _may_be_there(path)]
     if others:
         raise UsageError(
-            f"--state-dir {state.path}: holds other things ({', '.join(others[:3])}) and is no state folder; "
+            f"--state-dir {state.path}: holds other things ({', '.join(others[:3])}) and is not a state folder; "
             "choose an empty folder, or one that is not there yet"
         )
 
@@ -183,7 +183,7 @@ def _may_be_there(path: Path) -> bool:
 
 
 def prepare(state: StateDir) -> None:
-    """Make the folder and its parts; only its owner may look inside, since it holds a token."""
+    """Make the folder and its parts; only its owner may read it, since it holds a token."""
     try:
         state.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.path.chmod(0o700)

@@ -1,4 +1,5 @@
-"""`steelyard up`: keeps Kubernetes, the operator and the platform of one state folder running, until told to end.
+"""`steelyard up`: keeps Kubernetes, the operator and the platform of one state folder running, until it is asked to
+end.
 
 `cli/up.py` calls `supervise`; `steelyard run` and tests call `start_detached` and `stop` of `detached.py`, which are
 re-exported here. Who runs where: the supervisor holds the folder's lock and the network's claim; its children, each
@@ -48,7 +49,7 @@ START_SECONDS = 120.0
 ends is noticed at once.
 """
 END_SECONDS = 30.0
-LOCK_SECONDS = 1.0  # somebody who only looks whether the lock is held holds it for a moment
+LOCK_SECONDS = 1.0  # a process that only checks whether the lock is held holds it for a moment
 
 STARTED = (("kubernetes",), ("operator", "platform"))
 """The parts, in the order of their start."""
@@ -125,7 +126,7 @@ class Up:
             network_lock.release()
 
     async def _start(self, network: Network, stop: asyncio.Event) -> bool:
-        """Start Kubernetes, then what works on it; False when told to stop meanwhile."""
+        """Start Kubernetes, then what works on it; False when asked to stop meanwhile."""
         for programs in self._programs(network):
             children = [
                 KeptProcess(program, self.say, self._write, self.room.has_room) for program in programs
@@ -136,18 +137,16 @@ class Up:
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if not starting.done():
-                # Told to stop while parts still start: `_end` ends them, whether they were ready or not.
+                # Asked to stop while parts still start: `_end` ends them, whether they were ready or not.
                 starting.cancel()
                 return False
             starting.result()
         return True
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """Watch until `stop`; raise the error of a task that keeps things running, which nobody would notice
-        else.
-        """
+        """Watch until `stop`; raise the error of a task that keeps things running, which would go unnoticed else."""
         tasks = [asyncio.create_task(child.watch()) for child in self.children]
-        tasks.append(asyncio.create_task(self.room.run(self._look)))
+        tasks.append(asyncio.create_task(self.room.run(self._do_due)))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -187,7 +186,7 @@ class Up:
         self.record = replace(self.record, pid=0, started="", children={})
         self._keep_record()
 
-    def _look(self) -> None:
+    def _do_due(self) -> None:
         """Do what is due while the disk has room: the record, if it is behind, and the time that the machine
         slept.
         """
@@ -200,7 +199,7 @@ class Up:
                 self.say(f"{self.state.sleeps}: cannot be written: {error.strerror}")
 
     def _write(self) -> None:
-        """Keep who runs now; without room that waits for the next look at the disk."""
+        """Keep who runs now; without room that waits for the next check of the disk."""
         living = {child.program.name: child.identity for child in self.children}
         restarts = {child.program.name: child.restarts for child in self.children}
         refusals = {child.program.name: child.refusal for child in self.children if child.refusal}
@@ -285,7 +284,7 @@ async def supervise(options: Options, say: Callable[[str], None]) -> None:
         up = Up(options, say)
 
         def stop_or_kill() -> None:
-            # The second signal: whoever sends it does not want to wait for an orderly end.
+            # The second signal: its sender does not want to wait for an orderly end.
             if stopping.is_set():
                 for child in up.children:
                     child.kill()

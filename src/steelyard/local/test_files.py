@@ -60,7 +60,7 @@ def test_images_that_cannot_be_read_are_named(state: StateDir) -> None:
 
 @pytest.mark.parametrize("name", ["token", "signing-secret"])
 @pytest.mark.parametrize("damage", [b"", b"half", b"\xff" * 43])
-def test_a_secret_that_was_cut_off_is_made_anew(state: StateDir, name: str, damage: bytes) -> None:
+def test_a_secret_that_was_cut_off_is_made_again(state: StateDir, name: str, damage: bytes) -> None:
     (state.pki / name).write_bytes(damage)
     folders.prepare(state)
     assert len((state.pki / name).read_text()) == 43
@@ -74,7 +74,7 @@ def test_a_record_of_other_types_is_none(state: StateDir, content: str) -> None:
     assert folders.read_record(state) == Record()
 
 
-async def test_whoever_watches_a_database_is_told_that_it_was_taken_away(tmp_path: Path) -> None:
+async def test_watchers_of_a_database_get_an_error_when_it_is_taken_away(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as made:
         made.execute("CREATE TABLE t (n)")
     stop = asyncio.Event()

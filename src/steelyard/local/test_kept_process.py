@@ -1,3 +1,5 @@
+"""A child process of the supervisor: started, watched, started again, ended."""
+
 import asyncio
 import os
 import signal

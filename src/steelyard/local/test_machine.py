@@ -1,3 +1,5 @@
+"""Checks of the machine before a start: file systems, disks, ports."""
+
 import os
 import socket
 from pathlib import Path

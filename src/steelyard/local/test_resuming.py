@@ -1,3 +1,5 @@
+"""Services that begin again when an engine has failed."""
+
 import asyncio
 
 import pytest

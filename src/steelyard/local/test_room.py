@@ -1,3 +1,5 @@
+"""The watch over the disk's free space."""
+
 from pathlib import Path
 
 import pytest
@@ -11,18 +13,18 @@ FOLDER, OTHER = Path("/state"), Path("/storage")
 def test_a_full_disk_is_said_once_and_so_is_its_end() -> None:
     full, said = set[Path](), list[str]()
     watch = RoomWatch([FOLDER, OTHER], said.append, lambda folder: folder not in full)
-    watch.look()
+    watch.report()
     full.add(OTHER)
-    watch.look()
-    watch.look()
+    watch.report()
+    watch.report()
     assert not watch.has_room()
     full.clear()
-    watch.look()
-    watch.look()
+    watch.report()
+    watch.report()
     assert watch.has_room()
     assert [line.partition(":")[0] for line in said] == [
         "no room is left on the disk of /storage",
-        "there is room again on the disk of /storage; everything goes on",
+        "there is room again on the disk of /storage; everything continues",
     ]
 
 

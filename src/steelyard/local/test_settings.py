@@ -13,11 +13,11 @@ from steelyard.settings import load
     [
         (
             "egres = 1",
-            "settings: egres: is no field here, with the value 1; there are accounts, api, archive, ",
+            "settings: egres: is not a field here, with the value 1; there are accounts, api, archive, ",
         ),
         (
             "[egress]\nhost = 'x'",
-            "egress.host: is no field here, with the value 'x'; there are networks, services, ",
+            "egress.host: is not a field here, with the value 'x'; there are networks, services, ",
         ),
         ("[egress]\nwebhooks = 'x'", "settings: egress.webhooks: should be a list, and is 'x'"),
         (

@@ -1,3 +1,5 @@
+"""The record of the machine's sleeps, as processes share it."""
+
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -50,7 +52,7 @@ def test_what_the_supervisor_saw_is_known_to_who_starts_later(machine: Machine) 
     assert machine.slept() == pytest.approx(8 * HOURS)
 
 
-def test_a_sleep_that_nobody_has_written_down_is_known_all_the_same(machine: Machine) -> None:
+def test_a_sleep_that_was_not_written_down_is_known_all_the_same(machine: Machine) -> None:
     """`up` was killed right after it; the next one writes it."""
     machine.supervisor().keep()
     machine.runs(60)

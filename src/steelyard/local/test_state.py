@@ -1,3 +1,5 @@
+"""The state folder: its place, its rights, and the records in it."""
+
 import os
 import stat
 from pathlib import Path

@@ -100,7 +100,7 @@ class Controller:
             held_up, status = held, workflow.held_up(status, str(held), now) if workflow.held_up else status
         # The one write of the status in a reconciliation, with everything that was decided.
         changed = await self._write_status(key.resource, resource, status)
-        # After the write: an event about a status that was refused as stale would be told again.
+        # After the write: an event about a status that was refused as stale would be recorded twice.
         for event in desired.events:
             self._recorder.record_event(resource, event)
         if changed:

@@ -44,8 +44,8 @@ class Event:
 class Desired:
     """The answer of every `reconcile`. The edge patches, creates, deletes, then writes the status, in this order.
 
-    `preconditions` are checked at the API itself before anything is done, because the cache may lag: they stand where
-    a decision could not be taken back (another attempt beside a live one, a failure in place of a success).
+    `preconditions` are checked at the API itself before anything is done, because the cache may lag: they stand where a
+    decision could not be taken back (a second attempt while the first is live, a failure in place of a success).
     """
 
     status: Json

@@ -63,17 +63,20 @@ def job_and_config(
     if source := mapping(resource["spec"], "secrets").get("source"):
         container = with_secrets(container)
         volumes.append(secrets_volume({"source": source}))
+    pull = mapping(resource["spec"], "secrets").get("imagePull") if step.image is not None else None
+    credentials = {"imagePullSecrets": [{"name": pull}]} if pull else {}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata,
         "spec": {
-            # Attempts are counted by the operator, which tells a disruption from a failure; Kubernetes' Job does not.
+            # Attempts are counted by the operator, which distinguishes a disruption from a failure; Kubernetes' Job
+            # does not.
             "backoffLimit": 0,
             "activeDeadlineSeconds": max(1, seconds),
             "template": {
                 "metadata": {"labels": metadata["labels"]},
-                "spec": pod_spec([container], volumes, restartPolicy="Never"),
+                "spec": pod_spec([container], volumes, restartPolicy="Never", **credentials),
             },
         },
     }

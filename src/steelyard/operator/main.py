@@ -67,7 +67,7 @@ async def run_operator(
         if settings.ray.serves:
             from steelyard.operator.ray.serving.server import serving
 
-            # In each operator, whether it leads or not: a webhook that nobody answers refuses all.
+            # In each operator, whether it leads or not: a webhook without an answer refuses all.
             operator.ray_served = await stack.enter_async_context(serving(cluster, settings.ray))
         await until(stop, elector.lead(operator.work))
 
@@ -123,7 +123,7 @@ class Operator:
             self._queue.close()
 
     async def _run_ray(self) -> None:
-        """Look after Ray clusters; where that is off, remove the webhooks that an earlier setting has made."""
+        """Manage Ray clusters; where that is off, remove the webhooks that an earlier setting has made."""
         if not self._settings.ray.enabled:
             from steelyard.operator.ray.applying import remove_configurations
 

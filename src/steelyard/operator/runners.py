@@ -1,6 +1,6 @@
 """The container that serves a model, from a runner in a manifest: image, command, arguments, readiness.
 
-The image belongs to whoever the command belongs to. A mock runs a program of ours, so it runs in our image, whatever
+The image has the same owner as the command. A mock runs a program of ours, so it runs in our image, whatever
 image its runner names (clients of the published API have to name one). A hosted model has an image of no content: its
 name says that a program of ours asks a provider. The command of a runner kind, such as vLLM's, runs in the runner's
 image, which has to contain it; `steelyard.runners` says what the kinds are.
@@ -65,7 +65,10 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
     runner = service["runner"]
     kind = kind_of_runner(runner)
     own = kind.environment if kind else {}
-    variables = [*own.items(), *((given["name"], given["value"]) for given in sequence(runner, "env"))]
+    variables = [
+        *own.items(),
+        *((variable["name"], variable["value"]) for variable in sequence(runner, "env")),
+    ]
     container: Json = {
         "name": "runner",
         "image": _image(runner, settings),
@@ -112,8 +115,8 @@ def volumes(runner: Json) -> list[Json]:
     """Make the volumes of a runner. Those of data mounts are filled from storage by the init container."""
     scratch = [mount.get("scratch") for mount in sequence(runner, "volumeMounts")]
     return [
-        {"name": f"volume-{number}", "emptyDir": {"sizeLimit": given["capacity"]} if given else {}}
-        for number, given in enumerate(scratch)
+        {"name": f"volume-{number}", "emptyDir": {"sizeLimit": folder["capacity"]} if folder else {}}
+        for number, folder in enumerate(scratch)
     ]
 
 

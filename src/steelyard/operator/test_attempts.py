@@ -27,7 +27,7 @@ def make_simulator() -> Simulator:
 
 
 def settle(simulator: Simulator) -> None:
-    """Look until nothing changes, twice each time."""
+    """Reconcile until nothing changes, twice each time."""
     before = None
     while before != simulator.state_key():
         before = simulator.state_key()

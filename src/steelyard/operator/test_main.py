@@ -45,7 +45,8 @@ from steelyard.operator.workflow import workflows
 from steelyard.types import Json
 
 PATIENCE = UNSEEN.total_seconds() - 5
-"""Seconds, on a machine that has other work to do; less than the pause after which an operator looks again unasked."""
+"""Seconds, on a machine that has other work to do; less than the pause after which an operator reconciles again
+unasked."""
 SETTINGS = OperatorSettings(storage="file:///storage")
 
 
@@ -102,11 +103,11 @@ def complete_jobs(cluster: MemoryCluster) -> None:
 
 
 def reason(cluster: MemoryCluster, resource: Any, name: str) -> str:
-    resource_ = cluster.store.find(resource, name, NAMESPACE) or {}
-    return str((resource_.get("status") or {}).get("reason", ""))
+    stored = cluster.store.find(resource, name, NAMESPACE) or {}
+    return str((stored.get("status") or {}).get("reason", ""))
 
 
-async def test_a_report_is_made_and_told_about() -> None:
+async def test_a_report_is_made_and_announced() -> None:
     cluster = make_cluster()
     operator = Operator(cluster, SETTINGS, now)
     await cluster.create(REPORTS, bare(make_report("r")))
@@ -161,7 +162,7 @@ class Wakes:
 
 
 async def test_a_child_that_is_deleted_by_hand_wakes_its_owner() -> None:
-    """Check the caches alone: a running operator looks again after half a minute in any case."""
+    """Check the caches alone: a running operator reconciles again after half a minute in any case."""
     cluster, wakes = make_cluster(), Wakes()
     report = await cluster.create(REPORTS, bare(make_report("r")))
     caches = InformerCaches(cluster, workflows(SETTINGS), SETTINGS, wakes)
@@ -207,7 +208,7 @@ async def test_it_reconciles_at_the_time_that_it_named_although_nothing_changes(
         await until(lambda: reason(cluster, INFERENCE_SESSIONS, "s") == "SessionExpired")
 
 
-async def test_a_status_that_had_changed_meanwhile_is_decided_anew_although_nothing_else_changes() -> None:
+async def test_a_status_that_had_changed_meanwhile_is_decided_again_although_nothing_else_changes() -> None:
     cluster, conflicts = make_cluster(), [2]
 
     def meet(verb: str, resource: Any, name: str) -> None:

@@ -28,7 +28,7 @@ def test_our_steps_send_spans_and_others_know_where_they_stand() -> None:
     assert names(ours) == {"TRACEPARENT", *RECEIVER}
     assert names(theirs) == {"TRACEPARENT"}
     assert trace_of(job) == PARENT
-    assert before == make_job("steelyard.steps.run_report", "their.program")  # it is nobody's to change
+    assert before == make_job("steelyard.steps.run_report", "their.program")  # it must not be changed
 
 
 def test_what_a_container_sets_itself_is_left_alone() -> None:

@@ -87,14 +87,18 @@ IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"}
             make_evaluation(replications=0), "Failed", "BadRequest", "spec.replications", id="wrong value"
         ),
         pytest.param(
-            make_evaluation(colour="red"), "Failed", "BadRequest", "spec.colour", id="unknown field"
+            make_evaluation(colour="red"),
+            "Failed",
+            "BadRequest",
+            "spec.colour: is not a field here, with the value 'red'; there are account, client, dataset, ",
+            id="unknown field",
         ),
         pytest.param(
             make_analysis(arguments=[{"keyword": "a", "value": 7}]),
             "Failed",
             "BadRequest",
             "spec.arguments.0.value",
-            id="an argument that is no text",
+            id="an argument that is not text",
         ),
         pytest.param(make_report(rubric=7), "Failed", "BadRequest", "spec.rubric", id="wrong type"),
         pytest.param(
@@ -177,7 +181,7 @@ def test_the_resource_goes_when_its_time_is_over(ttl: int | None, seconds: int, 
     assert want.requeue_at == (NOW + timedelta(seconds=60) if ttl else None)
 
 
-def test_a_session_looks_again_at_its_deadlines() -> None:
+def test_a_session_is_reconciled_again_at_its_deadlines() -> None:
     assert look(make_session()).requeue_at == NOW + timedelta(minutes=30)
     soon = make_session(expires="2026-01-01T01:10:00Z")
     assert look(soon).requeue_at == NOW + timedelta(minutes=10)
@@ -195,7 +199,7 @@ def test_a_sessions_start_deadline_counts_time_awake() -> None:
 
 
 def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
-    """Replicas may all be created again at once, by a node that is drained or an image that is pulled anew."""
+    """Replicas may all be created again at once, by a node that is drained or an image that is pulled again."""
     session = make_session()
     name = session["metadata"]["name"]
     owner = {"kind": "ReplicaSet", "name": f"{name}-5d8f", "uid": "r1", "controller": True}

@@ -1,6 +1,6 @@
 """Arithmetic on times that never overflows: results end where the calendar does.
 
-A resource that was stored before its schema had bounds, or somebody else's Pod, may give 10**12 seconds.
+A resource that was stored before its schema had bounds, or another project's Pod, may give 10**12 seconds.
 """
 
 from datetime import UTC, datetime, timedelta

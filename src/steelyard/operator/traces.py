@@ -48,7 +48,7 @@ def _with_variables(spec: Json, variables: Mapping[str, str]) -> Json:
 def _with_environment(container: Json, variables: Mapping[str, str]) -> Json:
     env = sequence(container, "env")
     own = {variable["name"] for variable in env}
-    # Programs of others are told where they stand, and not that they should send spans.
+    # Programs of others get the trace that they belong to, but no order to send spans.
     ours = any(word.startswith("steelyard.steps.") for word in sequence(container, "command"))
     added = [
         {"name": name, "value": value}

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from steelyard.kube.objects import status_of, true_condition
 from steelyard.operator.conditions import time_text
+from steelyard.schema.faults import exception_text
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json, mapping, sequence
 
@@ -20,7 +21,7 @@ _MESSAGE_LIMIT = 1000
 
 def error_text(error: Exception) -> str:
     """Make a message from an exception: its class and its text."""
-    return f"{type(error).__name__}: {error}"[:_MESSAGE_LIMIT]
+    return exception_text(error)[:_MESSAGE_LIMIT]
 
 
 def names_error(condition: Json, message: str) -> bool:

@@ -1,4 +1,4 @@
-"""Workflows: how the operator looks after one kind of resource. The edge is the same for all of them."""
+"""Workflows: how the operator manages one kind of resource. The edge is the same for all of them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Workflow:
     reconcile: Reconcile
     observe: Callable[[Json, Iterable[Json], Iterable[Json]], Children]
     name_taken: Callable[[Json, str, datetime], Json]
-    """Makes the status for a child whose name belongs to somebody else."""
+    """Makes the status for a child whose name another owner's object has."""
     refused: Callable[[Json, str, datetime], Json]
     """Makes the status for a child that the API called invalid."""
     held_up: Callable[[Json, str, datetime], Json] | None
@@ -103,7 +103,7 @@ def _status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]
 
 
 def _expired(resource: Json) -> Event:
-    # A training job's reason, SuccessfulDeleteJob, is v1's; of another kind, readers would look for a Job.
+    # A training job's reason, SuccessfulDeleteJob, is v1's; of another kind, readers would expect a Job.
     kind = resource["kind"]
     message = f"Deleted {kind} {resource['metadata']['name']} after its time to live"
     return Event("Normal", f"SuccessfulDelete{kind}", message)
@@ -118,7 +118,7 @@ def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
         refused=_refused(invalid),
         held_up=trouble.held_up,
         errored=trouble.errored,
-        recovered=lambda desired: desired,  # every reconciliation makes all conditions anew
+        recovered=lambda desired: desired,  # every reconciliation makes all conditions again
         status_events=_status_events,
         follows=lambda before, after: False,  # the watch announces every change
         release=lambda resource, child: None,
@@ -162,7 +162,7 @@ WORKFLOWS: Mapping[Resource, Workflow] = {
 
 
 def workflows(settings: OperatorSettings) -> Mapping[Resource, Workflow]:
-    """Return the workflows of the kinds that this operator looks after."""
+    """Return the workflows of the kinds that this operator manages."""
     kinds = frozenset(settings.training.kinds)
     return {
         resource: workflow

@@ -44,7 +44,7 @@ class Writes:
     async def carry_out(self, kind: Resource, desired: Desired, children: Children) -> bool:
         """Patch, create and delete children; return whether some were created that the cache does not show yet."""
         absent = missing(desired, children)
-        # A stale cache may show a resource that is gone, whose children would be made for nobody, or a job that is
+        # A stale cache may show a resource that is gone, whose children would have no owner, or a job that is
         # still suspended, whose Pods another operator has just started.
         if absent or desired.patch or desired.delete or desired.force_delete:
             await self._require_current(kind)
@@ -69,7 +69,7 @@ class Writes:
             current = await self._cluster.get(kind, metadata["name"], metadata["namespace"])
         except NotFound:
             raise Stale(f"{kind.kind} {metadata['name']} is gone") from None
-        # It was changed since the decision (suspended, scaled, finished): the next reconciliation decides anew.
+        # It was changed since the decision (suspended, scaled, finished): the next reconciliation decides again.
         if current["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
             raise Stale(f"{kind.kind} {metadata['name']} has changed")
 
@@ -113,7 +113,7 @@ class Writes:
         """
         try:
             created = await self._post(child)
-        except AlreadyExists:  # an earlier sync made it and the cache lags, or it belongs to somebody else
+        except AlreadyExists:  # an earlier sync made it and the cache lags, or it belongs to another owner
             existing = await self._get(child)
             # The cache will show it soon, and adopting it goes by a patch with preconditions, not by this create.
             if existing and self._is_adoptable(existing):
@@ -196,7 +196,7 @@ def missing(desired: Desired, children: Children) -> list[Json]:
 def _require_own(resource: Json, child: Json, existing: Json | None) -> None:
     """Accept the object whose name a child should have, if it is the resource's own.
 
-    Raises Stale if the object is about to go, NameTaken if it belongs to somebody else.
+    Raises Stale if the object is about to go, NameTaken if it belongs to another owner.
     """
     kind, name, uid = child["kind"], child["metadata"]["name"], resource["metadata"]["uid"]
     if existing is None or is_deleting(existing):

@@ -46,6 +46,7 @@ from steelyard.report.rubrics import alias, find_rubric
 from steelyard.report.scoring import Grouping, Output, Progress, score_output, summarise
 from steelyard.report.statistics.reducers import check_reducers
 from steelyard.storage.store import ObjectMissing, Store
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)
@@ -64,22 +65,23 @@ class Request:
     """Reducers, which make one score of several answers to a question: mean, majority, best, pass@k."""
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
-    """Columns of the dataset: scores are told apart by the former, rows with one value of the latter hang together."""
+    """Columns of the dataset: scores are grouped by the former, rows with one value of the latter hang together."""
     errors: Store | None = None
-    """Store of the records of row errors, if not beside the output."""
+    """Store of the records of row errors, if not the output's own."""
     more: tuple[str, ...] = ()
     """Further rubrics; `rubric` leads."""
     records: Mapping[str, bytes] = field(default_factory=dict)
-    """Further files that the numbers depend on, by their paths beside the report."""
+    """Further files that the numbers depend on, by their paths in the report's folder."""
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Files that the outputs were themselves made from (judges' runs): paths below `beside`, by what they are."""
-    beside: Store | None = None
+    """Files that the outputs were themselves made from (judges' runs): paths in `further_store`, by what they are."""
+    further_store: Store | None = None
+    """Store with the files of `further`."""
     rubric_files: Mapping[str, str] = field(default_factory=dict)
     """The present path of a file that a rubric reads, by the name that was given for it; by default that name."""
     spending: Mapping[str, Any] | None = None
-    """Tokens and cost of the model, of each judge and in total, where somebody counted them."""
+    """Tokens and cost of the model, of each judge and in total, where they were counted."""
     row_pages: bool = False
-    """True where all rows are written as pages beside the report if they do not fit into it."""
+    """True where all rows are written as pages of their own if they do not fit into the report."""
     known: tuple[EntryPoint, ...] | None = None
     """Rubrics that may be named; without them, the installed ones."""
 
@@ -117,8 +119,8 @@ class Report:
     """Scores of the first rubric."""
     headline: str
     rows: int
-    beside: Mapping[str, Path] = field(default_factory=dict)
-    """Scores of further rubrics, and pages of rows, by their paths beside the page."""
+    extra_files: Mapping[str, Path] = field(default_factory=dict)
+    """Scores of further rubrics, and pages of rows, by their paths in the page's folder."""
     headlines: tuple[tuple[str, str], ...] = ()
     """Every rubric with its headline."""
 
@@ -183,7 +185,7 @@ async def score_report(
         dataset=tuple(dataset),
         scores=tuple(paths),
         rubric_files=rubric_files,
-        further=await further_files(request.further, request.beside),
+        further=await further_files(request.further, request.further_store),
         servers=await recorded_servers(request.evaluation),
     )
 
@@ -248,11 +250,7 @@ def _judge(scored: Scored, number: int) -> _Judged:
 def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Rows, folder: Path) -> Report:
     request = scored.request
     failed = reading.failed
-    wanted = {index for index, _ in keys_shown(keys_of(failed), scored.errors)}
-    for section in judged:
-        wanted |= {*indexes_shown(section.wrong)}
-    few = question_reader(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))
-    questions = {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
+    questions = _questions_shown(scored, judged, failed)
     texts = {index: texts_of(question) for index, question in questions.items()}
     numbers = {name: number for number, name in enumerate(scored.manifest.replications)}
     parts = [
@@ -270,8 +268,10 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         for part, section, total in zip(parts, judged, totals, strict=True)
     )
     several = len(sections) > 1
-    beside = {path.name: path for path in scored.scores[1:]} | {path: folder / path for path in rows.pages}
-    beside |= {f"{RUBRIC_FOLDER}/{path.name}": path for path in scored.rubric_files.values()}
+    extra_files = {path.name: path for path in scored.scores[1:]} | {
+        path: folder / path for path in rows.pages
+    }
+    extra_files |= {f"{RUBRIC_FOLDER}/{path.name}": path for path in scored.rubric_files.values()}
     findings = Found(
         sections=sections,
         failures=describe_together(parts, max(totals), questions) if several else sections[0].failures,
@@ -283,15 +283,7 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
             for path, section in zip(scored.scores, judged, strict=True)
         ),
         pages=tuple(file_entry(folder / path, path) for path in rows.pages),
-        records=tuple(
-            _records(
-                {
-                    layout.MANIFEST: scored.raw_manifest,
-                    **({layout.RUN: scored.run} if scored.run else {}),
-                    **scored.servers,
-                }
-            )
-        ),
+        records=tuple(_records(_records_of_run(scored))),
         errors_files=scored.errors.files,
         records_of_requests=tuple(_records(request.records)),
         rubric_files=tuple(
@@ -307,12 +299,27 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         scores=scored.scores[0],
         headline=lead.results.headline,
         rows=lead.table.num_rows,
-        beside=beside,
+        extra_files=extra_files,
         headlines=tuple(
             (reference, section.results.headline)
             for reference, section in zip(request.rubrics, judged, strict=True)
         ),
     )
+
+
+def _questions_shown(scored: Scored, judged: Sequence[_Judged], failed: pa.Table) -> dict[int, Json]:
+    """Return the rows of the dataset that the page shows because their answers failed or are wrong, by index."""
+    indexes = {index for index, _ in keys_shown(keys_of(failed), scored.errors)}
+    for section in judged:
+        indexes |= {*indexes_shown(section.wrong)}
+    few = question_reader(scored.dataset, np.asarray(sorted(indexes), dtype=np.int64))(sorted(indexes))
+    return {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
+
+
+def _records_of_run(scored: Scored) -> dict[str, bytes]:
+    """Return the manifest of the output and the records next to it, by their paths."""
+    run = {layout.RUN: scored.run} if scored.run else {}
+    return {layout.MANIFEST: scored.raw_manifest, **run, **scored.servers}
 
 
 def _subject(scored: Scored) -> Subject:
@@ -330,7 +337,7 @@ def _subject(scored: Scored) -> Subject:
         row_pages=request.row_pages,
         spending=request.spending,
         servers=[orjson.loads(record) for record in scored.servers.values()],
-        rubric_files={given: f"{RUBRIC_FOLDER}/{path.name}" for given, path in scored.rubric_files.items()},
+        rubric_files={name: f"{RUBRIC_FOLDER}/{path.name}" for name, path in scored.rubric_files.items()},
     )
 
 

@@ -106,7 +106,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results:
-    """Results of one rubric for one evaluation. `numbers` are added to report.json beside the metrics.
+    """Results of one rubric for one evaluation. `numbers` are added to report.json in addition to the metrics.
 
     A rubric does not set `counts`, and rarely `bounds`: they follow from the status of the rows.
     """
@@ -129,8 +129,8 @@ class Rubric(Protocol):
     `prediction` (text) and `correct` (true or false) are required: reports show the rows that are not `correct`.
 
     The status of a row (see status.py) follows from the answer and the score: a row without an answer is `failed`, one
-    with a score of null is `left out`. A rubric may give `status` itself, beside the columns. `summarise` gets the rows
-    that are not left out; a rubric with `sees_left_out = True` gets all of them.
+    with a score of null is `left out`. A rubric may give `status` itself, in addition to the columns. `summarise` gets
+    the rows that are not left out; a rubric with `sees_left_out = True` gets all of them.
 
     A rubric that reads files names them in a property `files` (paths): a report keeps a copy of each, with its digest.
     """

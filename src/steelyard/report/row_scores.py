@@ -1,4 +1,4 @@
-"""Looks up the scores of rows of an output. A file of scores has a row for each row of the output, in its order, or a
+"""Look-up of the scores of rows of an output. A file of scores has a row for each row of the output, in its order, or a
 row for each of another unit (a document of several requests), with the index of the unit's first row.
 
 The rows of a report's page, `show` and `export` use it.

@@ -1,7 +1,7 @@
 """Scores every row of a verified output, one file at a time, into one Parquet file.
 
-Reports, verification and `eval score` call it. Beside the rubric's columns the file has a `group:<column>` for each
-column to group by, and `_cluster_`, a number, if rows are clustered by a column.
+Reports, verification and `eval score` call it. In addition to the rubric's columns the file has a `group:<column>` for
+each column to group by, and `_cluster_`, a number, if rows are clustered by a column.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 count rows by it alone.
 
 A row is scored if the rubric gave a number. It failed if there is no answer to score; it counts as 0. It is left out if
-there is an answer that nobody could grade; it counts nowhere, and reports say so. The three add up to all rows.
+its answer could not be graded; it counts nowhere, and reports say so. The three add up to all rows.
 """
 
 from collections.abc import Mapping

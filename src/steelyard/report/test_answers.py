@@ -1,3 +1,5 @@
+"""Answers and their questions, joined for scoring."""
+
 from pathlib import Path
 
 import pyarrow as pa

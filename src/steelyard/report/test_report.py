@@ -1,3 +1,5 @@
+"""Reports of an output: every row is scored once, from verified files alone."""
+
 import base64
 import hashlib
 import io
@@ -112,7 +114,7 @@ async def test_a_changed_dataset_is_refused(tmp_path: Path, dataset: FileStore, 
         await _report(tmp_path, dataset, output)
 
 
-async def test_files_beside_the_manifest_are_not_read(
+async def test_files_next_to_the_manifest_are_not_read(
     tmp_path: Path, dataset: FileStore, output: FileStore
 ) -> None:
     await make_verified(dataset, output)

@@ -47,7 +47,7 @@ async def score_example(path: Path, grouping: Grouping = GROUPING) -> pa.Table:
     return pq.read_table(made)
 
 
-async def test_groups_and_clusters_stand_beside_the_scores(tmp_path: Path) -> None:
+async def test_groups_and_clusters_come_with_the_scores(tmp_path: Path) -> None:
     scores = await score_example(tmp_path)
     assert scores["group:subject"].to_pylist() == ["law", "law", None, "art"] * 2
     assert scores["_cluster_"].to_pylist() == [0, 1, 0, -4] * 2

@@ -1,3 +1,5 @@
+"""Summaries of scores: shares, means, and answers that are missing."""
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,7 +39,7 @@ def test_one_is_one() -> None:
     assert summarise_scores(one, mean).headline.startswith("Length of 1 answer: ")
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     results = summarise_scores(make_scores([1.0, 0.0], ["x", None]), What("m", "M"))
     assert results.headline.startswith("Of 2 questions asked, 50.0 % were answered right")
     assert [metric.name for metric in results.metrics] == ["m", "answered"]
@@ -52,7 +54,7 @@ def test_a_mean_of_shares_stays_between_nothing_and_all() -> None:
     assert perfect.estimate.low == pytest.approx(clopper_pearson(1.0, 10)[0])
 
 
-def test_numbers_are_told_as_numbers() -> None:
+def test_numbers_are_sent_as_numbers() -> None:
     results = summarise_scores(
         make_scores([2.0, 4.0, 3.0, 3.0] * 20), What("n", "Length", "number", binary=False)
     )

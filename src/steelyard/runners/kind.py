@@ -25,7 +25,7 @@ class Serving:
     port: str
     """Number of the port, or a placeholder that is filled in later."""
     memory: int | None = None
-    """Bytes that the whole server may take; None where nobody has said."""
+    """Bytes that the whole server may take; None where no bound is set."""
     gpus: int = 0
     weights: int = 0
     """Bytes of the weights; 0 where they are not known."""
@@ -85,7 +85,7 @@ class RunnerKind:
     ready_path: str
     """Path that answers with 200 once requests are served."""
     stages: Mapping[str, str]
-    """Progress while it starts: a pattern of its log's lines, and what to tell people."""
+    """Progress while it starts: a pattern of its log's lines, and the message for people."""
     error_line: str
     """Pattern of the line of its log that says why it ended."""
     package: str
@@ -119,7 +119,7 @@ class RunnerKind:
         ]
 
     def stage(self, line: str) -> str | None:
-        """Return what a line of the log tells about the start; None for most."""
+        """Return what a line of the log says about the start; None for most."""
         for pattern, text in self.stages.items():
             if match := re.search(pattern, line):
                 return match.expand(text)
@@ -151,12 +151,12 @@ class RunnerKind:
 
 def without_options(arguments: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return the arguments without the options that stand among the others, and without their values."""
-    given = {_option(argument) for argument in others if argument.startswith("-")}
+    options = {_option(argument) for argument in others if argument.startswith("-")}
     kept: list[str] = []
     dropping = False
     for argument in arguments:
         if argument.startswith("-"):
-            dropping = _option(argument) in given
+            dropping = _option(argument) in options
         if not dropping:
             kept.append(argument)
     return kept

@@ -20,7 +20,7 @@ class ServerRecord:
 
     runner: str
     version: str
-    """Version of the program; empty where it did not tell."""
+    """Version of the program; empty where it did not report one."""
     variant: str
     """cpu or cuda; empty where it is not known."""
     lock: str
@@ -31,7 +31,7 @@ class ServerRecord:
     precision: str
     """Type of the numbers that it computes with: as its arguments say, else its own choice, `auto`."""
     gpus: int | None
-    """Number of GPUs; None where nobody knows what a provider computes with."""
+    """Number of GPUs; None for a provider, which does not say what it computes with."""
     gpu_models: tuple[str, ...] = ()
     """Names of the GPUs of the machine, where they are known."""
 

@@ -1,4 +1,4 @@
-"""Tests of runner kinds: what they understand, their command lines, their memory, and what their logs tell."""
+"""Tests of runner kinds: what they understand, their command lines, their memory, and what their logs show."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def test_a_named_runner_wins(tmp_path: Path) -> None:
         (["pytorch_model.bin", "config.json"], "it holds config.json, pytorch_model.bin"),
     ],
 )
-def test_what_was_looked_for_is_named(tmp_path: Path, names: list[str], words: str) -> None:
+def test_what_was_not_found_is_named(tmp_path: Path, names: list[str], words: str) -> None:
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(UsageError) as caught:

@@ -1,4 +1,4 @@
-"""The calls of a run: the engine on this machine, until every row is durable or somebody says stop.
+"""The calls of a run: the engine on this machine, until every row is durable or the run is stopped.
 
 While calls wait for their answers, what scoring needs is imported, and the rubrics are checked: a wrong one is reported
 in the first second, not after the last row.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from steelyard.discovery import Discovery, UrlDiscovery
-from steelyard.evaluation.attempt import World as EngineWorld
+from steelyard.evaluation.attempt import Environment
 from steelyard.evaluation.engine import Stores, Summary, evaluate
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.plan import Plan
@@ -84,12 +84,12 @@ class _Calling:
 
     async def run(self, plan: Plan) -> Summary:
         stores = Stores(self.resolved.folder.inputs, self.resolved.folder.outputs)
-        engine = EngineWorld(
+        engine = Environment(
             self.context.now,
             self.context.jitter,
             _Log(self.context.listener),
-            # An endpoint of anybody's has no port at which it tells whose it is; its URL is the user's own
-            # choice.
+            # An endpoint outside the platform has no port that answers which session it belongs to; its URL is the
+            # user's own choice.
             identity_port=None,
             watch=self._begin,
         )
@@ -103,7 +103,7 @@ class _Calling:
         wrong = asyncio.ensure_future(self._something_wrong())
         try:
             summary = await self._first(calls, stop, wrong)
-            # Once more at the end: the last refusals may have come after the last look.
+            # Once more at the end: the last refusals may have come after the last check.
             await self._check_refusals()
             return summary
         finally:

@@ -72,7 +72,7 @@ async def collect(resolved: ResolvedRequest, context: RunContext) -> RunResult:
 
     EvaluationFailed, RunFailed, UsageError and Interrupted say why it cannot be.
     """
-    # A verified run asks nobody: it can be scored again without the key.
+    # A verified run makes no calls: it can be scored again without the key.
     key = None if resolved.folder.verified else api_key(resolved.request, context.environment)
     plan = plan_of(resolved.request, resolved.identity, resolved.columns, key)
     plan = replace(plan, caps=await asyncio.to_thread(_budget, resolved, plan.caps, context))
@@ -94,7 +94,7 @@ async def spending_of(resolved: ResolvedRequest) -> dict[str, JsonValue]:
 
 
 def _budget(resolved: ResolvedRequest, caps: Caps, context: RunContext) -> Caps:
-    """The caps beside what others took from them: judges of earlier attempts, and the run that this one judges."""
+    """The caps, with what others took from them: judges of earlier attempts, and the run that this one judges."""
     others = context.others + others_of(accounts(resolved.folder, resolved.request), MODEL)
     left = None if context.ends_at is None else max(0.0, context.ends_at - context.clock())
     return replace(caps, others=others, seconds_left=left)

@@ -1,4 +1,4 @@
-"""Two and more runs beside the first: paired row by row, or refused with a word on what differs.
+"""Two and more runs compared with the first: paired row by row, or refused with a message on what differs.
 
 `steelyard eval compare` calls it. The numbers are `report.comparison`'s; here is which files they come from.
 """
@@ -61,13 +61,13 @@ def compare_runs(
 
 def page(compared: ComparedRuns, first: Path) -> bytes:
     """The comparison as one HTML file; questions are shown as the first run was asked them."""
-    wanted = {
+    changed = {
         change.index
         for other in compared.others
         for changes in other.comparison.changes
         for change in changes.shown
     }
-    return compared_page(compared, _texts(open_run(first), wanted))
+    return compared_page(compared, _texts(open_run(first), changed))
 
 
 def _check_paths(paths: Sequence[Path]) -> None:
@@ -140,7 +140,7 @@ def _sha(identity: Mapping[str, JsonValue], run: Run) -> str:
 
 
 def _cluster(first: Run, tables: list[pa.Table], column: str | None) -> str | None:
-    """Put the clusters of the first run's rows beside all scores; the column that they come from."""
+    """Add the clusters of the first run's rows to all scores; return the column that they come from."""
     # Clusters of another run alone would not be the same partition of the rows: none count.
     if column is None and CLUSTER not in tables[0].column_names:
         for number, table in enumerate(tables):
@@ -179,7 +179,7 @@ def _codes(run: Run, column: str) -> tuple[Any, Any]:
     values: list[JsonValue] = table[column].to_pylist()
     index = table[INDEX].to_numpy()
     numbers: dict[str, int] = {}
-    # A row without a value is a cluster of its own: nobody knows that two of them belong together.
+    # A row without a value is a cluster of its own: nothing shows that two of them belong together.
     codes = [
         # By their text: values may be lists and objects, which no dictionary takes as keys.
         -1 - row if value is None else numbers.setdefault(repr(value), len(numbers))
@@ -192,17 +192,17 @@ def _inputs(run: Run) -> list[Path]:
     return [run.folder.path / "inputs" / entry.path for entry in run.manifest.inputs]
 
 
-def _texts(run: Run, wanted: set[int]) -> dict[int, str]:
+def _texts(run: Run, indexes: set[int]) -> dict[int, str]:
     """The questions of a few rows, cut short."""
     names = pq.read_schema(_inputs(run)[0]).names
     # A template is made of several columns: then the first one that looks like a question is shown.
     column = next((name for name in (run.request.prompt.column, *TEXTS) if name in names), None)
-    if column is None or not wanted:
+    if column is None or not indexes:
         return {}
     prompts: dict[int, str] = {}
     for path in _inputs(run):
         for batch in pq.ParquetFile(path).iter_batches(columns=[INDEX, column]):
-            few = batch.filter(pc.is_in(batch.column(INDEX), pa.array(sorted(wanted), pa.int64())))
+            few = batch.filter(pc.is_in(batch.column(INDEX), pa.array(sorted(indexes), pa.int64())))
             prompts |= {row[INDEX]: _cut(row[column]) for row in few.to_pylist()}
     return prompts
 

@@ -76,7 +76,7 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
 
 
 class _Reader:
-    """A file of scores beside the output."""
+    """A file of scores next to the output."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

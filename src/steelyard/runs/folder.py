@@ -56,7 +56,7 @@ class RunFolder:
 
     @property
     def root(self) -> FileStore:
-        """The store of the files beside inputs and outputs; a file is durable, whole or missing."""
+        """The store of the files outside inputs and outputs; a file is durable, whole or missing."""
         return FileStore(self.path.absolute())
 
     @property
@@ -130,7 +130,7 @@ def request_text(request: RunRequest) -> str:
 
 @dataclass(frozen=True)
 class RunRow:
-    """One row of the output beside what was asked. `responses` is None where the row is an error."""
+    """One row of the output with what was asked. `responses` is None where the row is an error."""
 
     index: int
     replication: int

@@ -1,4 +1,4 @@
-"""The engine's plan of a run: the same engine as the step's, told by flags instead of a resource."""
+"""The engine's plan of a run: the same engine as the step's, configured by flags instead of a resource."""
 
 import os
 import secrets
@@ -66,7 +66,7 @@ def caps_of(limits: Limits) -> Caps:
 
 
 def usage(responses: Sequence[Mapping[str, JsonValue]]) -> Usage:
-    """The tokens of one call, as the service told them."""
+    """The tokens of one call, as the service reported them."""
     prompt = sum(response.get("prompt_tokens") or 0 for response in responses)
     return Usage(prompt, sum(response.get("completion_tokens") or 0 for response in responses))
 

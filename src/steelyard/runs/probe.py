@@ -1,4 +1,4 @@
-"""A probe of what an endpoint can tell about tokens, before the first row is paid for.
+"""A probe of what an endpoint can report about tokens, before the first row is paid for.
 
 Rows that ask for likelihoods need an endpoint that lists the tokens of a prompt. One small request shows whether this
 one does; where it does not, the run is refused in one line. `runs.collect` calls `prepare_plan` before the calls begin.
@@ -29,7 +29,7 @@ CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
 PATHS = ("../tokenize", "tokenize")
 """Paths at which servers tokenize, relative to a base URL that ends in /v1."""
 MAX_LENGTH = 2048
-"""Tokens that a model is taken to read at once where neither it nor a setting tells; lm-eval's default."""
+"""Tokens that a model is taken to read at once where neither it nor a setting says; lm-eval's default."""
 BUSY = {429, 503}
 PAUSE_SECONDS = 1.0
 
@@ -125,7 +125,8 @@ class _Endpoint:
     async def answer(self, path: str, body: JsonValue = None) -> tuple[int, JsonValue]:
         """The status and the JSON of an answer; None for what is none.
 
-        A server that is not there yet, or has no room now, is waited for: what it cannot tell at once it may well have.
+        A server that is not there yet, or has no room now, is waited for: it may well have what it cannot report at
+        once.
         """
         deadline = asyncio.get_running_loop().time() + self.plan.wait_for_server
         while True:
@@ -157,10 +158,10 @@ class _Endpoint:
     async def tokenizer(self, resolved: ResolvedRequest) -> Tokenizer | None:
         """Return the endpoint's tokenizer; None where it has no `/tokenize`."""
         prompt = resolved.request.prompt
-        # vLLM serves /tokenize beside /v1; gateways often forward only what is below it.
+        # vLLM serves /tokenize next to /v1; gateways often forward only what is below it.
         for path in PATHS:
             if not await self.tokens(path, REST_TEXT, special=True):
-                continue  # llama.cpp takes another field, and tells no tokens of nothing
+                continue  # llama.cpp takes another field, and lists no tokens of an empty text
             prefix = prompt.prefix_token_id
             if prefix is None:
                 prefix = await self._prefix(path)
@@ -179,7 +180,7 @@ class _Endpoint:
         return ids if isinstance(ids, list) and all(isinstance(token, int) for token in ids) else None
 
     async def _prefix(self, path: str) -> int | None:
-        """BOS where the endpoint has one, else EOS where it tells: as lm-eval chooses."""
+        """BOS where the endpoint has one, else EOS where it reports one: as lm-eval chooses."""
         status, info = await self.answer(f"{path}r_info")
         if status == 200 and isinstance(info, dict):
             for name in ("bos_token", "eos_token"):
@@ -204,7 +205,7 @@ class _Endpoint:
 
 
 async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context: RunContext) -> bool:
-    """True where the tokenizer counts the tokens that the endpoint lists.
+    """Return whether the tokenizer counts the tokens that the endpoint lists.
 
     UsageError unless one small request shows that continuations can be found in this endpoint's answers.
     """
@@ -243,7 +244,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context:
 
 
 def _fault(prompt: str, answer: JsonValue) -> str | None:
-    """Why the likelihood of the end of the probe's prompt cannot be read."""
+    """Return why the likelihood of the end of the probe's prompt cannot be read."""
     resolved = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
     reply = {"asked": resolved, "context_tokens": None, "answers": [answer]}
     try:

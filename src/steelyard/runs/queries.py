@@ -1,4 +1,4 @@
-"""Looks into a run: one row with its history, the row errors, the questions with wrong answers, the tokens."""
+"""Queries on a run: one row with its history, the row errors, the questions with wrong answers, the tokens."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

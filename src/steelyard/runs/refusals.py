@@ -120,7 +120,7 @@ class Refusals:
         nothing_was_ever_answered = self._done == 0 or self._parameter() is not None
         if nothing_was_ever_answered:
             # Nothing in it was paid for, and its identity may be what was wrong: the mended command begins
-            # anew.
+            # again.
             shutil.rmtree(self.folder.outputs.root)
             return
         # A crash in between leaves a row set without its part, which counts for nothing; never the other way round.

@@ -125,9 +125,10 @@ class PromptSpec(_Strict):
     settings: str | None = None
     """The column of each row's own parameters, as JSON; `sampling` wins."""
     prefix_token_id: int | None = None
-    """The token that stands before a text of which every token counts; by default what the endpoint tells."""
+    """The token that stands before a text of which every token counts; by default what the endpoint reports."""
     max_length: int | None = None
-    """Tokens that the model takes at once, for texts that are counted in windows; by default what it tells."""
+    """Tokens that the model takes at once, for texts that are counted in windows; by default what the endpoint
+    reports."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class RunRequest(_Strict):
     policy: Policy = "Skip"
     serve: ServeSpec | None = None
     same_model_at: tuple[str, ...] = ()
-    """Base URLs to call in place of `urls`: somebody says that the same model answers there now."""
+    """Base URLs to call in place of `urls`: the user says that the same model answers there now."""
 
     @property
     def called(self) -> tuple[str, ...]:

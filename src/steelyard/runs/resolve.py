@@ -108,7 +108,7 @@ def record_of(folder: RunFolder) -> dict[str, JsonValue]:
 
 
 def _endpoint_of(run: Mapping[str, JsonValue]) -> JsonValue:
-    """The endpoint that was asked; older versions kept it beside the identity."""
+    """The endpoint that was asked; older versions kept it outside the identity."""
     return run.get("identity", {}).get(ENDPOINT) or sorted(run.get("settings", {}).get("urls") or ())
 
 

@@ -13,7 +13,7 @@ VERDICT = "judge.Verdict"
 
 
 def check_names(rubrics: Sequence[RubricSpec]) -> None:
-    """NoSuchRubric, in the words of who looks for them later, for a name that none has."""
+    """Raise NoSuchRubric for an unknown name, with the message of the code that would look it up later."""
     if not rubrics:
         return
     names = entry_points(group=GROUP).names

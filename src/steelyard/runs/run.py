@@ -38,7 +38,7 @@ async def run(
         resolved = await asyncio.to_thread(resolve, request, folder)
         if fresh and (aside := await asyncio.to_thread(set_aside, resolved)) is not None:
             context.listener.step(f"the run that was there is now {aside}")
-        # A verified run is not asked again, so nobody has to be there.
+        # A verified run makes no more calls, so the endpoint need not be there.
         if served is None and not resolved.folder.verified:
             served = await served_by_session(resolved.request, context.environment)
         resolved = with_model(resolved, served)

@@ -64,7 +64,7 @@ async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | N
 
 
 async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Scored:
-    """Write page, numbers and scores beside the outputs. ReportFailed and UsageError say why it cannot be."""
+    """Write page, numbers and scores next to the outputs. ReportFailed and UsageError say why it cannot be."""
     record = orjson.loads(folder.run_json.read_bytes())
     # Parts of older versions do not say which URL gave a row.
     urls = (
@@ -88,7 +88,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         row_pages=True,
         spending=spending(accounts(folder, request)),
         further=judged_from(folder, request),
-        beside=folder.root,
+        further_store=folder.root,
     )
     key = None if sign_key is None else signing_key(sign_key)
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:

@@ -1,7 +1,7 @@
 """The model that a run asks, where it is known: the digests of its files, and the server that computes with them.
 
 The files belong to the identity of a run: answers of other weights are never mixed with its own. Servers are recorded
-beside its answers, one file for each, since another version may go on with a run.
+with its answers, one file for each, since another version may go on with a run.
 """
 
 import re
@@ -43,9 +43,9 @@ def model_volume(name: str, files: Sequence[Mapping[str, JsonValue]]) -> dict[st
 def with_model(resolved: ResolvedRequest, served: Served | None) -> ResolvedRequest:
     """Return the request with the model's files in its identity.
 
-    A run that was begun without them goes on without: nobody knows what gave its first answers. One that was begun with
-    them keeps them where nothing says which there are now: a session's never change, and who names another address says
-    that the same model answers there.
+    A run that was begun without them goes on without: it is not known what gave its first answers. One that was begun
+    with them keeps them where nothing says which there are now: a session's never change, and who names another address
+    says that the same model answers there.
     """
     before = record_of(resolved.folder).get("identity")
     volumes = before.get(VOLUMES) if before is not None else None

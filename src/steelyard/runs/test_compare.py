@@ -1,4 +1,4 @@
-"""Runs of an endpoint on loopback beside each other: what is told, what is refused."""
+"""Runs of an endpoint on loopback compared with each other: what is shown, what is refused."""
 
 import asyncio
 from collections.abc import Callable

@@ -55,7 +55,7 @@ async def test_a_rubric_of_verdicts_without_a_judge_costs_nothing(tmp_path: Path
     assert not server.bodies
 
 
-async def test_a_host_that_there_is_not_is_told_and_not_waited_for(tmp_path: Path) -> None:
+async def test_a_host_that_there_is_not_is_reported_and_not_waited_for(tmp_path: Path) -> None:
     request = make_request(write_prompts(tmp_path / "p.parquet"), "http://nobody.invalid/v1")
     with pytest.raises(RunFailed, match=r"nobody.invalid/v1: no such host is known"):
         await run(request, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Going on with a run at another address: only when somebody says that the same model answers there."""
+"""Going on with a run at another address: only when the user says that the same model answers there."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,26 +20,26 @@ from steelyard.runs.run import run
 async def test_answers_of_another_endpoint_are_not_reused(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
     async with endpoint() as server:
+        nowhere = f"http://127.0.0.1:{free_port()}/v1"  # now: a port that is closed may be the next free one
         await run(make_request(prompts, server.url), tmp_path / "run")
-    nowhere = f"http://127.0.0.1:{free_port()}/v1"
     elsewhere = replace(make_request(prompts, nowhere), limits=Limits(wait_for_server=0.1))
     with pytest.raises(UsageError, match=rf"endpoint .*--same-model-at {nowhere}; .*--fresh"):
         await run(elsewhere, tmp_path / "run")
     assert resolve(elsewhere).folder != resolve(make_request(prompts, server.url)).folder
     with pytest.raises(
         RunFailed, match=r"no connection for 0\.1 s"
-    ):  # where nobody listens, nothing is answered
+    ):  # without a listener, nothing is answered
         await run(elsewhere, tmp_path / "other")
 
 
 async def test_a_run_goes_on_where_the_same_model_is_said_to_be(tmp_path: Path) -> None:
     prompts, context = write_prompts(tmp_path / "p.parquet", 60), RunContext()
-    async with endpoint(stopping(context, 20)) as first:
+    # Both at once: a port that is closed may be the next free one.
+    async with endpoint(stopping(context, 20)) as first, endpoint() as second:
         request = make_request(prompts, first.url, rubrics=(RubricSpec("exact-match"),))
         with pytest.raises(Interrupted):
             await run(request, tmp_path / "run", context)
         before = len(first.bodies)
-    async with endpoint() as second:
         moved = replace(RunFolder(tmp_path / "run").request(), same_model_at=(second.url,))
         assert (await run(moved, tmp_path / "run")).resumed == before
         assert (await run(RunFolder(tmp_path / "run").request(), tmp_path / "run")).exit_code == 0
@@ -73,7 +73,7 @@ async def test_rows_that_are_only_in_the_folder_are_not_set_aside(tmp_path: Path
     assert (tmp_path / "run").is_dir()
 
 
-async def test_a_judge_beside_the_model_moves_with_it(tmp_path: Path) -> None:
+async def test_a_judge_on_the_models_server_moves_with_it(tmp_path: Path) -> None:
     prompts, context = write_prompts(tmp_path / "p.parquet", 8), RunContext()
 
     async with endpoint(lambda _: "VERDICT: correct") as first:
@@ -86,7 +86,7 @@ async def test_a_judge_beside_the_model_moves_with_it(tmp_path: Path) -> None:
 
 
 async def test_a_folder_of_a_version_that_did_not_count_the_endpoint_goes_on(tmp_path: Path) -> None:
-    """Names of such answers are made of an identity without the endpoint, which stands beside it."""
+    """Names of such answers are made of an identity without the endpoint, which is stored outside it."""
     prompts = write_prompts(tmp_path / "p.parquet", 4)
     folder = RunFolder(tmp_path / "run")
     async with endpoint() as server:

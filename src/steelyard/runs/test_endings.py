@@ -1,4 +1,4 @@
-"""Runs whose endpoint cuts answers short, or ends them for a reason that nobody knows."""
+"""Runs whose endpoint cuts answers short, or ends them for an unknown reason."""
 
 from collections import Counter
 from pathlib import Path
@@ -51,7 +51,7 @@ async def test_an_answer_in_pieces_is_read_as_one(tmp_path: Path) -> None:
     assert texts == {number: str(number) for number in range(6)}
 
 
-async def test_a_reason_that_nobody_knows_is_counted_on_the_page(tmp_path: Path) -> None:
+async def test_an_unknown_reason_is_counted_on_the_page(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 6)
 
     def answer(prompt: str) -> JsonValue:

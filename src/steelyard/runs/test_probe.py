@@ -89,7 +89,7 @@ async def answers(
         (ModelServer(kind="llama.cpp", tokenize=False, late=True), LIKELIHOOD, "stand one place too late"),
     ],
 )
-async def test_what_an_endpoint_cannot_be_asked_is_told_after_one_request(
+async def test_what_an_endpoint_cannot_be_asked_is_reported_after_one_request(
     server: ModelServer, row: JsonValue, message: str, tmp_path: Path
 ) -> None:
     server = replace(server, bodies=[])

@@ -1,4 +1,4 @@
-"""Endpoints that refuse every row, for whoever asks or for what is in the rows: what of it is recorded."""
+"""Endpoints that refuse every row, because of the caller or of what is in the rows: what of it is recorded."""
 
 from dataclasses import replace
 from pathlib import Path

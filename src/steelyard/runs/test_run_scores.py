@@ -91,7 +91,7 @@ def install_slow_rubric(folder: Path, begun: Path) -> None:
     (information / "entry_points.txt").write_text("[steelyard.rubrics]\nslow.Slow = slow:Slow\n")
 
 
-async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(
+async def test_a_rubric_that_fits_no_row_is_reported_while_calls_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are answered while the rubric is imported; then no further one is, so that the rubric alone ends the run."""

@@ -1,5 +1,5 @@
 """Dependencies of an entity: what must have succeeded before its workflow can begin. The orchestrator waits for it; the
-API and the command line tell how far it is."""
+API and the command line show how far it is."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Dependency:
 
 
 def dependencies(entity: DyffEntity) -> tuple[Dependency, ...]:
-    """Return the dependencies, each once, in the order in which users are told of them."""
+    """Return the dependencies, each once, in the order in which they are shown to users."""
     return tuple(dict.fromkeys((*_origin(entity), *_dependencies(entity))))
 
 
@@ -110,9 +110,10 @@ def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:
                 yield Dependency("Audit", baseline)
         case Measurement() | SafetyCase():
             yield Dependency("Method", entity.method.id)
-            kinds = {wanted.keyword: wanted.kind for wanted in entity.method.inputs}
+            kinds = {definition.keyword: definition.kind for definition in entity.method.inputs}
             yield from (
-                Dependency(kinds.get(given.keyword, "Entity"), given.entity) for given in entity.inputs
+                Dependency(kinds.get(argument.keyword, "Entity"), argument.entity)
+                for argument in entity.inputs
             )
             # A method is ready at once, although its modules may still be uploaded.
             yield from (Dependency("Module", module) for module in modules_of(entity.method))

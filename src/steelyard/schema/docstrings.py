@@ -20,7 +20,7 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 def describe(model: type[BaseModel], schema: dict[str, Any], handler: GetJsonSchemaHandler) -> None:
     """Give every property of `schema`, the JSON schema of `model`, the docstring of its field as its description.
 
-    A description that the field has already stays, and none stands beside a reference to a type that says the same.
+    A description that the field has already stays, and a reference to a type that says the same gets none.
     """
     properties = schema.get("properties", {})
     for name, field in model.model_fields.items():

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, get_args
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from steelyard.schema.quota import Quota, StoredQuota
 from steelyard.schema.revisable import AnyRevisable
@@ -30,6 +30,15 @@ _ADAPTER: TypeAdapter[AnyEntity] = TypeAdapter(Entity, config=ConfigDict(defer_b
 _STORED_ADAPTER: TypeAdapter[AnyStored] = TypeAdapter(
     Annotated[AnyStored, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
 )
+
+
+def kind_of_fault(error: ValidationError) -> type[AnyStored] | None:
+    """Return the class that `entity_of` or `stored_of` has tried: its name stands first in the paths of faults.
+
+    None where no kind was recognised.
+    """
+    path = error.errors(include_url=False, include_input=False)[0]["loc"]
+    return STORED.get(str(path[0])) if path else None
 
 
 def entity_of(value: bytes | str | dict[str, Any]) -> AnyEntity:

@@ -44,6 +44,17 @@ def faults_text(error: ValidationError, prefix: str = "", model: type[BaseModel]
     return "; ".join(_with_path(fault, prefix, model) for fault in error.errors(include_url=False))
 
 
+def error_text(error: BaseException) -> str:
+    """Return what an exception says; the faults of a validation in our words, in one line."""
+    return faults_text(error) if isinstance(error, ValidationError) else str(error)
+
+
+def exception_text(error: BaseException) -> str:
+    """Return an exception's type, and what it says as `error_text` has it."""
+    said = error_text(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def _with_path(fault: ErrorDetails, prefix: str, model: type[BaseModel] | None) -> str:
     path = ".".join(map(str, fault["loc"]))
     field = prefix + path if path else prefix.rstrip(".")
@@ -67,7 +78,7 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
         value_text = f", with the value {_shown(value)}" if short else ""
         names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
         known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
-        return f"is no field here{value_text}{known}"
+        return f"is not a field here{value_text}{known}"
     if fault["type"] == "model_type":
         message = _object_text(model, fault["loc"])
     if fault["type"] in _OWN_WORDS or not short:

@@ -28,7 +28,7 @@ Tokens = Annotated[int, Field(ge=1, le=10**15), NUMBER]
 
 
 class HostedModelFault(ValueError):
-    """A runner that is no hosted model; `field` is the field of the runner that is at fault."""
+    """A runner that is not a hosted model; `field` is the field of the runner that is at fault."""
 
     def __init__(self, field: str, fault: str) -> None:
         super().__init__(f"{field}: {fault}")
@@ -91,7 +91,7 @@ class HostedModel(BaseModel):
 
     @property
     def capped(self) -> bool:
-        """True where spending has a cap."""
+        """Return whether spending has a cap."""
         caps = (self.tokens_per_day, self.tokens_total, self.cost_per_day, self.cost_total)
         return any(cap is not None for cap in caps)
 
@@ -109,7 +109,7 @@ class HostedModel(BaseModel):
 
 
 def is_hosted(runner: Mapping[str, Any]) -> bool:
-    """Tell whether a service's runner, as JSON, stands for a hosted model."""
+    """Return whether a service's runner, as JSON, stands for a hosted model."""
     image = runner.get("image") or {}
     return (
         runner.get("kind") == "container"

@@ -71,9 +71,9 @@ class VolumeMount(SchemaModel):
 
     @model_validator(mode="after")
     def _kind_is_set(self) -> Self:
-        wanted, other = ("data", "scratch") if self.kind == "Data" else ("scratch", "data")
-        if getattr(self, wanted) is None:
-            raise ValueError(f"{wanted} is missing: kind is {self.kind}")
+        required, other = ("data", "scratch") if self.kind == "Data" else ("scratch", "data")
+        if getattr(self, required) is None:
+            raise ValueError(f"{required} is missing: kind is {self.kind}")
         if getattr(self, other) is not None:
             raise ValueError(f"{other} is set, but kind is {self.kind}")
         return self

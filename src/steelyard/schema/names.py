@@ -1,7 +1,7 @@
 """Names that several parts compute from an entity: where its files lie, what its resource and namespace are called.
 
 The orchestrator makes resources of these names; the API finds replicas and files by them. What steps and uploads keep
-for us lies beside an entity's own files, below names that begin with a dot.
+for us is stored among an entity's own files, below names that begin with a dot.
 """
 
 import hashlib

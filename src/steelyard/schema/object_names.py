@@ -129,7 +129,7 @@ COUNTED_RESOURCES = (
 
 
 def is_counted(resource: str) -> bool:
-    """Tell whether a resource is counted in pieces, as all but Kubernetes' own are."""
+    """Return whether a resource is counted in pieces, as all but Kubernetes' own are."""
     # A name without a domain, or in Kubernetes' own, is of Kubernetes; all other names are of devices.
     return resource in COUNTED_RESOURCES or ("/" in resource and "kubernetes.io/" not in resource)
 

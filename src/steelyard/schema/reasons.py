@@ -44,7 +44,7 @@ REASONS: dict[str, str] = {
     ),
     "MethodFailed": (
         "The code of the method has ended with an error. The message is the last line of its traceback, "
-        "and the log has the rest."
+        "with the last place in the method's own modules; the log has the rest."
     ),
     "MethodMissing": (
         "The function, the rubric or the notebook of the method is not in its modules. The message names it."

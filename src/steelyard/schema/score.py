@@ -30,7 +30,7 @@ def check_format(text: str) -> str:
     try:
         texts = {text.format(quantity=quantity, unit="kg") for quantity in _EXAMPLES}
     except ValueError as error:
-        raise ValueError(f"{text!r} is no format of a number: {error}") from None
+        raise ValueError(f"{text!r} is not a format of a number: {error}") from None
     if len(texts) < len(_EXAMPLES):
         raise ValueError(f"{text!r} should show the {{quantity}}")
     return text
@@ -40,7 +40,7 @@ def _parts(text: str) -> list[tuple[str, str | None, str | None, str | None]]:
     try:
         return list(Formatter().parse(text))
     except ValueError as error:
-        raise ValueError(f"{text!r} is no format: {error}") from None
+        raise ValueError(f"{text!r} is not a format: {error}") from None
 
 
 class ScoreSpec(SchemaModel):

@@ -14,7 +14,9 @@ from steelyard.schema.bounds import Word
 from steelyard.schema.data_source import DataSource
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.measurement import Measurement
 from steelyard.schema.model import Model
+from steelyard.schema.safety_case import SafetyCase
 
 VALUE_BYTES = 32 * 1024
 """Largest value, in bytes of UTF-8."""
@@ -62,13 +64,20 @@ class ServiceSecrets(SchemaModel):
     """Name of the secret with the key of the provider that hosts the model."""
 
 
+class MethodSecrets(SchemaModel):
+    """Names of the secrets that a method's measurements and safety cases may need."""
+
+    imagePull: SecretName | None = None
+    """Name of the secret with the Docker configuration (JSON) that opens the registry of `analysisImage`."""
+
+
 class SecretObjects(SchemaModel):
     """Names of Kubernetes Secrets in the resource's namespace, by what the workflow needs them for."""
 
     source: Word | None = None
     """Secret whose key `value` is the token for the source of files."""
     imagePull: Word | None = None
-    """Secret of type kubernetes.io/dockerconfigjson for the registry of the runner's image."""
+    """Secret of type kubernetes.io/dockerconfigjson for the registry of the image of the runner, or of the method."""
     provider: Word | None = None
     """Secret whose key `value` is the key of the provider that hosts the model."""
 
@@ -91,10 +100,15 @@ def service_secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
     return {purpose: name for purpose, name in secrets_of(entity).items() if purpose != "source"}
 
 
+def method_secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
+    """Return the names of the secrets that a measurement or a safety case by this method needs, by purpose."""
+    return {purpose: name for purpose, name in secrets_of(entity).items() if purpose == "imagePull"}
+
+
 def needed_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
     """Return the names of the secrets without which the entity's own workflow cannot run, by purpose."""
     match entity:
-        case DataSource() | Model() | InferenceSession():
+        case DataSource() | Model() | InferenceSession() | Measurement() | SafetyCase():
             return secrets_of(entity)
         case Evaluation() if not entity.inferenceSessionReference:  # a session that runs has them already
             return secrets_of(entity)

@@ -30,7 +30,7 @@ class HubDataset:
 
     @property
     def takes_token(self) -> bool:
-        """True if the place is the hub itself."""
+        """Return whether the place is the hub itself."""
         return self.origin == HUB
 
 
@@ -43,7 +43,7 @@ class ZenodoRecord:
 
     @property
     def takes_token(self) -> bool:
-        """True if the place is Zenodo itself."""
+        """Return whether the place is Zenodo itself."""
         return self.origin == ZENODO
 
 

@@ -12,7 +12,7 @@ class Spending(SchemaModel):
     calls: Bytes
     """Calls that were paid, or may have been."""
     estimatedCalls: Bytes
-    """Calls among them whose provider did not tell the tokens: each counts with the most that it may have used."""
+    """Calls among them whose provider did not report the tokens: each counts with the most that it may have used."""
     inputTokens: Bytes
     """Tokens that the model has read."""
     outputTokens: Bytes

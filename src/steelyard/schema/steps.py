@@ -80,9 +80,14 @@ def epoch(creation: datetime, uid: str, attempt: int) -> str:
     return f"{int(creation.timestamp()):010d}-{uid[:8]}-{attempt:04d}"
 
 
+def resource_of(epoch: str) -> str:
+    """Return the part of an epoch that all attempts of one resource share."""
+    return "-".join(epoch.split("-")[:2])
+
+
 def epoch_again(epoch: str, times: int) -> str:
     """The epoch of an attempt that has begun again: after its own beginnings, before a verification and later attempts.
 
-    Its first epoch is claimed already, and a claim is nobody's but the one who made it.
+    Its first epoch is claimed already, and a claim belongs to its maker alone.
     """
     return f"{epoch}-again-{times:04d}" if times else epoch

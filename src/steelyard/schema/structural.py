@@ -33,7 +33,7 @@ def _lower(node: Json, definitions: Json) -> Json:
         lowered["enum"] = [node["const"]]
     for word in ("Minimum", "Maximum"):
         if f"exclusive{word}" in node:
-            # OpenAPI 3.0, which Kubernetes follows, has a boolean beside the bound; JSON Schema has the bound
+            # OpenAPI 3.0, which Kubernetes follows, has a boolean next to the bound; JSON Schema has the bound
             # itself.
             lowered[word.lower()] = node[f"exclusive{word}"]
             lowered[f"exclusive{word}"] = True
@@ -69,7 +69,7 @@ def _lower_object(node: Json, lowered: Json, definitions: Json) -> None:
 
 
 def _resolve(node: Json, definitions: Json) -> Json:
-    """Return the node with its reference replaced; keys beside the reference win over those it refers to."""
+    """Return the node with its reference replaced; keys next to the reference win over those it refers to."""
     while "$ref" in node:
         target = definitions[node["$ref"].rpartition("/")[2]]
         node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
@@ -79,9 +79,9 @@ def _resolve(node: Json, definitions: Json) -> Json:
 def _nullable(node: Json, definitions: Json) -> Json:
     """Return `anyOf [T, null]` as a nullable T; other unions are free-form."""
     others = [_resolve(choice, definitions) for choice in node["anyOf"] if choice.get("type") != "null"]
-    beside = {key: value for key, value in node.items() if key != "anyOf"}
+    siblings = {key: value for key, value in node.items() if key != "anyOf"}
     nullable = len(others) < len(node["anyOf"])
     # A structural schema must give a type outside of `anyOf`: a union of several has none.
     if len(others) != 1:
-        return {**beside, "nullable": nullable}
-    return {**others[0], **beside, "nullable": nullable}
+        return {**siblings, "nullable": nullable}
+    return {**others[0], **siblings, "nullable": nullable}

@@ -61,7 +61,7 @@ MALFORMED = {
     "no such command": (b'{"schemaVersion":"0.1","command":"Explode","data":{}}', "Explode"),
     "unknown field": (
         b'{"schemaVersion":"0.1","command":"ForgetEntity","data":{"id":"a","kind":"Model","x":1}}',
-        "x",
+        r"^ForgetEntity\.data\.x: is not a field here, with the value 1; there are expectedRevision, ",
     ),
     "no version": (b'{"schemaVersion":"new","command":"ForgetEntity","data":{}}', "schemaVersion"),
 }

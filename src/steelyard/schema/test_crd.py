@@ -1,3 +1,5 @@
+"""Custom resource definitions: structural, described, immutable, and as committed."""
+
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain

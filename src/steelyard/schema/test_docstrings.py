@@ -1,3 +1,5 @@
+"""Descriptions of fields from the docstrings below them."""
+
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -65,7 +67,7 @@ def test_a_field_that_is_declared_again_has_the_new_docstring_or_none() -> None:
     assert docstring_of(Sapling, "other") is None
 
 
-def test_models_of_functions_are_told_apart() -> None:
+def test_models_of_functions_are_distinguished() -> None:
     def one() -> type[SchemaModel]:
         class Local(SchemaModel):
             field: int

@@ -1,9 +1,9 @@
-"""Faults of a validation are told in one line, each with its path, its value and what is allowed."""
+"""Faults of a validation are reported in one line, each with its path, its value and what is allowed."""
 
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from steelyard.schema.faults import faults_text
+from steelyard.schema.faults import exception_text, faults_text
 
 
 class Step(BaseModel):
@@ -15,7 +15,7 @@ class Step(BaseModel):
 
 
 WRONG = """spec.size: should be a valid integer, unable to parse string as an integer, and is 'x'; \
-spec.sise: is no field here, with the value 2; there are size"""
+spec.sise: is not a field here, with the value 2; there are size"""
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,11 @@ def test_all_faults_in_one_line(content: object, text: str) -> None:
     with pytest.raises(ValidationError) as error:
         Step.model_validate(content)
     assert faults_text(error.value, "spec.", Step) == text
+
+
+def test_an_exception_is_reported_in_one_line() -> None:
+    with pytest.raises(ValidationError) as error:
+        Step.model_validate({"size": 1, "sise": 2})
+    assert exception_text(error.value) == "ValidationError: sise: is not a field here, with the value 2"
+    assert exception_text(ValueError("no")) == "ValueError: no"
+    assert exception_text(MemoryError()) == "MemoryError"

@@ -81,6 +81,7 @@ NAMES = [theirs.__name__ for _, theirs, _ in PAIRS]
 OURS_ALONE = {
     "Account": {"labels"},
     "InferenceServiceCreateRequest": {"secrets"},
+    "MethodCreateRequest": {"secrets"},
     "ModelCreateRequest": {"secrets"},
 }
 """Fields that the published classes lack: the client ignores those of answers, and sends requests without them."""

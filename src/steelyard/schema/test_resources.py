@@ -1,3 +1,5 @@
+"""Specs of the custom resources: what is refused, with which field."""
+
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,7 +1,7 @@
 """The horizon of `workflows.state`, below which tombstones have expired: who has read less may never learn that
 something was forgotten.
 
-The reaper says it before it lets them expire; sinks that were away for longer read everything anew.
+The reaper says it before it lets them expire; sinks that were away for longer read everything again.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Every process of the platform calls `enter` before its first service starts: a log of another installation, or one
 emptier or shorter than what its outlets have read, would take entities out of the view and end work that runs. The view
-alone is derived, so one that is lost, or not of this log, is built anew where another outlet knows the log.
+alone is derived, so one that is lost, or not of this log, is built again where another outlet knows the log.
 `steelyard log accept` calls `accept`. Nothing here needs more of a log than its id, its epoch and its end offsets.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from steelyard.accounts.database import Outbox
+from steelyard.addresses import without_password
 from steelyard.broker.log import EVENTS, STATE, Log
 from steelyard.broker.partition import partition_of
 from steelyard.errors import Refused
@@ -48,7 +49,7 @@ class Inspection:
     origins: Mapping[str, Origin | None]
     faults: Mapping[str, str]
     rebuilt: frozenset[str] = frozenset()
-    """Outlets that are built anew from the log, without anybody's decision."""
+    """Outlets that are built again from the log without a person's decision."""
 
 
 class StorageOutlet:
@@ -72,7 +73,7 @@ class StorageOutlet:
 
 async def enter(log: Log, address: str, outlets: Outlets, advice: str) -> None:
     """Let the outlets be written from this log. Raises LogRefused, and then nothing has changed."""
-    inspection = await inspect(log, outlets)
+    inspection, address = await inspect(log, outlets), without_password(address)
     if inspection.faults:
         faults = "; ".join(f"{name}: {fault}" for name, fault in inspection.faults.items())
         raise LogRefused(f"log {address} (id {log.id[:8]}, epoch {log.epoch}) is refused: {faults}. {advice}")
@@ -120,7 +121,7 @@ def _same(log: Log, origin: Origin | None) -> bool:
 
 
 def _fault(log: Log, ends: Mapping[str, Mapping[int, int]], origin: Origin | None) -> str | None:
-    """Why an outlet of this origin cannot be written from the log; None where it can."""
+    """Return why an outlet of this origin cannot be written from the log; None where it can."""
     if origin is None:
         return None
     if origin.log and origin.log != log.id:
@@ -141,7 +142,7 @@ def _fault(log: Log, ends: Mapping[str, Mapping[int, int]], origin: Origin | Non
 
 
 def next_epoch(log: Log, inspection: Inspection) -> int:
-    """The highest epoch that anybody has seen, plus one."""
+    """The highest epoch that any outlet has seen, plus one."""
     return 1 + max([log.epoch, *(origin.epoch for origin in inspection.origins.values() if origin)])
 
 

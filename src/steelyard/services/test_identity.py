@@ -106,6 +106,12 @@ async def test_the_first_start_writes_the_logs_id_into_every_outlet(used: Instal
     await used.enter()
 
 
+async def test_a_refusal_does_not_show_the_password_of_the_address(used: Installation) -> None:
+    with pytest.raises(LogRefused, match=r"^log kafka://user:\*\*\*@broker:9092 ") as refused:
+        await enter(MemoryLog(id="another"), "kafka://user:secret@broker:9092", used.outlets, "advice")
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize("fresh", ["", "view", "view backup", "view backup accounts"])
 async def test_a_first_start_that_was_cut_short_is_taken_up(fresh: str) -> None:
     accounts_database = await open_accounts_database("memory:")
@@ -143,7 +149,7 @@ async def test_a_copy_from_before_an_acceptance_is_refused(used: Installation) -
     assert "has seen epoch 2 of the log: an older copy of the log was put back" in await copy.refusal()
 
 
-async def test_a_command_that_the_log_has_lost_is_missed_though_nobody_had_read_it(
+async def test_a_command_that_the_log_has_lost_is_missed_though_it_was_never_read(
     used: Installation,
 ) -> None:
     await used.accounts_database.outbox.add(row("c1"))
@@ -151,7 +157,7 @@ async def test_a_command_that_the_log_has_lost_is_missed_though_nobody_had_read_
     assert "has read workflows.events up to offset 1001 of partition 3" in await used.refusal()
 
 
-async def test_accounts_that_were_made_anew_are_refused(used: Installation) -> None:
+async def test_accounts_that_were_made_again_are_refused(used: Installation) -> None:
     accounts_database = await open_accounts_database("memory:")
     assert (
         "accounts: is empty, and the log is not"
@@ -176,7 +182,7 @@ async def test_another_installations_backup_is_refused(used: Installation) -> No
 
 
 @pytest.mark.parametrize("known", [None, ("another log", 7)])
-async def test_a_view_that_is_lost_or_of_another_log_is_built_anew(
+async def test_a_view_that_is_lost_or_of_another_log_is_built_again(
     used: Installation, known: tuple[str, int] | None
 ) -> None:
     changed = replace(used, view=MemoryView())

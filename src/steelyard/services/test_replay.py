@@ -79,8 +79,10 @@ def histories(draw: st.DrawFn) -> list[Message]:
         source = "reaper" if doing == "forget" else "api"
         if doing in ("status", "reason"):
             source = draw(st.sampled_from(SOURCES))
-        given_ = headers(source, timedelta(days=day))
-        sent.append(Message(EVENTS, entity.id, DOINGS[doing](entity, value, new).dump_json(), given_))
+        message_headers = headers(source, timedelta(days=day))
+        sent.append(
+            Message(EVENTS, entity.id, DOINGS[doing](entity, value, new).dump_json(), message_headers)
+        )
     return sent
 
 
@@ -177,15 +179,15 @@ def test_what_no_history_may_do(history: list[Message]) -> None:
         for state in written.states:
             old = before.get(state.key)
             command = next(message for message in history if message.headers["id"] == state.headers["id"])
-            given_ = orjson.loads(command.value or b"")["command"]
+            kind = orjson.loads(command.value or b"")["command"]
             if old is None or old.value is None:
-                assert given_ == "CreateEntity"
+                assert kind == "CreateEntity"
             elif "forgotten" in old.headers:
-                assert given_ == "ForgetEntity"
+                assert kind == "ForgetEntity"
                 assert state.value is None
             else:
                 assert int(state.headers["offset"]) > int(old.headers["offset"])
-                _check_step(orjson.loads(old.value), state, given_)
+                _check_step(orjson.loads(old.value), state, kind)
             before[state.key] = state
         assert len({outcome.headers["id"] for outcome in written.outcomes}) == len(
             {message.headers["id"] for message in history}
@@ -265,11 +267,10 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
         claims = accounts_database.claims
         leader = await claims.lead("one", START)
         await claims.apply(changes[:moment], 1, {0: 1}, leader)
-        for entity in ENTITIES:
-            await claims.admit(entity.id, START, lambda held: None, leader)
+        await claims.admit([entity.id for entity in ENTITIES], START, lambda id, counted: None, leader)
         await claims.apply(changes[moment:], 1, {0: 1}, leader)
         before = [await claims.get(entity.id) for entity in ENTITIES]
-        # The topic is compacted: of an entity that was forgotten and made anew, the forgetting is not read again.
+        # The topic is compacted: of an entity that was forgotten and made again, the forgetting is not read again.
         await claims.apply(list(dict(changes[start:]).items()), 1, {0: 1}, leader)
         assert [await claims.get(entity.id) for entity in ENTITIES] == before
         await accounts_database.close()
@@ -302,7 +303,7 @@ def test_the_reaper(history: list[Message], days: int) -> None:
 
 
 async def _reaped(log: MemoryLog, now: datetime) -> list[Message]:
-    """The commands that one look gives."""
+    """The commands that one pass gives."""
     commands = [
         command for record in await everything(log, STATE) if (command := due(record, now)) is not None
     ]

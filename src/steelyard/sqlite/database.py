@@ -64,7 +64,7 @@ class Database:
         return await self._writer.write(work)
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on one snapshot, beside the event loop."""
+        """Run `work` on one snapshot, on a thread outside the event loop."""
         if self.path is None:
             return self.read_now(work)
         self._check()
@@ -86,7 +86,9 @@ class Database:
         if self.path is None:
             return self._writer.commits
         with named(self._name):
-            return int(self._own.execute("PRAGMA data_version").fetchone()[0])
+            version = int(self._own.execute("PRAGMA data_version").fetchone()[0])
+        self._changes.note(version)
+        return version
 
     async def changed(self, since: int, timeout: float) -> int:
         """The version, once it is another than `since` or `timeout` seconds have passed."""
@@ -99,7 +101,7 @@ class Database:
     async def close(self) -> None:
         """Close the file after the reads and writes that were begun.
 
-        Who waits for a change is told that it is closed.
+        Those who wait for a change get an error that it is closed.
         """
         if self._closed:
             return

@@ -52,9 +52,9 @@ class NewerSchema(WrongSchema):
 class Turn:
     """The right to write or checkpoint a file: one process at a time has it.
 
-    SQLite has locks of its own for that. But before 3.51.3, one process's commit that begins the WAL anew beside
-    another's checkpoint can lose pages for good (sqlite.org/wal.html#walresetbug), and most systems have an older one.
-    The lock's file is touched after each commit: other processes watch it.
+    SQLite has locks of its own for that. But before 3.51.3, one process's commit that restarts the WAL during another's
+    checkpoint can lose pages for good (sqlite.org/wal.html#walresetbug), and most systems have an older one. The lock's
+    file is touched after each commit: other processes watch it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class Turn:
             raise DatabaseError(f"{fault}; nothing more is written to it")
 
     def notify(self) -> None:
-        """Tell other processes that something was committed. They look now and then anyway, and the commit stands."""
+        """Notify other processes that something was committed. They poll now and then anyway, and the commit stands."""
         with contextlib.suppress(OSError):
             os.utime(self._file)
 
@@ -149,7 +149,7 @@ def _migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: st
             f"{name}: was made by {maker(connection)}, which is newer than {__version__}; use that one"
         )
     there = shape(connection)
-    # Tables of somebody else: a wrong path in the settings must not end in a changed file.
+    # Tables of another program: a wrong path in the settings must not end in a changed file.
     if not done and there:
         raise WrongSchema(
             f"{name}: is another database (it has the table {min(there)}); was it put in the wrong place?"
@@ -195,13 +195,13 @@ def ours(name: str, error: BaseException) -> BaseException:
     if not isinstance(error, sqlite3.Error | OSError):
         return error
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES:
-        made: DatabaseError = Damaged(
+        failure: DatabaseError = Damaged(
             f"{name}: is damaged ({error}); nothing of it was changed. Stop what runs, and put a copy of it back"
         )
     else:
-        made = (StatementError if _is_of_statement(error) else DatabaseError)(f"{name}: {error}")
-    made.__cause__ = error
-    return made
+        failure = (StatementError if _is_of_statement(error) else DatabaseError)(f"{name}: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def _is_of_statement(error: sqlite3.Error | OSError) -> bool:

@@ -17,12 +17,12 @@ class Presence:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known = self._look()
+        self._known = self._identities()
         self._size = path.stat().st_size
 
     def fault(self) -> str | None:
         """Fault of a file that was taken away or replaced while in use; None while all are there."""
-        identities = self._look()
+        identities = self._identities()
         for place, known in self._known.items():
             if place not in identities:
                 return f"{place} was taken away while it was in use"
@@ -44,7 +44,7 @@ class Presence:
         page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
         return pages * (65536 if page == 1 else page)
 
-    def _look(self) -> Mapping[Path, tuple[int, int]]:
+    def _identities(self) -> Mapping[Path, tuple[int, int]]:
         identities = {}
         for suffix in _SUFFIXES:
             place = Path(f"{self._path}{suffix}")

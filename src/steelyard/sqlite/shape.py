@@ -36,16 +36,16 @@ def _promised(migrations: tuple[str, ...]) -> Shape:
         connection.close()
 
 
-def difference(actual: Shape, wanted: Shape) -> str | None:
+def difference(actual: Shape, expected: Shape) -> str | None:
     """The first thing that is wrong, in words; None where the file is as it should be."""
-    for table in sorted({*actual, *wanted}):
+    for table in sorted({*actual, *expected}):
         if table not in actual:
             return f"it lacks the table {table}"
-        if table not in wanted:
+        if table not in expected:
             return f"it has a table {table} that is not known here"
-        if lacking := wanted[table] - actual[table]:
+        if lacking := expected[table] - actual[table]:
             return f"its table {table} lacks {_named(lacking)}"
-        if unknown := actual[table] - wanted[table]:
+        if unknown := actual[table] - expected[table]:
             return f"its table {table} has {_named(unknown)}, which is not known here"
     return None
 

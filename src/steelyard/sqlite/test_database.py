@@ -76,6 +76,57 @@ async def test_a_change_wakes_who_waits_and_time_does_too(database: Database) ->
     assert await database.changed(since, 60) != since
 
 
+async def test_a_commit_is_looked_at_once_for_all_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit rings twice, by itself and by inotify. Who waits again is woken by no ring about what it knows."""
+    monkeypatch.setattr("steelyard.sqlite.changes.SURE_SECONDS", 3600.0)
+    database = await Database.open(tmp_path / "a.db", SCHEMA)
+    looks, original = 0, database._changes._version
+
+    def version() -> int:
+        nonlocal looks
+        looks += 1
+        return original()
+
+    monkeypatch.setattr(database._changes, "_version", version)
+    since = database.version()
+    waiting = [asyncio.create_task(database.changed(since, 3600)) for _ in range(10)]
+    await asyncio.sleep(0)
+    assert looks == 1, "the first one looks after it has begun to watch the file, the others need not"
+    await database.write(adding(1))
+    (newest,) = {*await asyncio.gather(*waiting)}
+    assert newest == database.version() != since
+    assert looks <= 1 + 2
+    again = asyncio.create_task(database.changed(newest, 3600))
+    await asyncio.sleep(0)
+    looks = 0
+    database._changes.wake()
+    await asyncio.sleep(0)
+    assert not again.done()
+    await database.write(adding(2))
+    assert await again != newest
+    await database.close()
+
+
+async def test_a_commit_between_the_reading_and_the_wait_ends_the_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is missed: a commit that was reported before the wait, and one that is reported after it has begun."""
+    monkeypatch.setattr("steelyard.sqlite.changes.SURE_SECONDS", 3600.0)
+    mine, theirs = [await Database.open(tmp_path / "a.db", SCHEMA) for _ in range(2)]
+    await mine.changed(mine.version(), 0)  # the file is watched from now on
+    async with asyncio.timeout(60):
+        for number in range(20):
+            since = mine.version()
+            await (theirs if number % 2 else mine).write(adding(number))
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            assert await mine.changed(since, 3600) != since
+    await mine.close()
+    await theirs.close()
+
+
 async def test_another_process_is_noticed_and_migrates_nothing_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     database = await Database.open(path, SCHEMA)
@@ -144,7 +195,7 @@ async def test_a_file_with_other_tables_says_who_made_it_and_what_to_do(
     assert "--state-dir" in str(refused.value)
 
 
-async def test_a_file_of_a_version_that_did_not_sign_is_told_apart(tmp_path: Path) -> None:
+async def test_a_file_of_a_version_that_did_not_sign_is_distinguished(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as early:
         early.executescript("CREATE TABLE messages (n INTEGER); PRAGMA user_version = 2;")
     with pytest.raises(DatabaseError, match="made by an early version"):
@@ -209,7 +260,7 @@ async def test_one_process_at_a_time_writes(tmp_path: Path, monkeypatch: pytest.
     await database.close()
 
 
-async def test_what_is_committed_is_confirmed_even_if_nobody_can_be_told(
+async def test_what_is_committed_is_confirmed_even_if_no_process_can_be_notified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(file: int) -> None:

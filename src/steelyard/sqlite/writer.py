@@ -123,7 +123,7 @@ class Writer:
         for item in group:
             by_loop.setdefault(item.loop, []).append(item)
         for loop, items in by_loop.items():
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
                 loop.call_soon_threadsafe(self._resolve, items)
 
     def _resolve(self, items: list[_Item]) -> None:

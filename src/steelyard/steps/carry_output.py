@@ -39,7 +39,7 @@ from steelyard.steps.volume import (
 from steelyard.storage.store import Store
 
 LINEAGE = "lineage.json"
-"""File that a program may leave beside its output: digests of its `code` and its `data`, as an object of
+"""File that a program may leave next to its output: digests of its `code` and its `data`, as an object of
 texts.
 """
 LINEAGE_BYTES = 64 << 10
@@ -66,7 +66,7 @@ class Carrying:
     now: str = ""
     kept: list[VolumeFile] = field(default_factory=list)
 
-    def look(self) -> tuple[int, str]:
+    def measure(self) -> tuple[int, str]:
         return self.done, self.now
 
 
@@ -84,7 +84,7 @@ async def main(config: StepConfig, log: Log) -> str:
     carrying = Carrying(sum((folder / path).stat().st_size for path in paths))
     progress = Progress(output, "bytes", carrying.total)
     try:
-        async with progress.kept(carrying.look):
+        async with progress.kept(carrying.measure):
             await _carry(folder, paths, output, carrying)
         await seal(output, VolumeManifest(source=source, files=carrying.kept))
     # An earlier attempt kept other bytes under this path: the folder has changed since, so neither can be called the
@@ -191,13 +191,13 @@ def claims(folder: Path) -> dict[str, str]:
     if not isinstance(said, dict):
         message = f"{LINEAGE} should be an object such as {{'data': 'sha256:…'}}"
         raise StepFailed(INVALID, message, permanent=True)
-    # Its words go into a status of at most 4 KiB, beside the digests.
+    # Its message goes into a status of at most 4 KiB, along with the digests.
     return {name: str(said[name])[:256] for name in CLAIMS if name in said}
 
 
 def digest_of(files: Sequence[VolumeFile]) -> str:
     """One digest of many files: that of the lines that `sha256sum` prints for them, in the order of their paths."""
-    # Whoever has the files can compute it by `sha256sum` alone.
+    # Anyone who has the files can compute it by `sha256sum` alone.
     lines = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(files, key=lambda file: file.path))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 

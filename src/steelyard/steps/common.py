@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from steelyard.disk_space import is_cancelled, no_room
 from steelyard.exits import leave
-from steelyard.schema.faults import faults_text
+from steelyard.schema.faults import exception_text, faults_text
 from steelyard.schema.steps import (
     EXIT_OK,
     EXIT_PERMANENT,
@@ -157,7 +157,7 @@ def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:
     except FileNotFoundError:
         return Termination(code="InputMissing", message=f"--config {path}: there is no such file"), EXIT_RETRY
     except ValidationError as error:
-        text = f"--config {path}: {faults_text(error)}"
+        text = f"--config {path}: {faults_text(error, model=StepConfig)}"
         return Termination(code="BadConfiguration", message=text), EXIT_PERMANENT
 
 
@@ -177,7 +177,7 @@ def _outcome(
     except asyncio.CancelledError:
         return Termination(code="Terminated", message="ended by SIGTERM before it was done"), EXIT_RETRY
     except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the reason has to reach the condition
-        return Termination(code="Internal", message=f"{type(error).__name__}: {error}"), EXIT_RETRY
+        return Termination(code="Internal", message=exception_text(error)), EXIT_RETRY
     return Termination(code="Complete", message=said or ""), EXIT_OK
 
 
@@ -216,7 +216,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _write_termination(termination: Termination) -> None:
     path = Path(os.environ.get("STEELYARD_TERMINATION_LOG", "/dev/termination-log"))
     fields, message = termination.model_dump(exclude_none=True), termination.message
-    # The kubelet reads 4 KiB of a termination message at most, and JSON that is cut is no JSON any more.
+    # The kubelet reads 4 KiB of a termination message at most, and JSON that is cut is not JSON any more.
     while len(data := orjson.dumps({**fields, "message": message})) > TERMINATION_BYTES:
         message = message[: len(message) * 3 // 4]
     try:

@@ -52,7 +52,7 @@ class Downloads:
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise failed(f"{url} answers what is no JSON: {error}") from error
+            raise failed(f"{url} answers what is not JSON: {error}") from error
 
     async def fetch(self, url: str, local: Path, most_bytes: int) -> None:
         """Download a file of at most so many bytes to a local path; what lies there is replaced."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from steelyard.discovery import IDENTITY_PORT, discovery
-from steelyard.evaluation.attempt import World
+from steelyard.evaluation.attempt import Environment
 from steelyard.evaluation.engine import Stores, evaluate
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
@@ -36,11 +36,11 @@ async def main(config: StepConfig, log: Log) -> None:
     try:
         resolved = discovery(config.replicas, os.environ)
         gone = _seconds(spec, SESSION_ENDED_OPTION, Absence().gone_seconds)
-        world = World(
+        environment = Environment(
             now=lambda: datetime.now(UTC),
             jitter=random.random,
             log=log,
-            # A file names addresses of somebody's choice, which need not be Pods of Steelyard's.
+            # A file names addresses of the user's choice, which need not be Pods of Steelyard's.
             identity_port=None if config.replicas.startswith("file:") else IDENTITY_PORT,
             absence=Absence(gone_seconds=gone),
             watch=(metrics := Metrics()).watch,
@@ -58,7 +58,7 @@ async def main(config: StepConfig, log: Log) -> None:
             metrics.served(os.environ.get("POD_IP"), log),
             servers_recorded(spec, resolved, stores.output),
         ):
-            summary = await evaluate(plan, stores, resolved, config.epoch, world)
+            summary = await evaluate(plan, stores, resolved, config.epoch, environment)
     except EvaluationFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
     except ValueError as error:

@@ -35,7 +35,7 @@ SCRAPE_SECONDS = 5.0
 
 
 class Metrics:
-    """Metrics that are made when somebody asks. Most evaluations are never asked: the libraries come with a scrape."""
+    """Metrics that are made on request. Most evaluations are never asked: the libraries come with a scrape."""
 
     def __init__(self) -> None:
         self._progress: Progress | None = None

@@ -14,7 +14,8 @@ def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
     try:
         return EvaluationResourceSpec.model_validate(config.spec)
     except ValidationError as error:
-        raise StepFailed("BadConfiguration", faults_text(error, "spec."), permanent=True) from error
+        text = faults_text(error, "spec.", EvaluationResourceSpec)
+        raise StepFailed("BadConfiguration", text, permanent=True) from error
 
 
 def dataset_store(spec: EvaluationResourceSpec) -> Store:

@@ -17,7 +17,7 @@ import orjson
 from steelyard.egress.aiohttp_connector import guarded_session
 from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.names import OWN_RECORDS, SOURCE_CROISSANT
+from steelyard.schema.names import SOURCE_CROISSANT
 from steelyard.schema.resources import DataSourceResourceSpec
 from steelyard.schema.source_addresses import HUB, HubDataset, SourceAddress, source_address
 from steelyard.schema.steps import SourceLimits, StepConfig
@@ -28,6 +28,7 @@ from steelyard.steps.progress import Progress
 from steelyard.steps.secret_files import secret_value
 from steelyard.steps.source_files import Listing, SourceFile, choose, digests_of, failed, stored_digests
 from steelyard.steps.volume import (
+    SourceVersion,
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
@@ -40,9 +41,6 @@ from steelyard.steps.volume import (
 )
 from steelyard.steps.zenodo_records import list_record
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store
-
-PINNED = f"{OWN_RECORDS}version.json"
-"""Object with the version that the first attempt found: a branch may move between two attempts."""
 
 
 async def main(config: StepConfig, log: Log) -> None:
@@ -79,7 +77,7 @@ async def fetch(
         fetching = Fetching(output, downloads, Path(folder, "file"), limits.bytes)
         progress = Progress(output, "bytes", fetched)
         try:
-            async with progress.kept(fetching.look):
+            async with progress.kept(fetching.measure):
                 await _keep_description(output, address, downloads)
                 kept = [await fetching.keep(file) for file in files]
             await seal(output, VolumeManifest(source=listing.origin, files=kept))
@@ -101,7 +99,7 @@ class Fetching:
     done: int = 0
     now: str = ""
 
-    def look(self) -> tuple[int, str]:
+    def measure(self) -> tuple[int, str]:
         """Return the bytes that are kept, with those of the current file on local disk, and its name."""
         try:
             return self.done + self.local.stat().st_size, self.now
@@ -142,16 +140,12 @@ class Fetching:
 
 async def _pinned(output: Store, address: SourceAddress, downloads: Downloads) -> Listing:
     """Return the listing of the version that the first attempt found."""
-    version = await _version(output)
-    if version is not None:
+    pinned = SourceVersion(output)
+    if (version := await pinned.kept()) is not None:
         return await _list(_at(address, version), address, downloads)
     listing = await _list(address, address, downloads)
-    try:
-        await output.create(PINNED, orjson.dumps({"version": listing.version}))
-    except ObjectExists:
-        # An attempt that was given up may still run: what it has pinned counts for this one too.
-        if (version := await _version(output)) != listing.version and version is not None:
-            return await _list(_at(address, version), address, downloads)
+    if (version := await pinned.keep(listing.version)) != listing.version:
+        return await _list(_at(address, version), address, downloads)
     return listing
 
 
@@ -162,14 +156,9 @@ async def _keep_description(output: Store, address: SourceAddress, downloads: Do
     with suppress(StepFailed):
         content = orjson.dumps(await describe_dataset(address, downloads))
         if len(content) <= ENTITY_BYTES:
-            await output.put(SOURCE_CROISSANT, content)
-
-
-async def _version(output: Store) -> str | None:
-    try:
-        return str(orjson.loads(await output.get(PINNED))["version"])
-    except ObjectMissing:
-        return None
+            # Create-only, as the files are: the hub may have changed it since the first attempt.
+            with suppress(ObjectExists):
+                await output.create(SOURCE_CROISSANT, content)
 
 
 def _at(address: SourceAddress, version: str) -> SourceAddress:

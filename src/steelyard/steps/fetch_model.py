@@ -1,7 +1,7 @@
 """The step that fetches a model into storage, once, with the SHA-256 of every file.
 
 `python -m steelyard.steps.fetch_model --config FILE`, as the `<name>-run-aN` Job of a Model. Files are
-written create-only, so that an attempt that was cut off is simply done again.
+written create-only, so that an attempt that was cut off is simply done again: with the commit that the first one found.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile, described, u
 from steelyard.steps.progress import Progress
 from steelyard.steps.secret_files import secret_value
 from steelyard.steps.volume import (
+    SourceVersion,
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
@@ -47,7 +48,7 @@ class Fetching:
     def weight(self, remote: RemoteFile) -> int:
         return (remote.size or 0) if self.sizes_known else 1
 
-    def look(self) -> tuple[int, str]:
+    def measure(self) -> tuple[int, str]:
         """Return the bytes that are kept, with those of the current file on local disk, and its name."""
         if self.now is None:
             return self.done, ""
@@ -69,7 +70,7 @@ async def main(config: StepConfig, log: Log) -> None:
     output = opened(spec.storage.output, "spec.storage.output")
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        remotes = await source_files(spec, scratch, config.egress or EgressPolicy())
+        remotes = await source_files(spec, scratch, config.egress or EgressPolicy(), SourceVersion(output))
         for remote in remotes:
             # All names are checked before anything is fetched: a bad one at the end would cost the whole transfer.
             checked_path(remote.path, "a file of the source")
@@ -77,7 +78,7 @@ async def main(config: StepConfig, log: Log) -> None:
         fetching = Fetching(remotes, scratch)
         progress = Progress(output, "bytes" if fetching.sizes_known else "files", fetching.total)
         try:
-            async with progress.kept(fetching.look):
+            async with progress.kept(fetching.measure):
                 kept = [await _keep(output, remote, scratch, fetching) for remote in fetching.remotes]
             await seal(output, VolumeManifest(source=await _described(spec), files=kept))
         except VolumeConflict as error:
@@ -100,7 +101,9 @@ async def _keep(output: Store, remote: RemoteFile, scratch: Path, fetching: Fetc
     return kept
 
 
-async def source_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy) -> list[RemoteFile]:
+async def source_files(
+    spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy, version: SourceVersion
+) -> list[RemoteFile]:
     """List the files to fetch; the libraries of a source are loaded only when it is used."""
     match spec.source.kind:
         case "Upload":
@@ -109,7 +112,8 @@ async def source_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPol
             # Imported only here: the library takes long to load, which other sources need not pay.
             from steelyard.steps.hub_source import hub_files
 
-            return described(spec, await hub_files(spec, scratch, policy, secret_value("source")))
+            files = await hub_files(spec, scratch, policy, version, secret_value("source"))
+            return described(spec, files)
         case "GitLFS":
             from steelyard.steps.git_source import git_files
 

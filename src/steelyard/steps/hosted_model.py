@@ -64,7 +64,8 @@ def application(config: StepConfig) -> web.Application:
     try:
         spec = InferenceSessionResourceSpec.model_validate(config.spec)
     except ValidationError as error:
-        raise StepFailed("BadConfiguration", faults_text(error, "spec."), permanent=True) from error
+        text = faults_text(error, "spec.", InferenceSessionResourceSpec)
+        raise StepFailed("BadConfiguration", text, permanent=True) from error
     model = served_model(spec)
     # Of this process alone: what one that was killed in the same Pod held must not be taken for this one's.
     writer = secrets.token_hex(8)
@@ -88,8 +89,11 @@ def main() -> None:
     try:
         config = StepConfig.model_validate_json(arguments.config.read_bytes())
         app = application(config)
-    except (OSError, ValidationError) as error:
+    except OSError as error:
         fail(NAME, "BadConfiguration", f"--config {arguments.config}: {error}")
+    except ValidationError as error:
+        text = faults_text(error, model=StepConfig)
+        fail(NAME, "BadConfiguration", f"--config {arguments.config}: {text}")
     except StepFailed as error:
         fail(NAME, error.code, error.message)
     serve(NAME, app, arguments.host, arguments.port)

@@ -41,7 +41,9 @@ async def list_dataset(address: HubDataset, downloads: Downloads) -> Listing:
     try:
         info = _Info.model_validate(answer)
     except ValidationError as error:
-        raise failed(f"{root} answers what is no description of a dataset: {faults_text(error)}") from error
+        raise failed(
+            f"{root} answers what is not a description of a dataset: {faults_text(error)}"
+        ) from error
     # The commit, not the branch: it may move while files are fetched.
     base = f"{address.origin}/datasets/{repository}/resolve/{info.sha}"
     origin = {

@@ -8,17 +8,22 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 
 from steelyard.egress.httpx_client import guarded_client
 from steelyard.egress.policy import EgressRefused
 from steelyard.schema.egress import EgressPolicy
+from steelyard.schema.model import ModelSourceHuggingFaceHub
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
 from steelyard.steps.secret_files import scrubbed
+from steelyard.steps.volume import SourceVersion
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import HfApi, ModelInfo
 
 T = TypeVar("T")
 RETRIED = frozenset({408, 425, 429})
@@ -27,9 +32,15 @@ SECONDS = 60.0
 
 
 async def hub_files(
-    spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy, token: str | None = None
+    spec: ModelResourceSpec,
+    scratch: Path,
+    policy: EgressPolicy,
+    version: SourceVersion,
+    token: str | None = None,
 ) -> list[RemoteFile]:
     """Return the files of one commit, those that the patterns let through. Raises StepFailed.
+
+    The commit is that of the first attempt, however the branch has moved since.
 
     For an artifact of kind HuggingFaceCache they lie as in the hub's own cache, which libraries find offline.
     `token` is that of the workflow's secret; without one, the hub is asked anonymously or with `HF_TOKEN`.
@@ -44,10 +55,8 @@ async def hub_files(
     repo = source.repoID
     endpoint = os.environ.get("HF_ENDPOINT")
     hub = HfApi(endpoint, token=token)
-    info = await _in_thread(
-        lambda: hub.model_info(repo, revision=source.revision, files_metadata=True), token
-    )
-    commit = str(info.sha)
+
+    info, commit = await _info_of_first_attempt(hub, source, version, token)
     chosen = utils.filter_repo_objects(  # type: ignore[attr-defined]
         info.siblings or [],
         allow_patterns=source.allowPatterns,
@@ -84,6 +93,22 @@ async def hub_files(
     return files
 
 
+async def _info_of_first_attempt(
+    hub: "HfApi", source: ModelSourceHuggingFaceHub, version: SourceVersion, token: str | None
+) -> "tuple[ModelInfo, str]":
+    """Return what the hub says of the commit that the first attempt found, and that commit."""
+
+    async def info_at(revision: str) -> "ModelInfo":
+        return await _in_thread(
+            lambda: hub.model_info(source.repoID, revision=revision, files_metadata=True), token
+        )
+
+    info = await info_at(await version.kept() or source.revision)
+    commit = await version.keep(str(info.sha))
+    # Another attempt that ran at the same time may have been the first.
+    return (info if commit == info.sha else await info_at(commit)), commit
+
+
 def _note_of_revision(name: str, commit: str) -> RemoteFile:
     """Return the file by which the hub's cache knows which commit a branch or tag was."""
 
@@ -95,7 +120,7 @@ def _note_of_revision(name: str, commit: str) -> RemoteFile:
 
 def _set_environment(scratch: Path) -> None:
     """Set what the library reads when it is imported."""
-    # No home, no progress bars, nothing told to anybody.
+    # No home, no progress bars, no telemetry.
     os.environ.setdefault("HF_HOME", str(scratch / "home"))
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

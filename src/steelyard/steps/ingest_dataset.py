@@ -132,7 +132,7 @@ def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[V
             chosen.append((file, form))
         elif spec.files:
             raise failed(
-                f"{file.path}: is no table: there are .csv, .tsv, .jsonl, .ndjson, .json and .parquet"
+                f"{file.path}: is not a table: there are .csv, .tsv, .jsonl, .ndjson, .json and .parquet"
             )
     if not chosen:
         which = (
@@ -143,7 +143,7 @@ def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[V
 
 
 async def _local(source: Store, file: VolumeFile, folder: Path) -> Path:
-    """Return a local copy of a file, whose name tells its form, after its digest was compared."""
+    """Return a local copy of a file, whose name shows its format, after its digest was compared."""
     await asyncio.to_thread(folder.mkdir)
     local = folder / file.path.rpartition("/")[2]
     try:
@@ -235,7 +235,7 @@ def _wanted(spec: DatasetResourceSpec, united_schema: pa.Schema) -> pa.Schema:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(spec.schema_.arrowSchema)))
     except (ValueError, pa.ArrowException) as error:
-        raise failed(f"schema.arrowSchema: is no Arrow schema: {error}") from error
+        raise failed(f"schema.arrowSchema: is not an Arrow schema: {error}") from error
     lacking = [name for name in schema.names if name not in (*united_schema.names, INDEX)]
     if lacking:
         raise failed(
@@ -292,7 +292,7 @@ async def _keep(
 
 
 async def _keep_croissant(source: Store, output: Store, manifest: VolumeManifest) -> None:
-    """Keep the description that the data source holds, as it came; the API reads it when somebody takes it."""
+    """Keep the description that the data source holds, as it came; the API reads it when a dataset takes it over."""
     files = [file for file in manifest.files if file.path.rpartition("/")[2] == CROISSANT]
     # One at the root describes the whole; one that is too large, no request could have brought either. Without a file,
     # the hub may have written one.

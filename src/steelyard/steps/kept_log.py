@@ -1,4 +1,4 @@
-"""A step's log in storage, beside the output of its entity.
+"""A step's log in storage, next to the output of its entity.
 
 Lines go to `.dyff/logs/<pod uid>/<n>` in pieces of at most 5 s, so that a kill loses the last piece and no more; at the
 step's end `.dyff/logs.txt` holds the pieces of all Pods of the entity. `common` keeps it; the API reads it. Whatever
@@ -44,7 +44,7 @@ class KeptLog:
         """Any line of the step's log, with its end; no input or output."""
         self._lines.append(line)
         self._bytes += len(line)
-        # While storage takes nothing, the newest lines are worth more than the oldest: they tell how the step ended.
+        # While storage takes nothing, the newest lines are worth more than the oldest: they show how the step ended.
         while self._bytes > MOST_BYTES:
             self._bytes -= len(self._lines.popleft())
             self._lost += 1
@@ -104,7 +104,7 @@ class KeptLog:
 
 
 def kept_log(config: StepConfig) -> KeptLog | None:
-    """The log of this Pod; None where there is no Pod, or no output to keep it beside."""
+    """The log of this Pod; None where there is no Pod, or no output to store it with."""
     pod = os.environ.get("POD_UID")
     storage = config.spec.get("storage")
     output = storage.get("output") if isinstance(storage, dict) else None
@@ -128,7 +128,7 @@ async def whole_log(store: Store, own: str = "") -> AsyncIterator[bytes]:
     for pod in sorted(pods, key=lambda pod: (begins[pod], pod)):
         for piece in pods[pod]:
             yield piece
-        # A step's last line says how it exited; without it the Pod was killed, with lines that nobody stored.
+        # A step's last line says how it exited; without it the Pod was killed before its last lines were stored.
         if pod != own and "exit" not in _line(pods[pod][-1].rstrip(b"\n").rpartition(b"\n")[2]):
             said = f"the log of Pod {pod} ends without its last words: up to {PIECE_SECONDS:.0f} s of it are missing"
             yield _note(pod, said).encode()

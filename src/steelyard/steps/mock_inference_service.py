@@ -221,6 +221,14 @@ def classify(body: Json, labels: tuple[str, ...]) -> Json:
     return {"label": labels[digest[0] % len(labels)]}
 
 
+async def fail(request: web.Request) -> web.Response:
+    """Answer a call with the error status that its path names."""
+    await request.read()
+    status = int(request.match_info["status"])
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return _error(status, kind, f"calls of {request.path} always fail")
+
+
 def make_app(mock: Mock) -> web.Application:
     loop_start: list[float] = []
     completions: Call = partial(complete, answer_to=mock.answer_to)
@@ -240,12 +248,6 @@ def make_app(mock: Mock) -> web.Application:
         if waited * 1000 < mock.faults.ready_delay_ms:
             return _error(503, "not_ready", "still loading")
         return _json({"status": "ready"})
-
-    async def fail(request: web.Request) -> web.Response:
-        await request.read()
-        status = int(request.match_info["status"])
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        return _error(status, kind, f"calls of {request.path} always fail")
 
     async def models(_: web.Request) -> web.Response:
         return _json(
@@ -299,19 +301,19 @@ def _usage(prompts: list[str], texts: list[str]) -> Json:
 
 
 def _tokens(body: Json) -> int:
-    given = body.get("max_completion_tokens", body.get("max_tokens"))
-    if given is None:
+    limit = body.get("max_completion_tokens", body.get("max_tokens"))
+    if limit is None:
         return 16
-    if not isinstance(given, int) or given < 1:
+    if not isinstance(limit, int) or limit < 1:
         raise BadCall("max_tokens: should be a positive integer")
-    return given
+    return limit
 
 
 def _choices(body: Json) -> int:
-    given = body.get("n", 1)
-    if not isinstance(given, int) or not 1 <= given <= 128:
+    number = body.get("n", 1)
+    if not isinstance(number, int) or not 1 <= number <= 128:
         raise BadCall("n: should be an integer from 1 to 128")
-    return given
+    return number
 
 
 def _content(content: object) -> str:

@@ -42,19 +42,19 @@ class Progress:
             await self._store.put(PROGRESS, orjson.dumps(content))
 
     @asynccontextmanager
-    async def kept(self, look: Callable[[], tuple[int, str]]) -> AsyncIterator[None]:
-        """Tell what `look` says every 5 s, as long as the block runs."""
+    async def kept(self, measure: Callable[[], tuple[int, str]]) -> AsyncIterator[None]:
+        """Report what `measure` returns every 5 s, for as long as the block runs."""
         ended = asyncio.Event()
-        keeping = asyncio.create_task(self._keep(look, ended))
+        keeping = asyncio.create_task(self._keep(measure, ended))
         try:
             yield
         finally:
             ended.set()
             await keeping  # not cut off: a write that comes late would replace the last word
 
-    async def _keep(self, look: Callable[[], tuple[int, str]], ended: asyncio.Event) -> None:
+    async def _keep(self, measure: Callable[[], tuple[int, str]], ended: asyncio.Event) -> None:
         while not ended.is_set():
-            await self.report(*look())
+            await self.report(*measure())
             with suppress(TimeoutError):
                 async with asyncio.timeout(PROGRESS_SECONDS):  # wait_for may swallow a cancellation
                     await ended.wait()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from steelyard.analysis.errors import METHOD_FAILED, METHOD_TRIES, AnalysisFailed
 from steelyard.analysis.process import adopt_orphans, hide_environment
 from steelyard.analysis.run import STAGES, Request, run_analysis
-from steelyard.evaluation.errors import Fenced
+from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.schema.dependencies import modules_of
 from steelyard.schema.resources import AnalysisResourceSpec
 from steelyard.schema.steps import StepConfig
@@ -31,14 +31,14 @@ async def main(config: StepConfig, log: Log) -> str:
         epoch=config.epoch,
     )
     try:
-        made = await run_analysis(request, lambda line: log.info(line, source="method"), progress.report)
+        outcome = await run_analysis(request, lambda line: log.info(line, source="method"), progress.report)
     except AnalysisFailed as error:
         permanent = error.permanent or (error.code == METHOD_FAILED and config.attempt >= METHOD_TRIES)
         raise StepFailed(error.code, error.message, permanent=permanent) from error
-    except Fenced as error:
+    except EvaluationFailed as error:
         raise StepFailed(error.code, str(error), permanent=error.permanent) from error
-    await progress.report(STAGES, made, last=True)
-    return made
+    await progress.report(STAGES, outcome, last=True)
+    return outcome
 
 
 def _inputs(spec: AnalysisResourceSpec) -> Sequence[str]:

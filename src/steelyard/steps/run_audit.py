@@ -10,10 +10,12 @@ import re
 import tempfile
 from pathlib import Path
 
+from steelyard.evaluation.epoch import claim
+from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.report.audit.make import Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.errors import ReportFailed
-from steelyard.report.publish import publish_audit
+from steelyard.report.publish import publication_of, publish_audit
 from steelyard.schema.resources import AuditResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
@@ -25,19 +27,29 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 async def main(config: StepConfig, log: Log) -> None:
+    try:
+        await _main(config, log)
+    except (EvaluationFailed, ReportFailed) as error:
+        raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
+
+
+async def _main(config: StepConfig, log: Log) -> None:
     spec = spec_of(config, AuditResourceSpec)
     output = opened(spec.storage.output, "spec.storage.output")
     request = _request(spec)
-    progress = Progress(output, "reports", len(request.reports))
-    await progress.report(0, "reading the reports")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
+    reports = len(request.reports)
+    progress = Progress(output, "reports", reports)
+    publication = publication_of(await claim(output, config.epoch))
+    if await publication.completed() is not None:
+        headline = "an earlier attempt has published the audit"
+    else:
+        await progress.report(0, "reading the reports")
+        with tempfile.TemporaryDirectory() as folder:
             audit = await make_audit(request, Path(folder))
-        except ReportFailed as error:
-            raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
-        await publish_audit(audit, output)
-    await progress.report(len(request.reports), audit.headline, last=True)
-    log.info("the audit is made", headline=audit.headline, reports=len(request.reports))
+            await publish_audit(audit, spec.id, publication)
+        headline = audit.headline
+    await progress.report(reports, headline, last=True)
+    log.info("the audit is made", headline=headline, reports=reports)
 
 
 def _request(spec: AuditResourceSpec) -> Request:

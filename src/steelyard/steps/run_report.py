@@ -9,8 +9,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from steelyard.evaluation.epoch import claim
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.publication import Publication
 from steelyard.report.errors import ReportFailed
-from steelyard.report.publish import publish
+from steelyard.report.publish import publication_of, publish_report
 from steelyard.report.report import Report, Request, make_report
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
 from steelyard.schema.data import DataView, SchemaAdapter
@@ -25,22 +28,39 @@ async def main(config: StepConfig, log: Log) -> None:
     spec = spec_of(config, ReportResourceSpec)
     output = opened(spec.storage.output, "spec.storage.output")
     progress = Progress(output, "rows")
+    try:
+        publication = publication_of(await claim(output, config.epoch))
+        if (published := await publication.completed()) is not None:
+            rows = progress.total = published.rows or 0
+            headline = "an earlier attempt has published the report"
+        else:
+            report = await _published(spec, config, publication, progress, log)
+            rows, headline = report.rows, report.headline
+    except EvaluationFailed as error:
+        raise StepFailed(error.code, error.message, permanent=error.permanent) from error
+    await progress.report(rows, headline, last=True)
+    log.info("the report is made", headline=headline, rows=rows)
+
+
+async def _published(
+    spec: ReportResourceSpec, config: StepConfig, publication: Publication, progress: Progress, log: Log
+) -> Report:
+    """Make the report, and publish it."""
     scored = 0
 
     def count(done: int, total: int) -> None:
         nonlocal scored
         scored, progress.total = done, total
 
-    # A rubric of a module may leave folders that nobody may enter.
+    # A rubric of a module may leave folders without permission to enter them.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         async with progress.kept(lambda: (scored, "scoring")):
             if spec.modules:
                 report = await _made_by_module(spec, config, Path(folder), log)
             else:
                 report = await _made(_request(spec), Path(folder), count)
-        await publish(report, output)
-    await progress.report(report.rows, report.headline, last=True)
-    log.info("the report is made", headline=report.headline, rows=report.rows)
+        await publish_report(report, spec.id, publication)
+    return report
 
 
 async def _made(request: Request, folder: Path, count: Callable[[int, int], None]) -> Report:

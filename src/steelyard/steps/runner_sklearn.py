@@ -105,7 +105,7 @@ class Batcher:
         while True:
             batch = [await self._waiting.get()]
             while len(batch) < MOST_TOGETHER and not self._waiting.empty():
-                # Whatever has piled up during the last run goes together; nobody waits for a batch to fill.
+                # Whatever has piled up during the last run goes together; no request waits for a batch to fill.
                 batch.append(self._waiting.get_nowait())
             # Rows of another width cannot stand in one array: they run apart, and fail alone.
             for width in {request.rows.shape[1] for request in batch}:
@@ -147,7 +147,7 @@ def rows_of(body: bytes, width: int | None) -> tuple[NDArray[np.float32], bool]:
         raise BadInput(f"{field}: should be a list of numbers, or a list of such rows")
     if width is not None and rows.shape[1] != width:
         raise BadInput(f"{field}: the model takes {width} numbers per row, got {rows.shape[1]}")
-    # A model answers NaN with some class: a wrong answer that looks like one.
+    # A model answers NaN with some class: an error that looks like an answer.
     if not np.isfinite(rows).all():
         raise BadInput(f"{field}: every number has to be finite")
     return rows, single

@@ -1,4 +1,4 @@
-"""Records of the servers that an evaluation asks, each written beside the answers as soon as its version is known."""
+"""Records of the servers that an evaluation asks, each written next to the answers as soon as its version is known."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from steelyard.steps.volume import input_store
 from steelyard.storage.store import StorageError, Store
 from steelyard.types import Json
 
-LOOK_SECONDS = 1.0
+PAUSE_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
 
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 5.0
 async def servers_recorded(
     spec: EvaluationResourceSpec, replicas: Discovery, output: Store
 ) -> AsyncIterator[None]:
-    """Record the server of each replica that is there while the block runs; without one that tells, the service's."""
+    """Record the server of each replica that is there while the block runs; if none reports one, the service's."""
     service = spec.inferenceSession.inferenceService.dump()
     recorder: _Recorder | _SnapshotRecorder
     if is_hosted(service.get("runner") or {}):
@@ -37,13 +37,13 @@ async def servers_recorded(
         return
     else:
         recorder = _Recorder(service, await _precision(spec), replicas, output)
-    looking = asyncio.create_task(recorder.look_always())
+    recording = asyncio.create_task(recorder.record_always())
     try:
         yield
     finally:
-        looking.cancel()
+        recording.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await looking
+            await recording
         await recorder.end()
 
 
@@ -54,27 +54,27 @@ class _SnapshotRecorder:
         self._model, self._replicas, self._output = model, replicas, output
         self._recorded: set[Snapshot] = set()
 
-    async def look_always(self) -> None:
+    async def record_always(self) -> None:
         while True:
-            await self._look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await self._record_new()
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def end(self) -> None:
-        """Look for what the last answers have named; where none did, the model is recorded without a version."""
-        await self._look()
+        """Record what the last answers have named; where none did, the model is recorded without a version."""
+        await self._record_new()
         if not self._recorded:
             await self._record("")
 
-    async def _look(self) -> None:
+    async def _record_new(self) -> None:
         import aiohttp
 
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)) as session:
             for address in await self._replicas.addresses():
-                # A server that is away, or of an earlier version, tells nothing: the evaluation goes on.
+                # A server that is away, or of an earlier version, reports nothing: the evaluation goes on.
                 with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
                     async with session.get(f"{address}{PATH}", allow_redirects=False) as response:
-                        seen = snapshots_in(orjson.loads(await response.read()))
-                    for snapshot in seen:
+                        snapshots = snapshots_in(orjson.loads(await response.read()))
+                    for snapshot in snapshots:
                         if snapshot not in self._recorded:
                             await self._record(str(snapshot))
                             self._recorded.add(snapshot)
@@ -94,7 +94,7 @@ class _Recorder:
         self._asked: set[str] = set()
         self.versions: set[str] = set()
 
-    async def look_always(self) -> None:
+    async def record_always(self) -> None:
         import aiohttp  # an evaluation of a program without a known version spares it
 
         if not self._path:
@@ -110,10 +110,10 @@ class _Recorder:
                         if version not in self.versions:
                             await self.record(version)
                             self.versions.add(version)
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def end(self) -> None:
-        """Record the service without a version where nobody has told one: it was asked all the same."""
+        """Record the service without a version where no server has reported one: it was asked all the same."""
         if not self.versions:
             await self.record("")
 

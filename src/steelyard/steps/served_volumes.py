@@ -14,7 +14,7 @@ from steelyard.types import Json
 
 
 async def served_volumes(spec: EvaluationResourceSpec) -> list[Json]:
-    """Every Data mount whose location is known, by name; without files where nobody kept digests of them."""
+    """Every Data mount whose location is known, by name; without files where no digests of them were kept."""
     runner = spec.inferenceSession.inferenceService.runner
     folders = []
     for mount in (runner.volumeMounts if runner else None) or []:

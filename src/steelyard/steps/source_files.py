@@ -39,7 +39,7 @@ class SourceFile:
 
     @property
     def is_digested(self) -> bool:
-        """True if the server states a digest of the content."""
+        """Return whether the server states a digest of the content."""
         return any((self.sha256, self.md5, self.git))
 
     def fault(self, size: int, digests: Digests) -> str | None:
@@ -76,7 +76,7 @@ def choose(files: Iterable[SourceFile], patterns: Sequence[str]) -> list[SourceF
 
 
 def is_chosen(path: str, patterns: Sequence[str]) -> bool:
-    """Tell whether a path matches a pattern: `*` also matches `/`, and a pattern that ends in `/` is a folder."""
+    """Return whether a path matches a pattern: `*` also matches `/`, and a pattern that ends in `/` is a folder."""
     return any(fnmatchcase(path, f"{pattern}*" if pattern.endswith("/") else pattern) for pattern in patterns)
 
 

@@ -1,7 +1,7 @@
 """Local servers that answer like the Hugging Face hub and like Zenodo, for tests of data sources.
 
-They answer as the real ones do as far as a fetch can tell: descriptions, redirects of large files to another origin,
-ETags, ranges; and they misbehave where a test asks for it.
+They answer as the real ones do, as far as a fetch can distinguish: descriptions, redirects of large files to another
+origin, ETags, ranges; and they misbehave where a test asks for it.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ LARGE = 1000
 
 
 @dataclass
-class Place:
+class ServedSource:
     """Files of a server, and its faults."""
 
     files: dict[str, bytes]
@@ -44,7 +44,7 @@ class Place:
     """Event until which downloads stop in the middle."""
     halfway: threading.Event = field(default_factory=threading.Event)
     """Event that a download has come to the middle."""
-    store: "Place | None" = None
+    store: "ServedSource | None" = None
     """Server to which downloads of large files are sent."""
 
     def version(self, commit: str) -> dict[str, bytes]:
@@ -55,7 +55,7 @@ class Place:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    place: Place
+    place: ServedSource
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -177,21 +177,24 @@ def _sibling(name: str, content: bytes) -> Any:
 
 
 @contextmanager
-def hub_server(files: Mapping[str, bytes]) -> Iterator[Place]:
+def hub_server(files: Mapping[str, bytes]) -> Iterator[ServedSource]:
     """Serve the dataset org/rows like the hub, with large files at another origin."""
-    with _served(_Store, Place(dict(files))) as store, _served(_Hub, Place(dict(files), store=store)) as hub:
+    with (
+        _served(_Store, ServedSource(dict(files))) as store,
+        _served(_Hub, ServedSource(dict(files), store=store)) as hub,
+    ):
         yield hub
 
 
 @contextmanager
-def zenodo_server(files: Mapping[str, bytes]) -> Iterator[Place]:
+def zenodo_server(files: Mapping[str, bytes]) -> Iterator[ServedSource]:
     """Serve a record like Zenodo."""
-    with _served(_Zenodo, Place(dict(files))) as zenodo:
+    with _served(_Zenodo, ServedSource(dict(files))) as zenodo:
         yield zenodo
 
 
 @contextmanager
-def _served(handler: type[_Handler], place: Place) -> Iterator[Place]:
+def _served(handler: type[_Handler], place: ServedSource) -> Iterator[ServedSource]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (handler,), {"place": place}))
     server.daemon_threads = True
     place.origin = f"http://127.0.0.1:{server.server_address[1]}"

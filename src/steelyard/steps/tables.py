@@ -33,7 +33,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class BadTable(Exception):
-    """A file that is no table of its form; the text says where and why."""
+    """A file that is not a table of its form; the text says where and why."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Form:
 
 
 def form_of(path: str) -> Form | None:
-    """Return the form of a file by the end of its name, or None for a file that is no table."""
+    """Return the form of a file by the end of its name, or None for a file that is not a table."""
     name = path.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
         return None if path.lower().endswith(".gz") else PARQUET
@@ -142,7 +142,7 @@ def _narrowest(column: "pa.Array[Any]", known: pa.DataType) -> pa.DataType:
 
 
 def _is_written_as(column: "pa.Array[Any]", kind: pa.DataType) -> bool:
-    """Tell whether every text is a value of the type, and for whole numbers the only way to write it."""
+    """Return whether every text is a value of the type, and for whole numbers the only way to write it."""
     try:
         values = pc.cast(column, kind)
     except pa.ArrowException:
@@ -197,12 +197,12 @@ def _parsed(text: bytes, where: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise BadTable(f"{where} is no JSON: {error}") from error
+        raise BadTable(f"{where} is not JSON: {error}") from error
 
 
 def _object(value: Any, where: str) -> Json:
     if not isinstance(value, dict):
-        raise BadTable(f"{where} is no JSON object")
+        raise BadTable(f"{where} is not a JSON object")
     return value
 
 
@@ -227,7 +227,7 @@ def _json_schema(path: Path) -> pa.Schema:
     for first, rows in _pieces(path):
         names = dict.fromkeys(name for row in rows for name in row)
         try:
-            # pyarrow reads the columns of the first row alone, unless it is told their names.
+            # pyarrow reads the columns of the first row alone, unless it gets their names.
             columns = {name: pa.array([row.get(name) for row in rows]).type for name in names}
             schema = pa.unify_schemas(
                 [schema, pa.schema(list(columns.items()))], promote_options="permissive"
@@ -252,7 +252,7 @@ def _parquet_schema(path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path).remove_metadata()
     except (pa.ArrowException, OSError) as error:
-        raise BadTable(f"it is no Parquet file: {error}") from error
+        raise BadTable(f"it is not a Parquet file: {error}") from error
 
 
 def _parquet_batches(path: Path, schema: pa.Schema) -> Batches:

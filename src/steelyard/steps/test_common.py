@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, TERMINATION_BYTES, StepConfig
 from steelyard.steps.common import Log, StepFailed, execute
@@ -116,7 +117,17 @@ def test_sigterm_ends_a_step_whose_own_files_find_no_room(
     assert execute(main, Log("test", io.StringIO()), tmp_path / "config.json") == EXIT_RETRY
 
 
-def test_the_row_is_told(run: Run) -> None:
+def test_a_file_of_another_form_is_reported_in_our_words(run: Run) -> None:
+    with pytest.raises(ValidationError) as error:
+        StepConfig.model_validate({**CONFIG, "colour": "red"})
+    termination = run(error.value)[1]
+    assert (termination["code"], termination["message"]) == (
+        "Internal",
+        "ValidationError: colour: is not a field here, with the value 'red'",
+    )
+
+
+def test_the_row_is_shown(run: Run) -> None:
     assert run(StepFailed("BadRequest", "no", permanent=True, row=7))[1]["row"] == "7"
 
 
@@ -127,8 +138,12 @@ def test_a_long_message_is_cut_so_that_it_stays_json(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("config", "message"),
-    [("{}", "step: is missing"), ("no json", "Invalid JSON")],
-    ids=["empty", "no JSON"],
+    [
+        ("{}", "step: is missing"),
+        ("no json", "Invalid JSON"),
+        ('{"colour": "red"}', "colour: is not a field here, with the value 'red'; there are attempt, "),
+    ],
+    ids=["empty", "no JSON", "unknown field"],
 )
 def test_a_wrong_configuration_is_permanent(run: Run, config: str, message: str) -> None:
     status, termination, _ = run(config=config)

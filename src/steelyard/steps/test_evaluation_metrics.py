@@ -28,7 +28,7 @@ async def scrape(url: str) -> dict[str, float]:
     }
 
 
-async def test_a_scrape_tells_the_progress() -> None:
+async def test_a_scrape_shows_the_progress() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     metrics, host = Metrics(), free_host()
     progress = Progress(open_store("memory://metrics"), 10, lambda: now, done=4, retries=3, refused=2)

@@ -24,7 +24,7 @@ from steelyard.steps.source_servers import (
     LATER,
     RECORD,
     TOKEN,
-    Place,
+    ServedSource,
     hub_server,
     zenodo_server,
 )
@@ -39,13 +39,13 @@ FILES = {
 
 
 @pytest.fixture
-def hub() -> Iterator[Place]:
+def hub() -> Iterator[ServedSource]:
     with hub_server(FILES) as place:
         yield place
 
 
 @pytest.fixture
-def zenodo() -> Iterator[Place]:
+def zenodo() -> Iterator[ServedSource]:
     with zenodo_server({name.rpartition("/")[2]: content for name, content in FILES.items()}) as place:
         yield place
 
@@ -56,7 +56,7 @@ async def at_once(seconds: float) -> None:
 
 async def _fetch(
     root: Path,
-    place: Place,
+    place: ServedSource,
     source: str = "datasets/org/rows@main",
     *,
     token: str | None = None,
@@ -87,12 +87,12 @@ def _manifest(root: Path) -> Any:
     return json.loads((root / "out/.steelyard/manifest.json").read_bytes())
 
 
-def _downloads(place: Place) -> list[str]:
+def _downloads(place: ServedSource) -> list[str]:
     stored = place.store.paths() if place.store else []
     return [path for path in (*place.paths(), *stored) if "/resolve/" in path or "/stored/" in path]
 
 
-async def test_the_files_of_a_commit_are_kept_with_digests(hub: Place, tmp_path: Path) -> None:
+async def test_the_files_of_a_commit_are_kept_with_digests(hub: ServedSource, tmp_path: Path) -> None:
     assert await _fetch(tmp_path, hub) == FILES
     manifest = _manifest(tmp_path)
     assert manifest["source"] == {
@@ -107,7 +107,7 @@ async def test_the_files_of_a_commit_are_kept_with_digests(hub: Place, tmp_path:
 
 
 async def test_the_files_of_a_record_are_kept_and_the_number_of_all_versions_leads_to_the_newest(
-    zenodo: Place, tmp_path: Path
+    zenodo: ServedSource, tmp_path: Path
 ) -> None:
     assert await _fetch(tmp_path, zenodo, f"records/{CONCEPT}") == zenodo.files
     assert _manifest(tmp_path)["source"] == {
@@ -122,19 +122,21 @@ async def test_the_files_of_a_record_are_kept_and_the_number_of_all_versions_lea
     }
 
 
-async def test_patterns_choose(hub: Place, tmp_path: Path) -> None:
+async def test_patterns_choose(hub: ServedSource, tmp_path: Path) -> None:
     assert set(await _fetch(tmp_path, hub, files=["data/*.csv"])) == {
         "data/train.csv",
         "data/name with space.csv",
     }
 
 
-async def test_patterns_that_choose_nothing_are_an_error(hub: Place, tmp_path: Path) -> None:
+async def test_patterns_that_choose_nothing_are_an_error(hub: ServedSource, tmp_path: Path) -> None:
     with pytest.raises(StepFailed, match=r"no file of http.* matches \*\.parquet"):
         await _fetch(tmp_path, hub, files=["*.parquet"])
 
 
-async def test_a_connection_that_breaks_is_continued_where_it_broke(hub: Place, tmp_path: Path) -> None:
+async def test_a_connection_that_breaks_is_continued_where_it_broke(
+    hub: ServedSource, tmp_path: Path
+) -> None:
     assert hub.store is not None
     hub.store.cut = [1000, 2000]
     await _fetch(tmp_path, hub, files=["data/large.jsonl"])
@@ -143,7 +145,7 @@ async def test_a_connection_that_breaks_is_continued_where_it_broke(hub: Place, 
 
 
 async def test_a_connection_that_breaks_without_a_byte_ends_the_attempt_and_not_the_source(
-    hub: Place, tmp_path: Path
+    hub: ServedSource, tmp_path: Path
 ) -> None:
     assert hub.store is not None
     hub.store.cut = [0] * 5
@@ -153,7 +155,7 @@ async def test_a_connection_that_breaks_without_a_byte_ends_the_attempt_and_not_
     assert not (tmp_path / "out/.steelyard/manifest.json").exists()
 
 
-async def test_a_second_attempt_fetches_only_what_is_not_there(hub: Place, tmp_path: Path) -> None:
+async def test_a_second_attempt_fetches_only_what_is_not_there(hub: ServedSource, tmp_path: Path) -> None:
     assert hub.store is not None
     hub.store.files = {}  # the large file has gone: its place answers 404
     with pytest.raises(StepFailed, match="answers 404"):
@@ -169,7 +171,7 @@ async def test_a_second_attempt_fetches_only_what_is_not_there(hub: Place, tmp_p
 
 
 async def test_a_branch_that_moves_between_attempts_does_not_mix_two_versions(
-    hub: Place, tmp_path: Path
+    hub: ServedSource, tmp_path: Path
 ) -> None:
     assert hub.store is not None
     hub.store.files = {}
@@ -187,7 +189,7 @@ async def test_a_branch_that_moves_between_attempts_does_not_mix_two_versions(
 
 @pytest.mark.parametrize("name", ["data/large.jsonl", "data/train.csv"])
 async def test_a_file_that_is_not_what_the_hub_states_is_not_kept(
-    hub: Place, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    hub: ServedSource, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = b"x" * len(FILES[name])
     monkeypatch.setattr("steelyard.steps.source_servers._Handler._file", _answering(other))
@@ -198,7 +200,7 @@ async def test_a_file_that_is_not_what_the_hub_states_is_not_kept(
 
 
 async def test_a_file_that_is_not_what_zenodo_states_is_not_kept(
-    zenodo: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    zenodo: ServedSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = b"x" * len(FILES["README.md"])
     monkeypatch.setattr("steelyard.steps.source_servers._Handler._file", _answering(other))
@@ -215,7 +217,7 @@ def _answering(content: bytes) -> Any:
 
 
 async def test_more_bytes_than_stated_are_not_read(
-    hub: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: ServedSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("steelyard.steps.source_servers._Handler._file", _answering(b"x" * 100_000))
     with pytest.raises(StepFailed, match=f"more than {len(FILES['README.md'])} bytes"):
@@ -230,7 +232,7 @@ async def test_more_bytes_than_stated_are_not_read(
     ],
 )
 async def test_what_is_too_much_is_refused_before_anything_is_fetched(
-    hub: Place, tmp_path: Path, limits: SourceLimits, match: str
+    hub: ServedSource, tmp_path: Path, limits: SourceLimits, match: str
 ) -> None:
     with pytest.raises(StepFailed, match=match):
         await _fetch(tmp_path, hub, limits=limits)
@@ -241,7 +243,7 @@ async def test_what_is_too_much_is_refused_before_anything_is_fetched(
     ("status", "permanent"), [(404, True), (403, True), (500, False), (429, False), (503, False)]
 )
 async def test_refusals_are_permanent_and_outages_are_not(
-    hub: Place, tmp_path: Path, status: int, permanent: bool
+    hub: ServedSource, tmp_path: Path, status: int, permanent: bool
 ) -> None:
     hub.statuses = [status] * 5
     with pytest.raises(StepFailed, match=f"answers {status}") as failure:
@@ -249,18 +251,18 @@ async def test_refusals_are_permanent_and_outages_are_not(
     assert failure.value.permanent == permanent
 
 
-async def test_an_outage_that_passes_is_waited_for(hub: Place, tmp_path: Path) -> None:
+async def test_an_outage_that_passes_is_waited_for(hub: ServedSource, tmp_path: Path) -> None:
     hub.statuses = [503, 500, 429]
     assert await _fetch(tmp_path, hub) == FILES
 
 
-async def test_an_unknown_revision_is_named(hub: Place, tmp_path: Path) -> None:
+async def test_an_unknown_revision_is_named(hub: ServedSource, tmp_path: Path) -> None:
     with pytest.raises(StepFailed, match="revision/nothing answers 404"):
         await _fetch(tmp_path, hub, "datasets/org/rows@nothing")
 
 
 async def test_a_token_opens_what_is_gated_and_is_shown_to_its_own_place_only(
-    hub: Place, tmp_path: Path
+    hub: ServedSource, tmp_path: Path
 ) -> None:
     hub.token = TOKEN
     with pytest.raises(StepFailed, match=r"answers 401.*needs a token, which secrets\.source names"):
@@ -274,21 +276,21 @@ async def test_a_token_opens_what_is_gated_and_is_shown_to_its_own_place_only(
     assert all("authorization" not in headers for _, headers in hub.store.requests)
 
 
-async def test_a_path_that_leaves_its_place_is_refused(hub: Place, tmp_path: Path) -> None:
+async def test_a_path_that_leaves_its_place_is_refused(hub: ServedSource, tmp_path: Path) -> None:
     hub.files["../outside"] = b"x"
     with pytest.raises(StepFailed, match=r"\.\./outside"):
         await _fetch(tmp_path, hub)
     assert _downloads(hub) == []
 
 
-async def test_an_answer_that_is_no_description_is_told(hub: Place, tmp_path: Path) -> None:
+async def test_an_answer_that_is_no_description_is_reported(hub: ServedSource, tmp_path: Path) -> None:
     hub.branches["main"] = "no commit"
-    with pytest.raises(StepFailed, match="no description of a dataset"):
+    with pytest.raises(StepFailed, match="not a description of a dataset"):
         await _fetch(tmp_path, hub)
 
 
 async def test_the_steps_token_goes_to_the_hub_or_its_mirror_and_to_no_other_server(
-    hub: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: ServedSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.token = TOKEN
     (tmp_path / "secrets").mkdir()
@@ -309,7 +311,7 @@ async def test_the_steps_token_goes_to_the_hub_or_its_mirror_and_to_no_other_ser
     assert len(_manifest(tmp_path)["files"]) == len(FILES)
 
 
-async def test_an_address_that_is_not_allowed_is_not_called(hub: Place, tmp_path: Path) -> None:
+async def test_an_address_that_is_not_allowed_is_not_called(hub: ServedSource, tmp_path: Path) -> None:
     fields = {"name": "rows", "sourceKind": "huggingface", "storage": {"output": f"file://{tmp_path}/out"}}
     config = make_config(
         "fetch_data_source", "DataSource", {**fields, "source": f"{hub.origin}/datasets/org/rows"}
@@ -320,8 +322,8 @@ async def test_an_address_that_is_not_allowed_is_not_called(hub: Place, tmp_path
     assert hub.requests == []
 
 
-async def test_what_the_hub_writes_about_a_dataset_is_kept_beside_its_files(
-    hub: Place, tmp_path: Path
+async def test_what_the_hub_writes_about_a_dataset_is_kept_next_to_its_files(
+    hub: ServedSource, tmp_path: Path
 ) -> None:
     hub.croissant = {"name": "rows", "license": "mit"}
     assert set(await _fetch(tmp_path, hub)) == set(FILES)
@@ -329,9 +331,21 @@ async def test_what_the_hub_writes_about_a_dataset_is_kept_beside_its_files(
     assert json.loads(kept.read_bytes()) == hub.croissant
 
 
+async def test_the_description_is_that_of_the_first_attempt(hub: ServedSource, tmp_path: Path) -> None:
+    """An attempt that was given up may go on when the data source is ready, and changes nothing of it."""
+    assert hub.store is not None
+    hub.store.files, hub.croissant = {}, {"name": "rows"}
+    with pytest.raises(StepFailed, match="answers 404"):
+        await _fetch(tmp_path, hub)
+    hub.store.files, hub.croissant = dict(FILES), {"name": "later"}
+    await _fetch(tmp_path, hub)
+    kept = tmp_path / "out/.steelyard/source-croissant.json"
+    assert json.loads(kept.read_bytes()) == {"name": "rows"}
+
+
 @pytest.mark.parametrize("croissant", [None, {"name": "x" * 600_000}])
 async def test_a_dataset_that_is_not_described_is_fetched_all_the_same(
-    hub: Place, tmp_path: Path, croissant: Any
+    hub: ServedSource, tmp_path: Path, croissant: Any
 ) -> None:
     hub.croissant = croissant
     assert await _fetch(tmp_path, hub) == FILES

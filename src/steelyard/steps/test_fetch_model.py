@@ -1,3 +1,5 @@
+"""The step that fetches a model: digests, further attempts, refusals."""
+
 import base64
 import hashlib
 import io

@@ -1,3 +1,5 @@
+"""The step that fetches a volume's files from storage."""
+
 import io
 import json
 from pathlib import Path
@@ -68,7 +70,7 @@ async def test_a_file_that_changed_in_storage_is_refused(root: Path) -> None:
     assert "model.onnx" not in _there(root / "mnt")
 
 
-async def test_files_beside_the_manifest_stay_behind(root: Path) -> None:
+async def test_files_next_to_the_manifest_stay_behind(root: Path) -> None:
     (root / "model/stray").write_bytes(b"x")
     await _fetch(root)
     assert "stray" not in _there(root / "mnt")

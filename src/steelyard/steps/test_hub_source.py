@@ -21,6 +21,8 @@ from steelyard.steps import hub_source
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
+from steelyard.steps.volume import SourceVersion
+from steelyard.storage.store import open_store
 
 COMMIT = "c" * 40
 FILES = {
@@ -30,6 +32,9 @@ FILES = {
     "README.md": b"# hi",
 }
 LARGE = "model.safetensors"
+LATER = "d" * 40
+"""Commit to which the branch moves, and its files."""
+LATER_FILES = {**FILES, "README.md": b"# hello", "more.txt": b"more"}
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -39,6 +44,10 @@ class Hub(BaseHTTPRequestHandler):
     token: ClassVar[str | None] = None
     """Token without which the model is gated."""
     authorizations: ClassVar[set[str | None]] = set()
+    branch = COMMIT
+    """Commit to which the branch `main` leads."""
+    broken: ClassVar[set[str]] = set()
+    """Files at which an attempt ends."""
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -55,28 +64,36 @@ class Hub(BaseHTTPRequestHandler):
             message = f"Access to model org/small is restricted; {self.headers['Authorization']} may not"
             headers = {"X-Error-Code": "GatedRepo", "X-Error-Message": message}
             self._send(401 if self.headers["Authorization"] is None else 403, b"{}", headers)
-        elif path in {"/api/models/org/small/revision/main", f"/api/models/org/small/revision/{COMMIT}"}:
-            self._send(200, json.dumps(self._info()).encode())
+        elif path in {f"/api/models/org/small/revision/{name}" for name in ("main", COMMIT, LATER)}:
+            commit = path.rpartition("/")[2]
+            self._send(200, json.dumps(self._info(self.branch if commit == "main" else commit)).encode())
         elif path.startswith("/api/models/org/small/revision/"):
             self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         elif self.redirect and path.startswith("/org/small/resolve/") and self.command == "GET":
             self._send(302, b"", {"Location": self.redirect})
+        elif path.rpartition("/")[2] in self.broken:
+            self._send(403, b"{}")  # not tried again by the library
         elif path.startswith(prefix := f"/org/small/resolve/{COMMIT}/"):
-            content = self.served[path.removeprefix(prefix)]
-            etag = f'"{hashlib.sha256(content).hexdigest()}"'
-            self._send(200, content, {"ETag": etag, "X-Repo-Commit": COMMIT})
+            self._send_file(COMMIT, self.served[path.removeprefix(prefix)])
+        elif path.startswith(prefix := f"/org/small/resolve/{LATER}/"):
+            self._send_file(LATER, LATER_FILES[path.removeprefix(prefix)])
         else:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
-    def _info(self) -> Any:
+    def _send_file(self, commit: str, content: bytes) -> None:
+        etag = f'"{hashlib.sha256(content).hexdigest()}"'
+        self._send(200, content, {"ETag": etag, "X-Repo-Commit": commit})
+
+    def _info(self, commit: str) -> Any:
+        files = FILES if commit == COMMIT else LATER_FILES
         siblings: list[dict[str, Any]] = [
-            {"rfilename": name, "size": len(data)} for name, data in FILES.items()
+            {"rfilename": name, "size": len(data)} for name, data in files.items()
         ]
         for sibling in siblings:
             if sibling["rfilename"] == LARGE:
                 digest = hashlib.sha256(FILES[LARGE]).hexdigest()
                 sibling["lfs"] = {"sha256": digest, "size": len(FILES[LARGE]), "pointerSize": 130}
-        return {"id": "org/small", "modelId": "org/small", "sha": COMMIT, "siblings": siblings}
+        return {"id": "org/small", "modelId": "org/small", "sha": commit, "siblings": siblings}
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -121,6 +138,30 @@ async def _fetch(
 
 async def test_keeps_the_files_of_the_revision(hub: type[Hub], tmp_path: Path) -> None:
     assert await _fetch(tmp_path) == FILES
+
+
+@pytest.mark.parametrize("cached", [False, True])
+async def test_an_attempt_goes_on_with_the_commit_of_the_first_though_the_branch_has_moved(
+    hub: type[Hub], tmp_path: Path, cached: bool
+) -> None:
+    hub.broken = {LARGE}
+    with pytest.raises(StepFailed):
+        await _fetch(tmp_path, cached=cached)
+    hub.broken, hub.branch = set(), LATER
+    kept = await _fetch(tmp_path, cached=cached)
+    by_name = {path.rpartition("/")[2]: content for path, content in kept.items()}
+    if cached:
+        assert by_name.pop("main") == COMMIT.encode()
+    assert by_name == {path.rpartition("/")[2]: content for path, content in FILES.items()}
+
+
+async def test_of_two_attempts_at_once_the_first_chooses_the_commit(hub: type[Hub], tmp_path: Path) -> None:
+    """The other one has listed the branch before it moved, was suspended, and went on."""
+    store = open_store(f"file://{tmp_path / 'model'}")
+    version = SourceVersion(store)
+    assert await version.keep(LATER) == LATER
+    assert await SourceVersion(store).keep(COMMIT) == LATER
+    assert await _fetch(tmp_path) == LATER_FILES
 
 
 async def test_patterns_choose(hub: type[Hub], tmp_path: Path) -> None:

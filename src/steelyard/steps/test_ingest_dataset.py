@@ -243,30 +243,30 @@ def _of(*fields: tuple[str, Any]) -> str:
     [
         ({"a.txt": b"x"}, {}, "no file of the data source is a table"),
         ({"a.csv": CSV}, {"files": ["*.jsonl"]}, r"no file of the data source matches \*\.jsonl"),
-        ({"a.txt": b"x"}, {"files": ["*"]}, "a.txt: is no table"),
+        ({"a.txt": b"x"}, {"files": ["*"]}, "a.txt: is not a table"),
         ({"a.csv": b"x\n"}, {}, "the files hold no rows"),
         ({"a.csv": b""}, {}, "a.csv: is no CSV"),
         ({"a.csv": b"x,x\n1,2\n"}, {}, "names a column twice"),
         ({"a.csv": b"x\n1,2\n"}, {}, "a.csv: is no CSV"),
         ({"a.csv": b"x\n\xff\n"}, {}, "a.csv: is no CSV"),
         ({"a.csv.gz": b"x\n1\n"}, {}, "a.csv.gz: is no CSV"),
-        ({"a.jsonl": b'{"x": 1}\n{"x": \n'}, {}, "line 2 is no JSON"),
-        ({"a.jsonl": b"[1]\n"}, {}, "element 1 is no JSON object"),
-        ({"a.jsonl": b'{"x": 1}\n\n2\n'}, {}, "line 3 is no JSON object"),
+        ({"a.jsonl": b'{"x": 1}\n{"x": \n'}, {}, "line 2 is not JSON"),
+        ({"a.jsonl": b"[1]\n"}, {}, "element 1 is not a JSON object"),
+        ({"a.jsonl": b'{"x": 1}\n\n2\n'}, {}, "line 3 is not a JSON object"),
         ({"a.csv": b"x\n1\n", "b.jsonl": b'{"y": [1]}\n'}, {}, "a.csv: column y: lists and objects"),
         ({"a.jsonl": b'{"x": 1}\n{"x": "a"}\n'}, {}, "from line 1 on"),
         ({"a.jsonl": b'{"x": {}}\n'}, {}, "only empty objects"),
-        ({"a.parquet": b"PAR1"}, {}, "it is no Parquet file"),
+        ({"a.parquet": b"PAR1"}, {}, "it is not a Parquet file"),
         ({"a.csv": b"x\n1\n", "b.csv": b"x\na\n"}, {}, "different columns: .*x"),
         ({"a.csv": b"_index_,x\n1,a\n1,b\n"}, {}, "two rows have the number 1"),
         ({"a.csv": b"_index_,x\n1,a\n,b\n"}, {}, "_index_ should be a whole number"),
-        ({"a.csv": CSV}, {"schema": "AAAA"}, "is no Arrow schema"),
+        ({"a.csv": CSV}, {"schema": "AAAA"}, "is not an Arrow schema"),
         ({"a.csv": CSV}, {"schema": _of(("z", pa.string()))}, "the files have no column z"),
         ({"a.csv": CSV}, {"schema": _of(("question", pa.int64()))}, "column question cannot become int64"),
         ({"a.csv": CSV}, {"limits": SourceLimits(bytes=10)}, "more than the 10 bytes"),
     ],
 )
-async def test_what_is_no_dataset_is_told(
+async def test_what_is_no_dataset_is_reported(
     tmp_path: Path, files: Files, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(StepFailed, match=message) as failure:
@@ -283,7 +283,7 @@ async def test_a_file_that_changed_since_it_was_fetched_is_refused(tmp_path: Pat
 
 
 @pytest.mark.parametrize("gone", ["a.csv", ".steelyard/manifest.json"])
-async def test_files_that_are_not_there_any_more_are_told(tmp_path: Path, gone: str) -> None:
+async def test_files_that_are_not_there_any_more_are_reported(tmp_path: Path, gone: str) -> None:
     _keep(tmp_path, {"a.csv": CSV})
     (tmp_path / "source" / gone).unlink()
     with pytest.raises(StepFailed) as failure:

@@ -1,4 +1,4 @@
-"""A step's log in storage: in time, in order, whatever storage does and whoever kills the step."""
+"""A step's log in storage: in time, in order, whatever storage does and whatever kills the step."""
 
 import asyncio
 import io

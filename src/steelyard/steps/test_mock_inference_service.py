@@ -1,3 +1,5 @@
+"""The mock inference service: its endpoints, and calls that it refuses."""
+
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable

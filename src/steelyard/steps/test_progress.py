@@ -70,17 +70,17 @@ async def _nothing(local: Path) -> None:
 def test_fetching_counts_what_has_arrived(tmp_path: Path) -> None:
     fetching = Fetching([RemoteFile("b", _nothing, 100), RemoteFile("a", _nothing, 50)], tmp_path)
     assert [remote.path for remote in fetching.remotes] == ["a", "b"]
-    assert (fetching.total, fetching.look()) == (150, (0, ""))
+    assert (fetching.total, fetching.measure()) == (150, (0, ""))
     fetching.done, fetching.now = 50, fetching.remotes[1]
     (tmp_path / "partial").mkdir()
     (tmp_path / "partial" / "b").write_bytes(bytes(30))
-    assert fetching.look() == (80, "b")
+    assert fetching.measure() == (80, "b")
     (tmp_path / "partial" / "b").write_bytes(bytes(300))
-    assert fetching.look() == (150, "b")
+    assert fetching.measure() == (150, "b")
 
 
 def test_fetching_counts_files_where_a_size_is_unknown(tmp_path: Path) -> None:
     fetching = Fetching([RemoteFile("a", _nothing, 100), RemoteFile("b", _nothing)], tmp_path)
     fetching.now = fetching.remotes[0]
     (tmp_path / "a").write_bytes(bytes(30))
-    assert (fetching.total, fetching.look()) == (2, (0, "a"))
+    assert (fetching.total, fetching.measure()) == (2, (0, "a"))

@@ -1,3 +1,5 @@
+"""The step that makes a report."""
+
 import io
 import json
 from pathlib import Path
@@ -6,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard.evaluation.epoch import claim
 from steelyard.report.example import make_verified
 from steelyard.steps.common import Log, StepFailed, execute
 from steelyard.steps.example import make_config
@@ -33,15 +36,18 @@ def make_spec(root: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
-async def _run(root: Path, **changes: Any) -> None:
-    await main(make_config("run_report", "Report", make_spec(root, **changes)), Log("t", io.StringIO()))
+async def _run(root: Path, attempt: int = 1, resource: str = "1795241700-11111111", **changes: Any) -> None:
+    config = make_config("run_report", "Report", make_spec(root, **changes))
+    config = config.model_copy(update={"attempt": attempt, "epoch": f"{resource}-{attempt:04d}"})
+    await main(config, Log("t", io.StringIO()))
 
 
 async def test_writes_page_numbers_and_scores(root: Path) -> None:
     await _run(root)
-    files = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
-    assert files == [
+    assert _files(root) == [
+        ".steelyard/epoch/1795241700-11111111-0001",
         ".steelyard/progress.json",
+        ".steelyard/published/1795241700-11111111.json",
         "attestation.json",
         "report.html",
         "report.json",
@@ -53,11 +59,34 @@ async def test_writes_page_numbers_and_scores(root: Path) -> None:
     assert (progress["done"], progress["total"], progress["unit"]) == (80, 80, "rows")
 
 
+def _files(root: Path) -> list[str]:
+    written = (path for path in (root / "report").rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(root / "report")) for path in written)
+
+
 async def test_running_again_writes_the_same(root: Path) -> None:
     await _run(root)
     before = [(root / "report" / name).read_bytes() for name in ("report.html", "report.json")]
-    await _run(root)
+    (root / "dataset").rename(root / "gone")
+    await _run(root, attempt=2)
     assert [(root / "report" / name).read_bytes() for name in ("report.html", "report.json")] == before
+    progress = json.loads((root / "report/.steelyard/progress.json").read_bytes())
+    assert (progress["done"], progress["total"]) == (80, 80)
+
+
+async def test_another_report_replaces_what_is_there(root: Path) -> None:
+    await _run(root)
+    (root / "report/scores-other.parquet").write_bytes(b"of another rubric")
+    await _run(root, resource="1795241701-22222222", inferenceService="t" * 32)
+    assert json.loads((root / "report/report.json").read_bytes())["names"]["inferenceService"] == "t" * 32
+    assert not (root / "report/scores-other.parquet").exists()
+
+
+async def test_an_attempt_that_was_taken_over_publishes_nothing(root: Path) -> None:
+    await claim(FileStore(root / "report"), "1795241700-11111111-0002")
+    with pytest.raises(StepFailed) as failure:
+        await _run(root)
+    assert (failure.value.code, failure.value.permanent) == ("Fenced", False)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +96,11 @@ async def test_running_again_writes_the_same(root: Path) -> None:
         ({"rubric": "classification?x=1"}, "BadRubricArgument", "no argument 'x'"),
         ({"modules": ["m"]}, "BadConfiguration", r"spec\.storage\.inputs\.m: is missing"),
         ({"storage": {}}, "BadConfiguration", r"spec\.storage\.output: is missing"),
-        ({"rubrik": "x"}, "BadConfiguration", r"spec\.rubrik"),
+        (
+            {"rubrik": "x"},
+            "BadConfiguration",
+            r"spec\.rubrik: is not a field here, with the value 'x'; there are account, ",
+        ),
         (
             {
                 "datasetView": {
@@ -88,100 +121,6 @@ async def test_what_cannot_be_scored_is_said_for_good(
     with pytest.raises(StepFailed, match=fault) as failure:
         await _run(root, **changes)
     assert (failure.value.code, failure.value.permanent) == (code, True)
-
-
-RUBRIC = """
-from dataclasses import dataclass
-
-import pyarrow as pa
-
-from steelyard.report.results import Answer, Json, Results
-from steelyard.report.rubrics.rows import right_or_wrong, schema
-from steelyard.report.summary import What, summarise_scores
-
-
-@dataclass(frozen=True)
-class Among:
-    labels: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("label",)
-
-    @property
-    def scores(self) -> pa.Schema:
-        return schema()
-
-    def score(self, answer: Answer) -> Json:
-        print("scored", answer.index)
-        label = answer.responses[0]["label"] if answer.responses else None
-        return right_or_wrong(label is not None and label in self.labels, tuple(self.labels), label)
-
-    def summarise(self, scores: pa.Table) -> Results:
-        return summarise_scores(scores, What("among", "Among"))
-
-
-def broken() -> None:
-    ...
-"""
-
-
-def make_module(root: Path, **changes: Any) -> dict[str, Any]:
-    (root / "module/rubrics").mkdir(parents=True)
-    (root / "module/rubrics/among.py").write_text(RUBRIC)
-    spec = make_spec(root)
-    spec["storage"]["inputs"]["m" * 32] = f"file://{root}/module"
-    return {
-        "storage": spec["storage"],
-        "modules": ["m" * 32],
-        "rubric": "rubrics.among.Among?labels=abc",
-        **changes,
-    }
-
-
-async def test_a_rubric_of_a_module_makes_a_report(root: Path) -> None:
-    out = io.StringIO()
-    await main(make_config("run_report", "Report", make_spec(root, **make_module(root))), Log("t", out))
-    files = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
-    assert files == [
-        ".steelyard/progress.json",
-        "attestation.json",
-        "report.html",
-        "report.json",
-        "scores.parquet",
-    ]
-    numbers = json.loads((root / "report/report.json").read_bytes())
-    assert numbers["names"]["evaluation"] == "e" * 32
-    assert numbers["metrics"][0]["value"] == 78 / 80  # the 10th question is without an answer, twice
-    assert out.getvalue().count('"scored ') == 80
-
-
-@pytest.mark.parametrize(
-    ("changes", "code", "fault"),
-    [
-        ({"rubric": "rubrics.among.Other"}, "NoSuchRubric", "the module 'rubrics.among' has no 'Other'"),
-        ({"rubric": "rubrics.other.Among"}, "NoSuchRubric", "there is no module 'rubrics.other'"),
-        ({"rubric": "rubrics.among.broken"}, "NoSuchRubric", "should be a dataclass with the methods of a"),
-        ({"rubric": "rubrics.among.Among?x=1"}, "BadRubricArgument", "no argument 'x'"),
-    ],
-)
-async def test_a_rubric_that_no_module_has_is_named(
-    root: Path, changes: dict[str, Any], code: str, fault: str
-) -> None:
-    module = make_module(root, **changes)
-    with pytest.raises(StepFailed, match=fault) as failure:
-        await _run(root, **module)
-    assert (failure.value.code, failure.value.permanent) == (code, True)
-    assert not (root / "report/report.html").exists()
-
-
-async def test_a_rubric_that_fails_makes_no_report(root: Path) -> None:
-    module = make_module(root)
-    (root / "module/rubrics/among.py").write_text(RUBRIC.replace("print(", "raise KeyError("))
-    with pytest.raises(StepFailed, match="KeyError: ") as failure:
-        await _run(root, **module)
-    assert (failure.value.code, failure.value.permanent) == ("MethodFailed", False)
-    assert not (root / "report/report.html").exists()
 
 
 async def test_views_are_applied(root: Path) -> None:

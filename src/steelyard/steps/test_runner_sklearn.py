@@ -1,3 +1,5 @@
+"""The server of scikit-learn models."""
+
 import asyncio
 import json
 import os

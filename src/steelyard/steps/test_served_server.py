@@ -75,7 +75,7 @@ async def recorded(output: FileStore) -> list[dict[str, Any]]:
 async def test_each_version_that_answers_is_recorded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_server, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(served_server, "PAUSE_SECONDS", 0.01)
     await FileStore(tmp_path / "model").put("config.json", b'{"dtype": "float32"}')
     output, replicas = FileStore(tmp_path / "out"), Replicas()
     servers = [await replica(version) for version in ("0.32.0", "0.32.0", "0.33.0")]
@@ -119,7 +119,7 @@ def hosted(folder: Path) -> EvaluationResourceSpec:
 async def test_each_snapshot_of_a_hosted_model_is_recorded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_server, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(served_server, "PAUSE_SECONDS", 0.01)
     output, replicas, snapshots = FileStore(tmp_path / "out"), Replicas(), Snapshots()
 
     async def seen(_: web.Request) -> web.Response:

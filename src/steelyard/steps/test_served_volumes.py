@@ -1,3 +1,5 @@
+"""The record of the volumes that a session serves."""
+
 import asyncio
 import hashlib
 import io
@@ -50,7 +52,7 @@ async def test_each_mounted_volume_is_described_by_its_files(tmp_path: Path) -> 
     assert folders == [{"name": "model", "source": MODEL, "files": [weights, manifest]}]
 
 
-async def test_what_nobody_digested_is_named_without_files(tmp_path: Path) -> None:
+async def test_a_volume_without_digests_is_named_without_files(tmp_path: Path) -> None:
     spec = mounting(tmp_path, "plain", "elsewhere", known=("plain",))
     assert await served_volumes(spec) == [{"name": "plain", "source": MODEL}]
 

@@ -1,3 +1,5 @@
+"""The program that names its session on one port of the Pod."""
+
 import http.client
 import json
 import subprocess

@@ -6,6 +6,7 @@ A volume is a prefix that holds its files and `.steelyard/manifest.json`, which 
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,8 +29,11 @@ from steelyard.storage.store import (
 )
 
 OURS = (OWN_RECORDS, OWN_LOGS)
-"""Names of our own records and logs beside a volume's files."""
+"""Names of our own records and logs among a volume's files."""
 PIECE = 4 << 20
+
+PINNED = f"{OWN_RECORDS}version.json"
+"""Object with the version that the first attempt has found."""
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
@@ -58,6 +62,29 @@ class VolumeConflict(Exception):
     """The volume already holds something else under this path."""
 
 
+@dataclass(frozen=True)
+class SourceVersion:
+    """The version of a source that is fetched into a volume: a branch may move between two attempts."""
+
+    store: Store
+
+    async def kept(self) -> str | None:
+        """Return the version that an earlier attempt has found; None for the first."""
+        try:
+            return str(orjson.loads(await self.store.get(PINNED))["version"])
+        except ObjectMissing:
+            return None
+
+    async def keep(self, version: str) -> str:
+        """Return the version that counts: this one, or that of another attempt that came first."""
+        try:
+            await self.store.create(PINNED, orjson.dumps({"version": version}))
+        except ObjectExists:
+            # An attempt that was given up may still run: what it has found counts for this one too.
+            return await self.kept() or version
+        return version
+
+
 async def keep(store: Store, path: str, local: Path) -> VolumeFile:
     """Put a file into the volume, create-only; the same file from an earlier attempt is as good."""
     sha256, size = await asyncio.to_thread(lambda: (sha256_of(local), local.stat().st_size))
@@ -80,7 +107,7 @@ async def seal(store: Store, manifest: BaseModel) -> None:
 
 
 async def read_manifest(store: Store) -> VolumeManifest | None:
-    """The volume's manifest; None for files that somebody put there by hand."""
+    """The volume's manifest; None for files that a person put there by hand."""
     try:
         return VolumeManifest.model_validate_json(await store.get(MANIFEST))
     except ObjectMissing:
@@ -112,7 +139,7 @@ def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:
     try:
         return kind.model_validate(config.spec)
     except ValidationError as error:
-        raise StepFailed("BadConfiguration", faults_text(error, "spec."), permanent=True) from error
+        raise StepFailed("BadConfiguration", faults_text(error, "spec.", kind), permanent=True) from error
 
 
 def opened(url: str | None, field: str) -> Store:

@@ -53,7 +53,7 @@ async def list_record(address: ZenodoRecord, downloads: Downloads) -> Listing:
         record = _Record.model_validate(answer)
     except ValidationError as error:
         text = faults_text(error)
-        raise failed(f"{root}/{address.record} answers what is no record: {text}") from error
+        raise failed(f"{root}/{address.record} answers what is not a record: {text}") from error
     if record.files is None:
         raise failed(f"the files of record {record.id} are not public")
     metadata = record.metadata

@@ -26,7 +26,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _sha256_unless(stopped: Callable[[], bool], path: Path) -> str:
-    """Return the digest of a file that may be so large that nobody would wait for it after Ctrl-C."""
+    """Return the digest of a file that may be so large that a user would not wait for it after Ctrl-C."""
     digest, piece = hashlib.sha256(), memoryview(bytearray(PIECE))
     with path.open("rb", buffering=0) as file:
         while size := file.readinto(piece):
@@ -46,18 +46,18 @@ def sha256_of_all(
     Raises InterruptedError soon after `stopped` says so.
     """
 
-    def digest(path: Path) -> str:
+    def digest_of(path: Path) -> str:
         if known is None:
             return _sha256_unless(stopped, path)
         if (kept := known.get(path)) is not None:
             return kept
         before = path.stat()
-        made = _sha256_unless(stopped, path)
-        known.add(path, before, made)
-        return made
+        digest = _sha256_unless(stopped, path)
+        known.add(path, before, digest)
+        return digest
 
     with ThreadPoolExecutor(min(MOST_AT_ONCE, os.cpu_count() or 1)) as pool:
-        digests = list(pool.map(digest, paths))
+        digests = list(pool.map(digest_of, paths))
     if known is not None:
         known.save()
     return digests

@@ -1,7 +1,7 @@
 """Digests of large files, kept between commands: reading 100 GB again for each run would take minutes.
 
 A file counts as the same while its device, inode, size and both its times are; the time of its last change of state
-cannot be set back by a program. Whoever verifies reads the files themselves.
+cannot be set back by a program. Verification reads the files themselves.
 """
 
 import json

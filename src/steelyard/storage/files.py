@@ -1,7 +1,7 @@
 """A folder as object storage, durable: what is confirmed survives a power loss, and appears whole or not at all.
 
 A library's rename before its fsync could leave an empty object behind a power loss, so writes are our own: a temporary
-file beside the target, fsync, then link (create-only) or rename, then fsync of the folder.
+file next to the target, fsync, then link (create-only) or rename, then fsync of the folder.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class FileStore:
         def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
             if path.parent.is_dir():
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
 
         await self._run(key, remove)
 
@@ -130,7 +130,7 @@ class FileStore:
             temporary.rename(path)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
     def _write(self, path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
         if path.is_dir():
@@ -153,7 +153,7 @@ class FileStore:
         finally:
             # After a rename it is gone already; after a link or a failure it is not.
             temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
     def _make_folder(self, folder: Path) -> None:
         """Make a folder and its parents, durable: each is synced into its parent.
@@ -170,7 +170,7 @@ class FileStore:
                 part.mkdir(exist_ok=True)
             except FileExistsError as error:
                 raise NotADirectoryError(part) from error
-            _sync_folder(part.parent)
+            sync_folder(part.parent)
             self._durable.add(part)
 
     async def _run(self, key: str, work: Callable[[Path], T]) -> T:
@@ -200,7 +200,7 @@ class FileStore:
         except FileNotFoundError as error:
             raise ObjectMissing(f"{where}: is not there") from error
         except OSError as error:
-            # Its own error: whoever writes may wait for room, while any other fault is reported at once.
+            # Its own error: the writer may wait for room, while any other fault is reported at once.
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise StorageFull(f"{where}: {error.strerror}") from error
             if error.errno in {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP}:
@@ -208,7 +208,8 @@ class FileStore:
             raise StorageError(f"{where}: {error.strerror}") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Keep the names in a folder through a power loss."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -39,6 +39,8 @@ UNSEEN_SECONDS = 0.1
 """Pause before a write is repeated that was refused because of an object that is not to be seen."""
 _NO_ANSWER = "HTTP error: "
 """Part of the library's message where no answer of the server came, so that it has no status."""
+_NO_BUCKET = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
+"""Parts of the library's message where a bucket is missing, and not the object alone."""
 LARGEST_COPY = 5 << 30
 """Most bytes that S3 copies by one request."""
 _METADATA = ("//169.254.169.254/", "//metadata.google.internal/", "//metadata/")
@@ -133,10 +135,10 @@ class ObjectStore:
 
     async def _create(self, path: str, data: bytes) -> None:
         """Create an object. A write whose answer was lost is sent again; the server then says that the object exists.
-        Its mark tells whose it is: another writer's object may have the same content.
+        Its mark shows who wrote it: another writer's object may have the same content.
 
         A server may refuse a write because of an object that it does not show yet, and that its writer may never
-        finish: the write is sent again then, so that whoever is told of another's object can read it.
+        finish: the write is sent again then, so that a writer who hears of another's object can read it.
         """
         mark = self._new_mark()
         end = time.monotonic() + self._patience.total_seconds()
@@ -189,19 +191,22 @@ class ObjectStore:
         skip = len(self._prefix) + 1 if self._prefix else 0
         infos: list[ObjectInfo] = []
         last = ""
-        async for batch in obstore.list(self._store, prefix=folder or None):
-            for meta in batch:
-                key = meta["path"][skip:]
-                if not key.startswith(prefix):
-                    continue
-                info = ObjectInfo(key, meta["size"], meta["last_modified"])
-                if not self._lists_in_order:
-                    infos.append(info)
-                    continue
-                if key < last:
-                    raise StorageError(f"{self.url}: lists {key!r} after {last!r}; this store cannot be used")
-                last = key
-                yield info
+        with self._in_words(self.url):
+            async for batch in obstore.list(self._store, prefix=folder or None):
+                for meta in batch:
+                    key = meta["path"][skip:]
+                    if not key.startswith(prefix):
+                        continue
+                    info = ObjectInfo(key, meta["size"], meta["last_modified"])
+                    if not self._lists_in_order:
+                        infos.append(info)
+                        continue
+                    if key < last:
+                        raise StorageError(
+                            f"{self.url}: lists {key!r} after {last!r}; this store cannot be used"
+                        )
+                    last = key
+                    yield info
         for info in sorted(infos, key=lambda info: info.key):
             yield info
 
@@ -233,14 +238,22 @@ class ObjectStore:
     def _named(self, key: str) -> Iterator[str]:
         """The object's full path; the library's errors in our words."""
         check_key(key)
-        try:
+        with self._in_words(f"{self.url}/{key}"):
             yield f"{self._prefix}/{key}" if self._prefix else key
+
+    @contextmanager
+    def _in_words(self, url: str) -> Iterator[None]:
+        """The library's errors in our words, about what the URL names."""
+        try:
+            yield
         except (AlreadyExistsError, FileExistsError) as error:
-            raise ObjectExists(f"{self.url}/{key}: is there already") from error
+            raise ObjectExists(f"{url}: is there already") from error
         except (NotFoundError, FileNotFoundError) as error:
-            raise ObjectMissing(f"{self.url}/{key}: is not there") from error
+            if any(code in str(error) for code in _NO_BUCKET):
+                raise StorageError(f"{self.url}: there is no such bucket") from error
+            raise ObjectMissing(f"{url}: is not there") from error
         except BaseError as error:
-            raise StorageError(f"{self.url}/{key}: {reason(error, self.url.partition(':')[0])}") from error
+            raise StorageError(f"{url}: {reason(error, self.url.partition(':')[0])}") from error
 
 
 def reason(error: BaseError, scheme: str) -> str:

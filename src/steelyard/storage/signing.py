@@ -1,4 +1,4 @@
-"""Signed URLs: whoever holds one may do one thing with one object until it expires. Nothing else is asked of them.
+"""Signed URLs: the holder of one may do one thing with one object until it expires, without further credentials.
 
 The API signs for uploads and downloads and answers them itself, whatever the store behind it is. The signature is an
 HMAC over method, key, expiry and the headers that the request has to carry, so that a URL for one content or one
@@ -41,7 +41,7 @@ class Signer:
     ) -> SignedURL:
         """Return a URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change.
 
-        `token` is the id of the token that asked for it: whoever uses the URL does so in its name.
+        `token` is the id of the token that asked for it: the URL is used in its name.
         """
         check_signable(method, key)
         required = {name.lower(): value for name, value in sorted((headers or {}).items())}
@@ -58,9 +58,9 @@ class Signer:
         parameters = dict(parse_qsl(query))
         key, until = unquote(path), parameters.get("expires", "")
         names = [name for name in parameters.get("headers", "").split(",") if name]
-        given = {name: headers.get(name, "") for name in names}
-        wanted = self._signature(method, key, until, given, parameters.get("token", ""))
-        if not hmac.compare_digest(wanted.encode(), parameters.get("signature", "").encode()):
+        signed = {name: headers.get(name, "") for name in names}
+        expected = self._signature(method, key, until, signed, parameters.get("token", ""))
+        if not hmac.compare_digest(expected.encode(), parameters.get("signature", "").encode()):
             also = f", with the headers {', '.join(names)} that it was signed with" if names else ""
             raise BadSignature(f"signature: is not one for {method} of {key!r}{also}")
         if now.timestamp() >= int(until):

@@ -3,11 +3,11 @@
 The API calls it. `finalise` may be repeated after a crash between any two of its steps:
 
 1. verify that every file is there, with the size and the MD5 that were announced; what is wrong leaves the area open;
-2. close the area: one create-only object beside it holds the manifest, and no URL signed earlier writes any more;
-3. copy each file within the store, first to a key that nobody else knows: its content has to be the manifest's, and
+2. close the area: one create-only object next to it holds the manifest, and no URL signed earlier writes any more;
+3. copy each file within the store, first to a key that is known here alone: its content has to be the manifest's, and
    only that copy goes to where it stays. A store's own signed URL, or an upload that had begun, may still change a file
    of a closed area; a copy cannot change any more. What comes after that is a leftover, which the reaper removes;
-4. write the manifest, create-only, beside the copies: from then on they are final.
+4. write the manifest, create-only, next to the copies: from then on they are final.
 """
 
 import asyncio
@@ -171,7 +171,7 @@ async def _verified(store: Store, key: str, expected: Expected, most_bytes: int 
 
 async def _copy(store: Store, area: Area, entry: Entry, target: str) -> None:
     if await _has_size(store, target, entry.size):
-        return  # writes appear whole, and nobody but `finalise` writes here: it was copied before a crash
+        return  # writes appear whole, and only `finalise` writes here: it was copied before a crash
     # A name of its own for each try: another one who finalises the same area must not replace what was checked here.
     checked = f"{area.checked}{secrets.token_hex(8)}/{entry.path}"
     try:

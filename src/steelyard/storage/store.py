@@ -109,7 +109,8 @@ class Store(Protocol):
         ...
 
     async def sign(self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta) -> SignedURL | None:
-        """A URL of the store's own: who has it may do one thing with one object until it expires, and asks nobody else.
+        """A URL of the store's own: its holder may do one thing with one object until it expires, and the store itself
+        answers.
 
         None where the store signs none, or none for this key. What was signed cannot be taken back: a PUT is signed
         for uploads alone, BadLocation is raised for other keys.
@@ -135,7 +136,7 @@ Full = Callable[[StorageFull], Awaitable[None]]
 
 
 PATIENCE = timedelta(seconds=60)
-"""Time for which a request to an object store that does not answer is sent again: somebody waits for it.
+"""Time for which a request to an object store that does not answer is sent again: a caller waits for it.
 
 The library gives up one request after 30 s: with no more than that, one whose answer is lost was never sent again.
 """
@@ -157,6 +158,10 @@ def open_store(url: str, when_full: Full | None = None, *, patience: timedelta =
         raise BadLocation(f"storage URL {url!r}: the scheme should be one of {', '.join(SCHEMES)}")
     if parts.query or parts.fragment:
         raise BadLocation(f"storage URL {url!r}: neither ? nor # may be in it")
+    if parts.scheme not in {"file", "memory"} and not parts.netloc:
+        raise BadLocation(
+            f"storage URL {url!r}: should be {parts.scheme}://BUCKET or {parts.scheme}://BUCKET/PREFIX"
+        )
     if parts.path.strip("/"):
         check_key(parts.path.strip("/") if parts.scheme != "file" else unquote(parts.path).strip("/"))
     if parts.scheme != "file":

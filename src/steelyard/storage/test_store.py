@@ -1,3 +1,5 @@
+"""Stores of objects in folders and memory: the contract, and what only one of them can meet."""
+
 import errno
 import os
 import shutil
@@ -133,6 +135,8 @@ async def test_parquet_is_read_through_a_seekable_reader(store: Store) -> None:
         "/plain/path",
         "file:///a/../b",
         "s3://bucket/a//b",
+        "s3:/bucket",
+        "gs://",
         "file:///a?b",
         "s3://a/b#c",
     ],
@@ -181,7 +185,8 @@ async def test_the_file_is_on_disk_before_its_name_is(
 async def test_the_names_of_new_folders_are_on_disk_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Power loss: a folder that is not synced into its parent would take the object with it, whoever made it."""
+    """Power loss: a folder that is not synced into its parent would take the object with it, whichever process made
+    it."""
     synced: list[str] = []
     real: Callable[[int], None] = os.fsync
 

@@ -1,8 +1,8 @@
-"""Contract suite of frameworks: functions that a framework of a training job has to pass, whoever wrote it.
+"""Contract suite of frameworks: functions that every framework of a training job has to pass.
 
 A test calls each of `CASES` with a job of the framework (docs/testing.md shows how). They hold a framework to what the
-operator builds on: names that resolve, an environment that tells replicas apart, a success rule that is met in the end
-and never before anything has succeeded.
+operator builds on: names that resolve, an environment that distinguishes replicas, a success rule that is met in the
+end and never before anything has succeeded.
 """
 
 import copy
@@ -173,7 +173,7 @@ def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
             assert len(values) == len(container.get("env", [])), "a name twice"
 
 
-# ---- Pods and what is beside them
+# ---- Pods and the objects that belong to them
 
 
 @case

@@ -1,7 +1,7 @@
 """A fake platform in memory, for tests of programs that use the client; docs/testing.md shows how to use it.
 
 `fake.client()` gives a real client whose requests are answered in the same process. The answers are the API's where a
-client can tell the difference: keys of repeated requests, pages, uploads, downloads. Nothing is checked or run: a test
+client can see the difference: keys of repeated requests, pages, uploads, downloads. Nothing is checked or run: a test
 sets the state of an entity with `put`.
 """
 

@@ -100,13 +100,13 @@ def read(change: Change) -> tuple[str, Entity] | None:
     except (ValueError, LookupError, TypeError) as error:
         raise BadChange(f"{change.id}: not an entity's JSON: {error!r}") from error
     if kind not in FILTERS:
-        raise BadChange(f"{change.id}: its kind {kind!r} is none of {', '.join(sorted(FILTERS))}")
+        raise BadChange(f"{change.id}: its kind {kind!r} is not one of {', '.join(sorted(FILTERS))}")
     return kind, entity
 
 
 def filters(kind: str) -> Mapping[str, Path]:
     if kind not in FILTERS:
-        raise BadQuery("kind", f"{kind!r} is none of {', '.join(sorted(FILTERS))}")
+        raise BadQuery("kind", f"{kind!r} is not one of {', '.join(sorted(FILTERS))}")
     return FILTERS[kind]
 
 
@@ -159,7 +159,7 @@ def key_of(name: str, text: str | None) -> str | int | None:
 
 
 def sort_key(entity: Entity, kind: str, name: str) -> str | int | None:
-    """None for an entity that does not have the field."""
+    """Return the value that entities are sorted by; None for an entity that does not have the field."""
     try:
         return key_of(name, value(entity, orders(kind)[name]))
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
 """A view in memory, as simple as it can be: what every other form is held to. Tests use it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ from steelyard.views.view import STATE, Change, Position, Query, Stored, ViewErr
 
 
 @dataclass
-class Known:
-    """The newest that is known of an id; without `stored` it is forgotten. `resync` is the one that named it last."""
+class Entry:
+    """The newest known state of an id; an entity without `stored` was forgotten. `resync` named it last."""
 
     position: Position
     resync: int
@@ -25,7 +25,7 @@ class MemoryView:
     """Entities in a dictionary."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, Entry] = {}
         self._log = ""
         self._epoch = -1
         self._positions: dict[int, int] = {}
@@ -40,6 +40,10 @@ class MemoryView:
 
     async def find(self, id: str) -> Stored | None:
         return self._known[id].stored if id in self._known else None
+
+    async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
+        known = [self._known[id].stored for id in ids if id in self._known]
+        return {stored.id: stored.kind for stored in known if stored is not None}
 
     async def query(self, query: Query) -> Sequence[Stored]:
         check(query)
@@ -67,7 +71,7 @@ class MemoryView:
             self._put(change, entity)
         for partition, position in positions.items():
             self._positions[partition] = max(position, self._positions.get(partition, 0))
-        self._tell()
+        self._notify()
 
     async def restart(self, epoch: int) -> None:
         self._enter(epoch)
@@ -84,12 +88,12 @@ class MemoryView:
 
     def _put(self, change: Change, read: tuple[str, Entity] | None) -> None:
         old = self._known.get(change.id)
-        # In a resync the log begins anew: its first record of an entity counts, however low its position is.
+        # In a resync the log begins again: its first record of an entity counts, however low its position is.
         if old is not None and (old.resync, old.position) >= (self._resync, change.position):
             return
         kind, entity = read or ("", {})
         stored = Stored(kind, change.id, change.json, change.position) if change.json is not None else None
-        self._known[change.id] = Known(change.position, self._resync, stored, entity)
+        self._known[change.id] = Entry(change.position, self._resync, stored, entity)
 
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
         self._enter(epoch)
@@ -102,7 +106,7 @@ class MemoryView:
         gone = [id for id, known in self._known.items() if known.resync < self._resync]
         count = sum(self._known.pop(id).stored is not None for id in gone)
         self._swept = self._resync
-        self._tell()
+        self._notify()
         return count
 
     async def origin(self) -> Origin | None:
@@ -123,10 +127,10 @@ class MemoryView:
                     await self._news.wait()
         return self._version
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._version += 1
         self._news.set()
-        # A new event for each change: one that was set and cleared would be missed by whoever had not run in
+        # A new event for each change: one that was set and cleared would be missed by a task that had not run in
         # between.
         self._news = asyncio.Event()
 

@@ -28,7 +28,7 @@ def check(query: Query) -> None:
         if name not in known and not name.startswith(LABEL):
             raise BadQuery(name, f"no filter of {query.kind}; there are {', '.join(known)}, labels.KEY")
     if query.order_by is not None and query.order_by not in orders(query.kind):
-        raise BadQuery("orderBy", f"{query.order_by!r} is none of {', '.join(orders(query.kind))}")
+        raise BadQuery("orderBy", f"{query.order_by!r} is not one of {', '.join(orders(query.kind))}")
     if query.order not in ("ascending", "descending"):
         raise BadQuery("order", f"{query.order!r} is neither ascending nor descending")
     if query.limit is not None and query.limit < 1:
@@ -74,7 +74,7 @@ Row = tuple[Key, str, T]
 
 
 def page(rows: Iterable[Row[T]], query: Query) -> list[T]:
-    """Rows (sort key, id, what is wanted) in order, those up to the cursor left out, cut to the limit."""
+    """Rows (sort key, id, value) in order, those up to the cursor left out, cut to the limit."""
     down = query.order == "descending"
     rows = list(rows)
     # Entities without the field come last in both directions, as both databases are made to do.

@@ -104,7 +104,7 @@ def _condition(kind: str, content: Mapping[str, object]) -> Mapping[str, Sequenc
         elif name in filters(kind) or name.startswith(LABEL):
             condition[name] = _values(name, value)
         else:
-            raise BadQuery("query", f"{name!r} is none of {', '.join(filters(kind))}, labels, labels.KEY")
+            raise BadQuery("query", f"{name!r} is not one of {', '.join(filters(kind))}, labels, labels.KEY")
     return condition
 
 

@@ -1,3 +1,5 @@
+"""Queries of the API as the view reads them."""
+
 import pytest
 
 from steelyard.views.parse import MOST_CONDITIONS, parse_query
@@ -52,7 +54,7 @@ def test_what_a_query_says(case: str) -> None:
 REFUSED = {
     "unknown parameter": ({"colour": "red"}, "colour"),
     "a filter of another kind": ({"auditProcedure": "x"}, "auditProcedure"),
-    "query is no JSON": ({"query": "{"}, "query"),
+    "query is not JSON": ({"query": "{"}, "query"),
     "query is a text": ({"query": '"a"'}, "query"),
     "query is a list of texts": ({"query": '["a"]'}, "query"),
     "query is an empty list": ({"query": "[]"}, "query"),
@@ -69,11 +71,11 @@ REFUSED = {
     "orderBy is unknown": ({"orderBy": "colour"}, "orderBy"),
     "limit is zero": ({"limit": "0"}, "limit"),
     "limit is negative": ({"limit": "-1"}, "limit"),
-    "limit is no number": ({"limit": "ten"}, "limit"),
+    "limit is not a number": ({"limit": "ten"}, "limit"),
     "limit is enormous": ({"limit": "9" * 30}, "limit"),
     "after without orderBy": ({"after": '["a", "b"]'}, "after"),
     "after is no pair": ({"after": '["a"]', "orderBy": "id"}, "after"),
-    "after is no JSON": ({"after": "a", "orderBy": "id"}, "after"),
+    "after is not JSON": ({"after": "a", "orderBy": "id"}, "after"),
     "after is no time": ({"after": '["a", "b"]', "orderBy": "creationTime"}, "after"),
 }
 
@@ -87,5 +89,5 @@ def test_a_refusal_names_the_parameter(case: str) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(BadQuery, match="'Spoon' is none of Audit, "):
+    with pytest.raises(BadQuery, match="'Spoon' is not one of Audit, "):
         parse_query("Spoon", {})

@@ -45,6 +45,7 @@ async def test_a_url_that_is_no_view_is_refused(url: str) -> None:
             r"^view 'mongodb://user:\*\*\*@host:port/d': .*should be mongodb://",
         ),
         ("mongodb://user:secret@host", r"^view 'mongodb://user:\*\*\*@host': No default database"),
+        ("mongdb://user:secret@host/d", r"^view: 'mongdb://user:\*\*\*@host/d' should be sqlite:PATH"),
     ],
 )
 async def test_an_address_that_cannot_be_mongodb_is_one_line_and_shows_no_password(

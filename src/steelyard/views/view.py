@@ -1,9 +1,9 @@
 """The view's protocol: entities as JSON text, found by the documented filters.
 
-The sinks write it, the API reads it. A view is a consequence of `workflows.state` and can always be built anew.
+The sinks write it, the API reads it. A view is a consequence of `workflows.state` and can always be built again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -92,6 +92,10 @@ class View(Protocol):
         """An entity of whatever kind."""
         ...
 
+    async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
+        """Return the kinds of those of the entities that there are, by id, from one read."""
+        ...
+
     async def query(self, query: Query) -> Sequence[Stored]:
         """Raises BadQuery. Without a limit, all of them."""
         ...
@@ -110,7 +114,7 @@ class View(Protocol):
         ...
 
     async def restart(self, epoch: int) -> None:
-        """Begin a resync within an epoch: forget the positions, and so read everything anew.
+        """Begin a resync within an epoch: forget the positions, and so read everything again.
 
         For a view that was away for longer than tombstones are kept.
         """
@@ -133,7 +137,7 @@ class View(Protocol):
         ...
 
     def version(self) -> int:
-        """A number that changes with every write of any process; take it before a look, and give it to `changed`."""
+        """A number that changes with every write of any process; take it before reading, and give it to `changed`."""
         ...
 
     async def changed(self, since: int, timeout: float) -> int:

@@ -12,10 +12,12 @@ import axe_playwright_python  # type: ignore[import-not-found]
 from playwright.sync_api import Browser, Page, sync_playwright  # type: ignore[import-not-found]
 
 AXE = next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js")).read_text("utf-8")
+PATIENCE = 240_000
+"""Milliseconds that Chromium has for each step: a machine that has other work is slow."""
 SIZES = {"wide": (1300, 900), "narrow": (390, 844)}
 SLOW_SECONDS = 3.0
 """A page that takes longer to stand there, or to be searched, freezes for people."""
-TRIES = 4
+TRIES = 12
 """A machine that has other work is slow, too: the quickest of so many counts."""
 
 
@@ -23,7 +25,9 @@ def main(chromium: str, *paths: str) -> int:
     faults: list[str] = []
     checks = 0
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"], timeout=PATIENCE
+        )
         for path in map(Path, paths):
             for scheme in ("light", "dark"):
                 for size in SIZES:
@@ -41,6 +45,7 @@ def look(browser: Browser, path: Path, scheme: Any, size: str) -> list[str]:
     """The faults of one view of a page."""
     width, height = SIZES[size]
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     requests: list[str] = []
     said: list[str] = []

@@ -8,11 +8,11 @@ from typing import Any
 
 IMAGE = "localhost/steelyard/steps"
 PAGES, LIMIT = 5, 2
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 @dataclass(frozen=True)
-class Place:
+class SessionTarget:
     """A server, a namespace that is not there yet, and whether Pods run there."""
 
     kubeconfig: str
@@ -20,13 +20,13 @@ class Place:
     pods: bool
 
 
-def place() -> Place:
+def place() -> SessionTarget:
     """The place that the command line names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("kubeconfig")
     parser.add_argument("namespace")
     parser.add_argument("--pods", action="store_true")
-    return Place(**vars(parser.parse_args()))
+    return SessionTarget(**vars(parser.parse_args()))
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Helm:
     def _run(self, program: str, *words: str) -> str:
         command = [program, *self._options, *words]
         done = subprocess.run(
-            command, capture_output=True, text=True, env=self._environment, timeout=120, check=False
+            command, capture_output=True, text=True, env=self._environment, timeout=600, check=False
         )
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -96,7 +96,7 @@ def main() -> None:
         (chart / "templates" / "objects.yaml").write_text(OBJECTS)
         (chart / "templates" / "hook.yaml").write_text(HOOK)
         helm = Helm(asked.helm, asked.kubectl, asked.kubeconfig, asked.namespace, Path(folder))
-        waiting = ("--wait", "--timeout=100s")
+        waiting = ("--wait", "--timeout=300s")
         pods = ("--set", f"pods={int(asked.pods)}")
         helm("install", "one", str(chart), "--create-namespace", *pods, *waiting)
         check(helm.colour(), "red")

@@ -7,7 +7,7 @@ from typing import Any
 import kopf
 
 from kubernetes import client, config
-from tests.engines.clients.session import check, definition, eventually, place
+from tests.engines.clients.session import SECONDS, check, definition, eventually, place
 
 SEEN: list[str] = []
 
@@ -68,7 +68,7 @@ def steps(namespace: str, group: str) -> None:
 
 
 def is_served(group: str) -> bool:
-    """Tell whether discovery names the kind."""
+    """Return whether discovery names the kind."""
     try:
         client.CustomObjectsApi().get_api_resources(group, "v1")
     except client.ApiException as error:
@@ -95,11 +95,11 @@ async def main() -> None:
         kopf.operator(registry=registry, namespaces=[at.namespace], ready_flag=ready, stop_flag=stop)
     )
     try:
-        await asyncio.wait_for(ready.wait(), 60)
+        await asyncio.wait_for(ready.wait(), SECONDS)
         await asyncio.to_thread(steps, at.namespace, group)
     finally:
         stop.set()
-        await asyncio.wait([operator], timeout=120)
+        await asyncio.wait([operator], timeout=SECONDS)
         definitions.delete_custom_resource_definition(f"widgets.{group}")
         core.delete_namespace(at.namespace)
 

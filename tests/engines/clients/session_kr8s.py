@@ -3,7 +3,16 @@
 import kr8s
 from kr8s.objects import ConfigMap, Deployment, Namespace, Pod
 
-from tests.engines.clients.session import PAGES, check, config_map, deployment, eventually, place, pod
+from tests.engines.clients.session import (
+    PAGES,
+    SECONDS,
+    check,
+    config_map,
+    deployment,
+    eventually,
+    place,
+    pod,
+)
 
 
 def main() -> None:
@@ -35,7 +44,7 @@ def main() -> None:
     if at.pods:
         ran = Pod(pod("p", "echo hello; sleep 600"), namespace=at.namespace, api=api)
         ran.create()
-        ran.wait("condition=Ready", timeout=60)
+        ran.wait("condition=Ready", timeout=SECONDS)
         eventually(lambda: list(ran.logs()) == ["hello"], "its log")
         check(ran.exec(["echo", "there"]).stdout, b"there\n")
     Namespace.get(at.namespace, api=api).delete()

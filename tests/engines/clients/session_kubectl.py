@@ -6,7 +6,16 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.engines.clients.session import LIMIT, PAGES, check, config_map, deployment, eventually, pod
+from tests.engines.clients.session import (
+    LIMIT,
+    PAGES,
+    SECONDS,
+    check,
+    config_map,
+    deployment,
+    eventually,
+    pod,
+)
 
 
 class Kubectl:
@@ -19,7 +28,12 @@ class Kubectl:
     def __call__(self, *words: str, given: object = None, ok: bool = True) -> str:
         text = None if given is None else json.dumps(given)
         done = subprocess.run(
-            [*self.command, *words], input=text, capture_output=True, text=True, timeout=120, check=False
+            [*self.command, *words],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=2 * SECONDS,
+            check=False,
         )
         assert (done.returncode == 0) is ok, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout if ok else done.stderr
@@ -64,9 +78,9 @@ def steps(kubectl: Kubectl, namespace: str, *, pods: bool) -> None:
         lambda: kubectl("get", "deployment", "d", "-o", "jsonpath={.status.replicas}") == "1", "a replica"
     )
     if pods:
-        kubectl("rollout", "status", "deployment/d", "--timeout=60s")
+        kubectl("rollout", "status", "deployment/d", f"--timeout={SECONDS:.0f}s")
         kubectl("apply", "-f", "-", given=pod("p", "echo hello; sleep 600"))
-        kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
+        kubectl("wait", "--for=condition=Ready", "pod/p", f"--timeout={SECONDS:.0f}s")
         eventually(lambda: kubectl("logs", "p") == "hello\n", "its log")
         check(kubectl("exec", "p", "--", "echo", "there"), "there\n")
     kubectl("label", "deployment", "d", "e=f")
@@ -86,7 +100,7 @@ def _diff(kubectl: Kubectl, manifest: object) -> str:
         input=json.dumps(manifest),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=2 * SECONDS,
         check=False,
     )
     assert done.returncode == 1, done.stderr

@@ -9,7 +9,7 @@ from kubernetes import client, config, dynamic, utils, watch
 from tests.engines.clients.session import (
     LIMIT,
     PAGES,
-    Place,
+    SessionTarget,
     check,
     config_map,
     definition,
@@ -20,7 +20,7 @@ from tests.engines.clients.session import (
 )
 
 
-def typed(api: client.ApiClient, at: Place) -> None:
+def typed(api: client.ApiClient, at: SessionTarget) -> None:
     core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
     core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=at.namespace)))
     for number in range(PAGES):
@@ -72,7 +72,7 @@ def typed(api: client.ApiClient, at: Place) -> None:
         assert node.status.node_info.kubelet_version
 
 
-def by_dynamic_client(api: client.ApiClient, at: Place) -> None:
+def by_dynamic_client(api: client.ApiClient, at: SessionTarget) -> None:
     cluster: Any = dynamic.DynamicClient(api)
     maps = cluster.resources.get(api_version="v1", kind="ConfigMap")
     applied = maps.server_side_apply(
@@ -120,7 +120,7 @@ def by_dynamic_client(api: client.ApiClient, at: Place) -> None:
     definitions.delete(name=f"widgets.{group}")
 
 
-def pods(api: client.ApiClient, at: Place) -> None:
+def pods(api: client.ApiClient, at: SessionTarget) -> None:
     core = client.CoreV1Api(api)
     utils.create_from_dict(api, pod("p", "echo hello; sleep 600"), namespace=at.namespace)
     eventually(lambda: core.read_namespaced_pod("p", at.namespace).status.phase == "Running", "the Pod")

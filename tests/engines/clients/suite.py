@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 PYTHON = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "kopf")
 GO = ("informers", "controller")
-SECONDS = 300
+SECONDS = 1200
 AT_ONCE = 3  # a session mostly waits for the server's controllers
 
 

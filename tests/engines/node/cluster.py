@@ -133,6 +133,7 @@ def _start(layout: Layout, listeners: Mapping[int, socket.socket]) -> "subproces
             stderr=log,
             pass_fds=files,
             text=True,
+            start_new_session=True,  # a SIGKILL to the run's whole group leaves the guard, which then cleans up
         )
 
 

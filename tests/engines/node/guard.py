@@ -17,7 +17,7 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "steelyard-node-"
 UNSHARE = ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def main(folder: Path, listeners: list[int], command: list[str]) -> int:

@@ -113,20 +113,20 @@ class Api:
         self._tls.load_cert_chain(f"{layout.keys / 'admin'}.crt", f"{layout.keys / 'admin'}.key")
 
     def request(self, method: str, path: str, body: Json | None = None) -> tuple[int, bytes]:
+        """Return the status of the answer and its content: 0 and nothing where no answer comes."""
         connection = http.client.HTTPSConnection("127.0.0.1", API_PORT, context=self._tls, timeout=60)
         try:
             headers = {"Content-Type": "application/json"}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
         finally:
             connection.close()
 
     def answers(self, path: str) -> bool:
-        try:
-            return self.request("GET", path)[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
+        return self.request("GET", path)[0] == 200
 
     def makes(self, path: str, body: Json) -> bool:
         """Create an object, and tell whether it is there, perhaps by an earlier call."""
@@ -138,7 +138,9 @@ class Api:
         return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)
 
     def definitions_established(self) -> bool:
-        _, body = self.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+        status, body = self.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+        if status != 200:
+            return False
         states = [
             {row["type"]: row["status"] for row in item.get("status", {}).get("conditions") or ()}
             for item in json.loads(body)["items"]
@@ -151,7 +153,7 @@ def dns_ready() -> bool:
     try:
         connection.request("GET", "/ready")
         return connection.getresponse().status == 200
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
     finally:
         connection.close()

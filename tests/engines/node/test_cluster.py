@@ -18,7 +18,7 @@ from tests.engines.node.pods import log, reaches, run_pod
 from tests.kubernetes_api.api import Api
 
 pytestmark = pytest.mark.skipif(NODE in os.environ, reason=f"{NODE} names a cluster that is not ours")
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 @contextmanager
@@ -30,6 +30,7 @@ def running_cluster() -> "Iterator[tuple[subprocess.Popen[str], Path]]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     assert run.stdout is not None
     try:
@@ -122,7 +123,7 @@ def test_nothing_is_left_after_its_run_is_killed() -> None:
         assert len(groups(folder)) == len(guard.hierarchies())
         assert links() == before, "its networks are its own"
         assert mounts(folder) == [], "its mounts, too"
-        os.kill(run.pid, signal.SIGKILL)
+        os.killpg(run.pid, signal.SIGKILL)
         until_gone(pids, folder)
         assert groups(folder) == []
 

@@ -25,7 +25,7 @@ from steelyard.types import Json
 KUBECONFIG = "KUBECONFIG_OPERATORS"
 """Name of the variable that names the kubeconfig of the server under test."""
 IMAGE = "localhost/ray:1"
-SECONDS = 90.0
+SECONDS = 240.0
 SMALL = Resources(cpu="100m", memory="512Mi", cpu_limit=1, memory_limit="2Gi")
 NOWHERE = {"nowhere": "at-all"}
 """A selector that no node fits: the cluster's Pods are made and never start, which costs nothing."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.clusters import AppWrapperConfig, AsyncClient, FaultTolerance, errors
-from steelyard.clusters.queues.view import Place
+from steelyard.clusters.queues.view import QueuePosition
 from tests.engines.operators.making import SECONDS, Queues, cluster, job_part, until
 from tests.kubernetes_api.api import Api
 
@@ -96,12 +96,12 @@ async def test_its_parts_come_and_go_with_it(client: AsyncClient, api: Api, name
     await api.gone(f"/apis/batch/v1/namespaces/{namespace}/jobs/beside")
 
 
-async def _place(client: AsyncClient, name: str) -> Place:
+async def _place(client: AsyncClient, name: str) -> QueuePosition:
     """The place of an AppWrapper; none of any queue while Kueue has not seen it."""
     try:
         return await client.queues.place(name, kind="AppWrapper")
     except errors.NotFound:
-        return Place("", "", 0, 0, "")
+        return QueuePosition("", "", 0, 0, "")
 
 
 async def _there(api: Api, namespace: str, name: str) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
-from tests.engines.services.place import Through, direct
+from tests.engines.services.location import Through, direct
 from tests.engines.services.service import Service
 
 LOCK = Path(__file__).parent / "azurite"
@@ -30,7 +30,7 @@ KEY = base64.b64encode(b"a key of the tests alone, no secret").decode()
 VERSION = "2021-08-06"
 """Version of the protocol by which the container is made."""
 INDEX = "__azurite_db_blob__.json"
-KEPT_SECONDS = 60.0
+KEPT_SECONDS = 180.0
 
 
 def program() -> list[str]:
@@ -68,7 +68,7 @@ def client_environment(service: Service) -> Mapping[str, str]:
 
 
 def wait_until_kept(service: Service, key: str) -> None:
-    """Return once a kill of the server does not lose an object. Raises RuntimeError after a minute."""
+    """Return once a kill of the server does not lose an object. Raises RuntimeError after three minutes."""
     index = service.folder / "data" / INDEX
     end = time.monotonic() + KEPT_SECONDS
     while not (index.exists() and f'"{key}"' in index.read_text(errors="replace")):
@@ -86,7 +86,7 @@ def azure(through: Through = direct) -> Iterator[Service]:
 
     def ready() -> None:
         with contextlib.suppress(urllib.error.HTTPError):  # any answer will do
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2).close()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).close()
 
     try:
         command += ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder / "data")]
@@ -119,4 +119,4 @@ def _make_container(url: str) -> None:
         "Authorization": f"SharedKey {ACCOUNT}:{signature}",
         "Content-Length": "0",
     }
-    urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=10).close()
+    urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=120).close()

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tests.engines.build import go_program
 from tests.engines.control_plane import free_ports
 from tests.engines.services.gcs_front import front
-from tests.engines.services.place import Through, direct
+from tests.engines.services.location import Through, direct
 from tests.engines.services.service import Service
 
 VERSION = "v1.56.1"
@@ -67,7 +67,7 @@ def gcs(through: Through = direct) -> Iterator[Service]:
         (folder / "data" / BUCKET).mkdir(parents=True)
 
         def ready() -> None:
-            urllib.request.urlopen(f"{backend}/_internal/healthcheck", timeout=2).close()
+            urllib.request.urlopen(f"{backend}/_internal/healthcheck", timeout=10).close()
 
         command = [str(binary), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
         command += ["-public-host", f"127.0.0.1:{port}", "-log-level", "warn"]

@@ -17,7 +17,7 @@ from steelyard.broker.log import EVENTS, STATE, Batch, Inbox, Log, Message, Reco
 from steelyard.errors import EngineError
 from steelyard.schema.account import AccessGrant, APIKey, Identity
 from steelyard.storage.store import Store
-from steelyard.testing.engines.claims import at_most, claim
+from steelyard.testing.engines.claims import admit, at_most, claim
 from steelyard.testing.engines.outbox import row
 
 Operation = tuple[Any, ...]
@@ -188,7 +188,7 @@ class _Database:
 
     async def admit(self, id: str, seconds: int, most: int, since: bool) -> Outcome:
         now = NOW + timedelta(seconds=seconds)
-        return await self._claims.admit(id, now, at_most(most), self._leader, NOW if since else None)
+        return await admit(self._claims, id, now, at_most(most), self._leader, NOW if since else None)
 
     async def release(self, id: str, seconds: int) -> None:
         await self._claims.release(id, NOW + timedelta(seconds=seconds), self._leader)

@@ -4,6 +4,7 @@ The jars lie in a cache outside the tree, with an archive of the classes that a 
 two seconds in place of nine.
 """
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -12,19 +13,22 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from steelyard.broker.log import LogError
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
-from tests.engines.services.place import HERE, Place
+from tests.engines.services.location import HERE, Location
 from tests.engines.services.service import Service
 
+T = TypeVar("T")
 POM = Path(__file__).parent / "kafka_jars" / "pom.xml"
 BROKERS = 3
 HEAP = "256m"
@@ -123,6 +127,23 @@ class Cluster:
             time.sleep(0.05)
 
 
+async def until(read: Callable[[], Awaitable[T]], holds: Callable[[T], object]) -> T:
+    """Return the first state that holds: each broker hears of a change some time after it was confirmed."""
+    async with asyncio.timeout(READY_SECONDS):
+        while not holds(state := await read()):  # noqa: ASYNC110 - only the brokers know
+            await asyncio.sleep(0.1)
+    return state
+
+
+async def refusal(read: Callable[[], Awaitable[object]]) -> str:
+    """Return what a log refuses with; empty where it does not."""
+    try:
+        await read()
+    except LogError as error:
+        return str(error)
+    return ""
+
+
 def jars() -> Path:
     """Return the folder of the broker's jars and class archive, made once per machine.
 
@@ -163,7 +184,7 @@ def _archive_classes(jars: Path) -> None:
 
 
 @contextmanager
-def kafka(count: int = BROKERS, place: Place = HERE, *, access_control: bool = False) -> Iterator[Cluster]:
+def kafka(count: int = BROKERS, place: Location = HERE, *, access_control: bool = False) -> Iterator[Cluster]:
     """A cluster without topics; with access control, clients log in as ADMINISTRATOR or USER. Raises Missing."""
     folder = jars()
     archive = folder / ARCHIVE
@@ -176,7 +197,7 @@ def kafka(count: int = BROKERS, place: Place = HERE, *, access_control: bool = F
 
 @contextmanager
 def _brokers(
-    jars: Path, count: int, flags: Sequence[str], place: Place = HERE, *, access_control: bool = False
+    jars: Path, count: int, flags: Sequence[str], place: Location = HERE, *, access_control: bool = False
 ) -> Iterator[Cluster]:
     login = ADMINISTRATOR if access_control else {}
     # None within another: a broker's guard removes its broker's folder and no other.
@@ -247,7 +268,7 @@ class Broker(Service):
     def _answers(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0, **self._login})
         try:
-            admin.list_topics(timeout=2)
+            admin.list_topics(timeout=5)
         except KafkaException as error:
             raise OSError(str(error)) from error
 

@@ -16,7 +16,7 @@ from pymongo.errors import PyMongoError
 
 from tests.engines.control_plane import free_ports
 from tests.engines.locked import environment
-from tests.engines.services.place import HERE, Place
+from tests.engines.services.location import HERE, Location
 from tests.engines.services.service import Service
 
 LOCK = Path(__file__).parent / "secantusdb.txt"
@@ -28,7 +28,7 @@ def program() -> Path:
 
 
 @contextmanager
-def mongodb(place: Place = HERE) -> Iterator[Service]:
+def mongodb(place: Location = HERE) -> Iterator[Service]:
     """A server with no database; its address is that of a database `steelyard`. Raises Missing."""
     server = program()
     (port,) = free_ports(1)

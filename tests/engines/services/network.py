@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Network
 
 from tests.engines.build import Missing
-from tests.engines.services.place import Place
+from tests.engines.services.location import Location
 
 ADDRESSES = IPv4Network("198.18.0.0/15")
 """Set aside for tests of networks (RFC 2544); each link takes four, of which two are its ends'."""
@@ -39,8 +39,8 @@ class Network:
         self._enter = ("nsenter", f"--net=/proc/{holder}/ns/net")
 
     @property
-    def place(self) -> Place:
-        return Place(host=self.host, enter=self._enter)
+    def place(self) -> Location:
+        return Location(host=self.host, enter=self._enter)
 
     def cut(self) -> None:
         """Take the link down; packets of both sides are lost."""

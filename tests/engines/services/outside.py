@@ -21,7 +21,7 @@ from steelyard.hosted.doubles import KEY, FakeProvider
 from steelyard.schema.account import AccessGrant
 from steelyard.schema.webhook import ENDED
 from steelyard.services.simulation.receiver import Delivery, Receiver, receiver
-from steelyard.steps.source_servers import TOKEN, Place, hub_server
+from steelyard.steps.source_servers import TOKEN, ServedSource, hub_server
 from tests.engines.services.conftest import Served
 from tests.integration.test_hosted_models import settled
 from tests.integration.test_platform_kills import MADE
@@ -37,7 +37,7 @@ OTHERS = ("datasources", "inferencesessions")
 class Outside:
     """The three of them, each on loopback."""
 
-    hub: Place
+    hub: ServedSource
     provider: FakeProvider
     provider_url: str
     receiver: Receiver

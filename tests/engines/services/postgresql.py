@@ -12,7 +12,7 @@ import psycopg
 
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
-from tests.engines.services.place import HERE, Place
+from tests.engines.services.location import HERE, Location
 from tests.engines.services.service import Service
 
 SETTINGS = """
@@ -35,7 +35,7 @@ def programs() -> Path:
 
 
 @contextmanager
-def postgresql(place: Place = HERE) -> Iterator[Service]:
+def postgresql(place: Location = HERE) -> Iterator[Service]:
     """A server with an empty database `steelyard`; its address is a URL for clients."""
     binaries = programs()
     user = "postgres" if os.geteuid() == 0 else None
@@ -64,7 +64,7 @@ def postgresql(place: Place = HERE) -> Iterator[Service]:
 
         def ready() -> None:
             try:
-                psycopg.connect(f"{server}/postgres", connect_timeout=2).close()
+                psycopg.connect(f"{server}/postgres", connect_timeout=10).close()
             except psycopg.OperationalError as error:
                 raise OSError(str(error)) from error
 

@@ -22,7 +22,7 @@ from steelyard.schema.account import AccessGrant
 from steelyard.schema.names import place
 from steelyard.schema.secrets import Secret
 from steelyard.settings import Settings
-from steelyard.steps.source_servers import TOKEN, Place
+from steelyard.steps.source_servers import TOKEN, ServedSource
 from steelyard.storage.store import open_store
 from tests.engines.services.postgresql import programs
 from tests.engines.services.service import Service
@@ -119,7 +119,7 @@ def copy_database(address: str, server: Service, name: str) -> None:
     subprocess.run(load, check=True, input=dumped.stdout, stdout=subprocess.DEVNULL)
 
 
-def check_asked_for(client: Client, made: AskedFor, hub: Place) -> None:
+def check_asked_for(client: Client, made: AskedFor, hub: ServedSource) -> None:
     """Check that secret, ledger and webhook are what they were, and that the source is fetched with the secret."""
     assert client.secrets.list(ACCOUNT) == [made.secret]
     total = client.inferenceservices.spending(made.service).total

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.engines.build import go_program
 from tests.engines.control_plane import free_ports
-from tests.engines.services.place import HERE, Place
+from tests.engines.services.location import HERE, Location
 from tests.engines.services.service import Service
 
 VERSION = "v1.8.0"
@@ -35,7 +35,7 @@ def client_environment(service: Service) -> Mapping[str, str]:
 
 
 @contextmanager
-def s3(place: Place = HERE) -> Iterator[Service]:
+def s3(place: Location = HERE) -> Iterator[Service]:
     """A server with an empty bucket `steelyard`; its address is an endpoint."""
     binary = program()
     (port,) = free_ports(1)
@@ -47,7 +47,7 @@ def s3(place: Place = HERE) -> Iterator[Service]:
         address = f"http://{place.host}:{port}"
 
         def ready() -> None:
-            urllib.request.urlopen(f"{address}/healthz", timeout=2).close()
+            urllib.request.urlopen(f"{address}/healthz", timeout=10).close()
 
         # Attributes of objects lie in files beside them: not every file system has extended attributes.
         command = [

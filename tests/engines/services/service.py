@@ -65,6 +65,7 @@ class Service:
                 stderr=file,
                 env=os.environ | self._environment,
                 text=True,
+                start_new_session=True,  # a SIGKILL to the run's whole group leaves the guard, which then cleans up
             )
         assert self._guard.stdout is not None
         self.pid = int(self._guard.stdout.readline())

@@ -64,7 +64,7 @@ def run(
 
 
 def run_postgresql() -> int:
-    return run(POSTGRESQL, database, "test_postgresql.py")
+    return run(POSTGRESQL, database, "accounts")
 
 
 def run_store(name: str) -> int:

@@ -6,6 +6,7 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -27,10 +28,11 @@ from steelyard.testing.engines import log_groups
 from steelyard.testing.engines.log import message
 from tests.engines.control_plane import free_ports
 from tests.engines.services.histories import LOG_OPERATIONS, Operation, log_outcomes
-from tests.engines.services.kafka import kafka
+from tests.engines.services.kafka import kafka, refusal, until
 from tests.engines.services.suite import KAFKA
 
 PARTITIONS = 3
+WHOLE = "3 replicas, 3 in sync, 2 confirm each record"
 CASES = log_suite.CASES | log_groups.CASES
 
 
@@ -41,7 +43,7 @@ def prefixed() -> Iterator[str]:
     yield url
     address = parse(url)
     admin = AdminClient({"bootstrap.servers": address.brokers, "log_level": 0})
-    left = [name for name in admin.list_topics(timeout=10).topics if name.startswith(address.prefix)]
+    left = [name for name in admin.list_topics(timeout=60).topics if name.startswith(address.prefix)]
     # Small brokers carry a few hundred partitions, not those of every test.
     for future in admin.delete_topics(left).values() if left else ():
         future.result()
@@ -76,35 +78,35 @@ def set_of_topic(url: str, topic: str, name: str, value: str) -> None:
         future.result()
 
 
+async def facts(log: KafkaLog) -> list[str]:
+    """Return what the log says of its brokers, once all are in sync: on busy cores one stays behind for a while."""
+    return list(await until(log.facts, lambda said: WHOLE in said))
+
+
 async def test_topics_of_an_earlier_version_get_todays_settings(log: Log, url: str) -> None:
     assert isinstance(log, KafkaLog)
     (first, *_, last) = sorted(COMPACTED)
     lag = "max.compaction.lag.ms"
+    prepare = partial(prepare_log, url, PARTITIONS)
     set_of_topic(url, first, lag, str(2**63 - 1))  # Kafka's own
     set_of_topic(url, last, lag, "1000")
-    assert (await log.facts())[-1].startswith("forgotten content may stay for long: `steelyard config init`")
-    assert await prepare_log(url, PARTITIONS) == "settings altered"
+    late = "forgotten content may stay for long: `steelyard config init`"
+    await until(log.facts, lambda said: said[-1].startswith(late))
+    assert await until(prepare, "up to date".__ne__) == "settings altered"
     async with asyncio.timeout(120):
         while (await log.cluster.settings(first))[lag] != str(24 * 3600 * 1000):  # noqa: ASYNC110 - brokers hear of it later
             await asyncio.sleep(0.05)
     assert (await log.cluster.settings(last))[lag] == "1000", "a shorter one is an operator's choice"
-    assert await prepare_log(url, PARTITIONS) == "up to date"
-    assert list(await log.facts()) == [
-        "3 brokers",
-        "3 replicas, 3 in sync, 2 confirm each record",
-        "all rights",
-    ]
+    await until(prepare, "up to date".__eq__)
+    assert await facts(log) == ["3 brokers", WHOLE, "all rights"]
 
 
 async def test_settings_that_could_lose_records_are_refused(log: Log, url: str) -> None:
-    assert list(await log.facts()) == [
-        "3 brokers",
-        "3 replicas, 3 in sync, 2 confirm each record",
-        "all rights",
-    ]
+    assert isinstance(log, KafkaLog)
+    assert await facts(log) == ["3 brokers", WHOLE, "all rights"]
     set_of_topic(url, EVENTS, "retention.ms", "1000")
-    with pytest.raises(LogError, match=r"workflows.events has retention.ms=1000, which should be -1"):
-        await log.facts()
+    wrong = "workflows.events has retention.ms=1000, which should be -1"
+    await until(partial(refusal, log.facts), lambda said: wrong in said)
 
 
 @settings(
@@ -180,7 +182,7 @@ async def test_what_was_confirmed_survives_the_death_of_each_broker_in_turn(url:
             for broker in cluster.brokers:
                 before = len(confirmed)
                 await asyncio.to_thread(broker.kill)
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(300):
                     while len(confirmed) < before + 20:  # noqa: ASYNC110 - the other two go on
                         await asyncio.sleep(0.05)
                 await asyncio.to_thread(broker.start)
@@ -191,7 +193,7 @@ async def test_what_was_confirmed_survives_the_death_of_each_broker_in_turn(url:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(publish())
                 tasks.create_task(kill_in_turn())
-            async with asyncio.timeout(200):
+            async with asyncio.timeout(600):
                 while len(said := await values(log, OUTCOMES)) < len(confirmed):
                     await log.changed(log.version(), 1)
         assert sorted(said) == sorted(number.encode() for number in confirmed)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import urlencode
 
 import pytest
@@ -11,7 +12,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from steelyard.broker.log import LogError
 from steelyard.broker.open import open_log, prepare_log
-from tests.engines.services.kafka import ADMINISTRATOR, PASSWORD, USER, Cluster, kafka
+from tests.engines.services.kafka import ADMINISTRATOR, PASSWORD, USER, Cluster, kafka, refusal, until
 
 PREFIX = "platform."
 PARTITIONS = 1
@@ -64,7 +65,14 @@ def binding(kind: ResourceType, operation: AclOperation) -> AclBinding:
 
 
 async def test_a_user_with_all_rights_is_taken(cluster: Cluster, admin: AdminClient) -> None:
+    await until(partial(refusal, partial(facts, cluster)), "".__eq__)
     assert "all rights" in await facts(cluster)
+
+
+async def test_a_wrong_password_is_named(cluster: Cluster) -> None:
+    with pytest.raises(LogError, match=r"no broker answers: .*[Aa]uthentication failed") as refused:
+        await open_log(url(cluster, USER, "wrong-one"), PARTITIONS)
+    assert "wrong-one" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -83,5 +91,5 @@ async def test_a_right_that_is_missing_is_named(
     revoked = AclBindingFilter(kind, PREFIX, pattern, f"User:{USER}", "*", operation, allowed)
     (deleted,) = admin.delete_acls([revoked]).values()
     assert len(deleted.result()) == 1
-    with pytest.raises(LogError, match=rf"the user lacks the rights .*{re.escape(named)}"):
-        await facts(cluster)
+    lacking = re.compile(rf"the user lacks the rights .*{re.escape(named)}")
+    await until(partial(refusal, partial(facts, cluster)), lacking.search)

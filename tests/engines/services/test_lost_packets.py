@@ -69,7 +69,7 @@ def services(cuts: Cuts, networks: Networks) -> Iterator[dict[str, Service]]:
 
 
 @pytest.mark.timeout(1800)
-async def test_the_story_is_told_while_packets_are_lost(
+async def test_the_story_runs_while_packets_are_lost(
     machine: Served, networks: Networks, cuts: Cuts, tmp_path: Path
 ) -> None:
     async def disturb(telling: "asyncio.Task[object]") -> None:

@@ -1,4 +1,6 @@
-"""An installation moves from files to PostgreSQL, MongoDB's protocol and S3, is restored there, and moves back."""
+"""An installation moves from files to Kafka, PostgreSQL, MongoDB's protocol and S3, is restored there, and moves
+back.
+"""
 
 import asyncio
 import subprocess
@@ -11,6 +13,7 @@ import pytest
 from steelyard.local.engines import open_engines
 from steelyard.local.state import StateDir, prepare
 from steelyard.settings import Settings, load
+from tests.engines.services.kafka import kafka
 from tests.engines.services.mongodb import mongodb
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.s3 import client_environment, s3
@@ -20,12 +23,12 @@ from tests.integration.test_backups import back_up, lose
 
 @pytest.fixture
 def settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    with postgresql() as database, s3() as bucket, mongodb() as documents:
+    with kafka(1) as log, postgresql() as database, s3() as bucket, mongodb() as documents:
         for name, value in client_environment(bucket).items():
             monkeypatch.setenv(name, value)
         path = tmp_path / "steelyard.toml"
         path.write_text(
-            f'accounts = "{database.address}"\nview = "{documents.address}"\n'
+            f'log = "{log.address}/moved"\naccounts = "{database.address}"\nview = "{documents.address}"\n'
             'storage = "s3://steelyard/moved"\nbackup = "s3://steelyard/backup"\n'
         )
         yield path

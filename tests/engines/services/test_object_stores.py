@@ -30,7 +30,7 @@ from tests.engines.services.service import Service
 from tests.integration.spending import check_killed_writers
 from tests.integration.test_data_sources import check_killed_step
 from tests.integration.test_platform_kills import SEED
-from tests.platform_api.world import dataset, make_engines, make_world
+from tests.platform_api.memory_platform import dataset, make_engines, make_platform
 
 KIND = chosen()
 AREA = Area("5eed", "nonce")
@@ -142,20 +142,20 @@ async def test_files_go_past_the_api(store: Store) -> None:
     engines.clock.now = datetime.now(UTC)
     settings = ApiSettings(signed_urls="store")
     files = {"a/b.parquet": PART, "c.parquet": b""}
-    async with make_world(engines, settings=settings) as world, httpx.AsyncClient() as client:
-        made = await world.created("datasets", **dataset(files))
+    async with make_platform(engines, settings=settings) as platform, httpx.AsyncClient() as client:
+        made = await platform.created("datasets", **dataset(files))
         path = f"/datasets/{made['id']}"
         links = {}
         for name, data in files.items():
-            links[name] = link = (await world.admin.get(f"{path}/upload/{name}")).json()
+            links[name] = link = (await platform.admin.get(f"{path}/upload/{name}")).json()
             assert "/v0/objects/" not in link["url"]
             wrong = await client.put(link["url"], content=b"wrong", headers=link["headers"])
             assert wrong.status_code == 400, "its MD5 is not the one that was announced"
             assert (await client.put(link["url"], content=data, headers=link["headers"])).is_success
-        assert (await world.admin.post(f"{path}/finalize")).status_code == 200
+        assert (await platform.admin.post(f"{path}/finalize")).status_code == 200
         late = links["c.parquet"]
         assert (await client.put(late["url"], content=b"", headers=late["headers"])).is_success
-        for link in (await world.admin.get(f"{path}/downlinks")).json():
+        for link in (await platform.admin.get(f"{path}/downlinks")).json():
             signed = link["signedURL"]
             got = await client.get(signed["url"], headers=signed["headers"])
             assert got.content == files[link["artifact"]["path"]]

@@ -20,7 +20,7 @@ from steelyard.cli.display import NoDisplay
 from steelyard.local.state import read_platform, read_record
 from tests.engines.services import together
 from tests.engines.services.conftest import Served
-from tests.engines.services.place import Cut
+from tests.engines.services.location import Cut
 from tests.engines.services.proxy import Proxy
 from tests.engines.services.service import Service
 from tests.engines.services.together import ENGINES
@@ -90,7 +90,7 @@ async def cut_off(machine: Served, ways: Sequence[Cut], seconds: float) -> Count
 
 
 @pytest.mark.timeout(1800)
-async def test_the_story_is_told_while_an_engine_is_cut_off(
+async def test_the_story_runs_while_an_engine_is_cut_off(
     machine: Served, proxies: Proxies, tmp_path: Path
 ) -> None:
     rng, engine = random.Random(SEED), ENGINES[SEED % len(ENGINES)]
@@ -110,7 +110,7 @@ async def test_the_story_is_told_while_an_engine_is_cut_off(
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seconds", [LATE_SECONDS, pytest.param(LATEST_SECONDS, marks=pytest.mark.soak)])
-async def test_the_story_is_told_on_engines_that_answer_late(
+async def test_the_story_runs_on_engines_that_answer_late(
     machine: Served, proxies: Proxies, tmp_path: Path, seconds: float
 ) -> None:
     for of_engine in proxies.values():

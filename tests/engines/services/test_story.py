@@ -44,6 +44,7 @@ def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str,
     made = machine.config("init").stdout
     assert f"schema {newest()}: made" in made
     assert "topics: made" in made
+    assert "indexes: ready" in made
     again = machine.config("init").stdout
     assert f"schema {newest()}: up to date" in again
     assert "topics: up to date" in again
@@ -69,7 +70,7 @@ def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str,
         *(pytest.param(n, marks=pytest.mark.soak) for n in range(0, len(VICTIMS), 2)),
     ],
 )
-async def test_the_story_is_told_while_servers_and_services_are_killed(
+async def test_the_story_runs_while_servers_and_services_are_killed(
     machine: Served, services: dict[str, Service], tmp_path: Path, first: int
 ) -> None:
     """The victims' turn begins with a drawn one; the long form begins with every second one."""

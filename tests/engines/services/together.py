@@ -5,9 +5,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.engines.services.kafka import kafka
+from tests.engines.services.location import HERE, Location
 from tests.engines.services.mongodb import mongodb
 from tests.engines.services.network import Network, network
-from tests.engines.services.place import HERE, Place
 from tests.engines.services.postgresql import postgresql
 from tests.engines.services.proxy import Proxy, proxy
 from tests.engines.services.s3 import client_environment, s3
@@ -17,7 +17,7 @@ ENGINES = ("mongodb", "postgresql", "kafka", "s3")
 
 
 @contextmanager
-def services(places: Mapping[str, Place] | None = None) -> Iterator[dict[str, Service]]:
+def services(places: Mapping[str, Location] | None = None) -> Iterator[dict[str, Service]]:
     """Servers by their names: `broker 0` to `broker 2`, `postgresql`, `s3`, `mongodb`. Raises Missing.
 
     `places` says by the engines' names (`kafka` for the brokers) where they run; by default, here.
@@ -37,14 +37,14 @@ def behind_proxies(proxies: dict[str, list[Proxy]]) -> Iterator[dict[str, Servic
     """Servers whose clients reach them by proxies, which are put into `proxies` by the engines' names."""
     with ExitStack() as stack:
 
-        def behind(engine: str) -> Place:
+        def behind(engine: str) -> Location:
             of_engine = proxies.setdefault(engine, [])
 
             def through(port: int) -> int:
                 of_engine.append(stack.enter_context(proxy(port)))
                 return of_engine[-1].port
 
-            return Place(through=through)
+            return Location(through=through)
 
         yield stack.enter_context(services({engine: behind(engine) for engine in ENGINES}))
 

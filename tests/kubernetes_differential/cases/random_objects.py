@@ -1,4 +1,6 @@
-"""Objects made from the OpenAPI schema by a fixed seed: valid ones, and the same with one field wrong."""
+"""Objects made from the OpenAPI schema by fixed seeds: valid ones, the same with one field wrong, and variations in
+which a few fields are left out or added.
+"""
 
 import copy
 import random
@@ -27,6 +29,13 @@ WRONG: dict[str, list[Any]] = {
     "time": ["x", "2020-01-01", "2020-13-01T00:00:00Z", 5],
     "array": [{}, "x", [None], [{}], ["a", "a"]],
     "object": [[], "x", {"a b": "c"}, {"": ""}],
+}
+SEEDS = 30  # variations of a kind; `python -m tests.kubernetes_differential --random` makes others
+PLAUSIBLE: dict[str, list[Any]] = {
+    "integer": [0, 1, 30],
+    "boolean": [True, False],
+    "int-or-string": [1, "50%"],
+    "quantity": ["1", "500m"],
 }
 MEMBERS = ("spec", "data", "rules", "roleRef", "endpoints", "ports", "message", "reason", "details", "code")
 
@@ -72,6 +81,44 @@ def wrong_objects(kind: str) -> list[Json]:
     return [row for _, row in rows[:MOST]]
 
 
+def varied_object(kind: str, seed: int) -> Json:
+    """Return the base with one to three fields left out, or added with a value that its type allows."""
+    draw = random.Random(f"{kind} varied {seed}")
+    obj = copy.deepcopy(BASES[kind])
+    for _ in range(draw.randint(1, 3)):
+        places = [(path, node) for path, node in paths(KINDS[kind].node(), obj) if _may_vary(obj, path, node)]
+        if not places:
+            break
+        path, node = draw.choice(places)
+        above, last = _at(obj, path[:-1]), path[-1]
+        if _has(above, last):
+            del above[last]
+        else:
+            above[last] = draw.choice(PLAUSIBLE[node.type])
+    return obj
+
+
+def _may_vary(obj: Json, path: Path, node: Node) -> bool:
+    # The object itself is to stay: without its `spec` there is nothing to compare.
+    return len(path) > 1 if _has(_at(obj, path[:-1]), path[-1]) else node.type in PLAUSIBLE
+
+
+def _has(above: Any, part: str | int) -> bool:
+    return isinstance(above, list) or part in above
+
+
+def _at(obj: Any, path: Path) -> Any:
+    for part in path:
+        obj = obj[part]
+    return obj
+
+
+def varied_case(kind: str, first: int, count: int, name: str = "") -> Case:
+    objects = [varied_object(kind, seed) for seed in range(first, first + count)]
+    steps = [post(collection(kind), whole(kind, obj)) for obj in objects]
+    return Case(f"random: {kind}, varied{name}", *steps)
+
+
 def collection(kind: str) -> str:
     served = KINDS[kind]
     return f"/{served.group_version}{'/namespaces/{{ns}}' if served.namespaced else ''}/{served.plural}?{DRY}"
@@ -92,6 +139,7 @@ def whole(kind: str, obj: Json) -> Json:
 def cases_of(kind: str) -> Iterator[Case]:
     path = collection(kind)
     yield Case(f"random: {kind}, valid", post(path, whole(kind, BASES[kind])))
+    yield varied_case(kind, 0, SEEDS)
     objects = wrong_objects(kind)
     for start in range(0, len(objects), IN_ONE):
         steps = [post(path, whole(kind, obj), compare=MEMBERS) for obj in objects[start : start + IN_ONE]]

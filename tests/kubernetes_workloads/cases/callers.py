@@ -1,11 +1,23 @@
 """Logs, exec and attach: what callers of a running container see."""
 
+import asyncio
 import re
 
 from steelyard.types import Json
 from tests.kubernetes_api.api import Answer
 from tests.kubernetes_workloads.cases.pods import WAITS
-from tests.kubernetes_workloads.cluster import Cluster, container, pod
+from tests.kubernetes_workloads.cluster import SECONDS, Cluster, container, pod, python
+
+SHOUTS = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1])
+    while True:
+        connection, _ = server.accept()
+        with connection:
+            while block := connection.recv(1000):
+                connection.sendall(block.upper())
+"""
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ")
 
@@ -94,3 +106,32 @@ async def attach(cluster: Cluster) -> Json:
     answer = await cluster.kubectl("attach", "-q", "-i", "pod", stdin="one\ntwo\n")
     await cluster.ended()
     return {"status": answer["status"], "stdout": answer["stdout"], "lines": await cluster.log()}
+
+
+async def port_forward(cluster: Cluster) -> Json:
+    await cluster.create("pods", pod(python(SHOUTS)))
+    port = await cluster.first_line()
+    # Its log can be read before its status says that it runs, and kubectl refuses a Pod that does not.
+    await cluster.until("pods", "pod", lambda item: item["status"].get("phase") == "Running")
+    answers = []
+    async with cluster.forwarded("pod", port) as local:
+        answers += [await exchanged(local, b"one"), await exchanged(local, b"two" * 100_000)]
+    async with cluster.forwarded("pod", "1") as local:  # nobody listens there
+        answers.append(await exchanged(local, b"three"))
+    return {"answers": [answer.decode() for answer in answers]}
+
+
+async def exchanged(port: int, content: bytes) -> bytes:
+    """Return all that is answered to bytes that have an end; nothing where the connection breaks."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(SECONDS):
+            writer.write(content)
+            writer.write_eof()
+            return await reader.read()
+    except TimeoutError:
+        raise
+    except OSError:  # also "not connected", which is no ConnectionError: kubectl was quicker to close
+        return b""
+    finally:
+        writer.close()

@@ -55,8 +55,10 @@ async def names_of_services(cluster: Cluster) -> Json:
     script = "env | grep -e ^MY_WEB -e ^KUBERNETES | sort"
     listed = (await cluster.run(pod(container(script))))[1]
     unlinked = (await cluster.run(pod(container(script), name="unlinked", enableServiceLinks=False)))[1]
-    names = [[line.partition("=")[0] for line in lines] for lines in (listed, unlinked)]
-    return {"linked": names[0], "unlinked": names[1]}
+    body = pod(container(script), name="no-token", automountServiceAccountToken=False)
+    without = (await cluster.run(body))[1]
+    names = [[line.partition("=")[0] for line in lines] for lines in (listed, unlinked, without)]
+    return {"linked": names[0], "unlinked": names[1], "without a token": names[2]}
 
 
 async def missing_config_map(cluster: Cluster) -> Json:

@@ -3,7 +3,7 @@
 import re
 
 from steelyard.types import Json
-from tests.kubernetes_workloads.cluster import Cluster, container, pod, python, shape
+from tests.kubernetes_workloads.cluster import SECONDS, Cluster, container, pod, python, shape
 
 DATA: Json = {"volumes": [{"name": "data", "emptyDir": {}}]}
 MOUNT: Json = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
@@ -84,7 +84,20 @@ async def crash_loop(cluster: Cluster) -> Json:
     # Its times and their number depend on when this is seen.
     words = re.sub(r"back-off \w+ restarting", "back-off TIME restarting", message).split(" pod=")[0]
     entry["restarts"] = min(entry["restarts"], 1)
-    return {**seen, "said": words, "previous": await cluster.log(previous="true")}
+    return {**seen, "said": words, "previous": await previous_log(cluster)}
+
+
+async def previous_log(cluster: Cluster) -> list[str]:
+    """Return the lines of the run before; a node that starts the container in this moment has removed them."""
+    lines: list[str] = []
+
+    async def probe() -> bool:
+        answer = await cluster.raw_log("pod", previous="true")
+        lines[:] = answer.raw.decode().splitlines()
+        return answer.status == 200 and "unable to retrieve container logs" not in "".join(lines)
+
+    await cluster.api.eventually(probe, "the log of the run before", SECONDS)
+    return lines
 
 
 async def init_containers(cluster: Cluster) -> Json:

@@ -163,6 +163,28 @@ async def service_without_pods(cluster: Cluster) -> Json:
     return {"lines": (await cluster.run(pod(python(script))))[1]}
 
 
+async def datagrams_without_pods(cluster: Cluster) -> Json:
+    await cluster.create("services", service(ports=[{"name": "dns", "port": 53, "protocol": "UDP"}]))
+    script = """
+import socket
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.settimeout(0.5)
+client.connect((socket.gethostbyname('web'), 53))
+for _ in range(60):  # the rule that refuses may come after the name
+    try:
+        client.send(b'x')
+        print(client.recv(9))
+    except TimeoutError:
+        continue
+    except OSError as error:
+        print(repr(error))
+    break
+else:
+    print('no answer')
+"""
+    return {"lines": (await cluster.run(pod(python(script))))[1]}
+
+
 async def headless(cluster: Cluster) -> Json:
     await cluster.create("services", service("sub", clusterIP="None"))
     for name in ("one", "two"):

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from steelyard.accounts.changes import (
     ENDED_KEPT,
     check_number_of_keys,
+    check_number_of_session_keys,
     permit,
     relabel,
     restored,
@@ -24,6 +25,8 @@ from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 _log = logging.getLogger(__name__)
 _CREATION = 0x57EE2
 """Key of the advisory lock under which accounts and first signing keys are made, one after the other."""
+_SESSION = 0x57EE4
+"""First key of the advisory locks under which a session's keys are made, one after the other."""
 
 
 class PostgresAccounts:
@@ -104,7 +107,8 @@ class PostgresAccounts:
 
     async def delete(self, id: str, now: datetime) -> None:
         async def remove(connection: AsyncConnection) -> None:
-            # The account's row stays, so that its name is never given to somebody else and its entities keep an owner.
+            # The account's row stays, so that its name is never given to another account and its entities keep an
+            # owner.
             account = await _update(
                 connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now)
             )
@@ -144,8 +148,19 @@ class PostgresAccounts:
 
         await self._change(insert)
 
-    async def add_session_key(self, key: APIKey, digest: str) -> None:
-        await self._change(lambda connection: _insert_key(connection, None, key, digest))
+    async def add_session_key(self, key: APIKey, digest: str, *, most: int | None = None) -> None:
+        async def insert(connection: AsyncConnection) -> None:
+            # A session has no row here that could be locked, so that of two keys at once one sees the other.
+            query = text("SELECT pg_advisory_xact_lock(:lock, hashtext(:subject))")
+            await connection.execute(query, {"lock": _SESSION, "subject": key.subject})
+            query = text(
+                "SELECT count(*) FROM keys WHERE account IS NULL AND purpose = :subject AND expires > :now"
+            )
+            values = {"subject": key.subject, "now": key.created}
+            check_number_of_session_keys((await connection.execute(query, values)).scalar_one(), most)
+            await _insert_key(connection, None, key, digest, purpose=key.subject)
+
+        await self._change(insert)
 
     async def key(self, id: str) -> tuple[APIKey, str, Account | None] | None:
         async def read(connection: AsyncConnection) -> tuple[APIKey, str, Account | None] | None:

@@ -4,7 +4,7 @@ Every write locks the leader's row first: claims are written by one leader at a 
 and by none that was replaced.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import orjson
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from steelyard.accounts.admissions import Check, decide, undecided
 from steelyard.accounts.database import Claim, Forgotten, Superseded
 from steelyard.accounts.postgresql.database import PostgresDatabase
 from steelyard.accounts.quota_settings import LONGEST
@@ -30,7 +31,7 @@ _PAST = (
 )
 """Columns like `_WITHOUT_JSON`, for an admission that its claim no longer holds."""
 _AGAIN = "claims.released IS NOT NULL AND excluded.terminal IS NULL"
-"""Condition of a claim that was released and is unfinished again: its entity was restored, and is admitted anew."""
+"""Condition of a claim that was released and is unfinished again: its entity was restored, and is admitted again."""
 _KEEP = text(
     f"""INSERT INTO claims ({_COLUMNS}) VALUES ({", ".join(f":{name}" for name in _COLUMNS.split(", "))})
         ON CONFLICT (id) DO UPDATE SET
@@ -44,7 +45,7 @@ _KEEP = text(
 )
 _REMEMBER = (
     "INSERT INTO past_admissions SELECT id, kind, account, quantities, created, admitted,"
-    " coalesce(released, admitted) FROM claims WHERE id = :id AND admitted IS NOT NULL"
+    " coalesce(released, admitted) FROM claims WHERE admitted IS NOT NULL"
 )
 """Keep an admission that its claim is about to forget: the windows of rates count it still."""
 _ONCE = " ON CONFLICT DO NOTHING"
@@ -91,15 +92,13 @@ class PostgresClaims:
         await self._database.write(write)
 
     async def get(self, id: str) -> Claim | None:
-        return await self._database.read(lambda connection: _get(connection, id))
+        return (await self.known([id])).get(id)
 
     async def unfinished(self) -> Sequence[Claim]:
         return await self._select(f"WHERE {_UNFINISHED} ORDER BY created, id", {})
 
     async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]:
-        # No text of PostgreSQL has a NUL, and the driver refuses to ask for one.
-        wanted = [id for id in ids if "\0" not in id]
-        return {claim.id: claim for claim in await self._select("WHERE id = ANY(:ids)", {"ids": wanted})}
+        return await self._database.read(lambda connection: _known(connection, ids))
 
     async def quotas(self) -> Sequence[Claim]:
         return await self._select("WHERE kind = 'Quota' ORDER BY created, id", {})
@@ -113,34 +112,23 @@ class PostgresClaims:
 
     async def admit(
         self,
-        id: str,
+        ids: Sequence[str],
         now: datetime,
-        allowed: Callable[[Sequence[Claim]], str | None],
+        allowed: Check,
         leader: int,
         since: datetime | None = None,
-    ) -> str | None:
-        async def decide(connection: AsyncConnection) -> str | None:
+    ) -> Mapping[str, str]:
+        async def write(connection: AsyncConnection) -> dict[str, str]:
             await _check_leader(connection, leader)
-            claim = await _get(connection, id)
-            if claim is None:
-                return f"entity {id} is not known"
-            # It ended between the scheduler's decision and this transaction, and takes nothing any more.
-            if claim.terminal_at is not None:
-                return f"{claim.kind} {id} is {claim.status}"
-            # Admitted before: the process died, or lost the answer, after its commit. The caller goes on as if this
-            # were new.
-            if claim.admitted_at is not None and claim.released_at is None:
-                return None
-            if refusal := allowed(await _counted(connection, since)):
-                return refusal
-            await connection.execute(text(_REMEMBER + _ONCE), {"id": id})
-            query = text("DELETE FROM past_admissions WHERE admitted < :before")
-            await connection.execute(query, {"before": now - LONGEST})
-            query = text("UPDATE claims SET admitted = :now, released = NULL WHERE id = :id")
-            await connection.execute(query, {"now": now, "id": id})
-            return None
+            claims, refusals = undecided(ids, await _known(connection, ids, _WITHOUT_JSON))
+            if not claims:
+                return refusals
+            admitted, refused = decide(claims, await _counted(connection, since), now, allowed)
+            if admitted:
+                await _note_admissions(connection, admitted, now)
+            return refusals | refused
 
-        return await self._database.write(decide)
+        return await self._database.write(write)
 
     async def release(self, id: str, now: datetime, leader: int) -> None:
         query = text(f"UPDATE claims SET released = :now WHERE id = :id AND {_HELD}")
@@ -171,6 +159,15 @@ class PostgresClaims:
         return await self._database.read(read)
 
 
+async def _note_admissions(connection: AsyncConnection, ids: Sequence[str], now: datetime) -> None:
+    await connection.execute(text(f"{_REMEMBER} AND id = ANY(:ids){_ONCE}"), {"ids": ids})
+    # No window of a rate reaches back to them.
+    query = text("DELETE FROM past_admissions WHERE admitted < :before")
+    await connection.execute(query, {"before": now - LONGEST})
+    query = text("UPDATE claims SET admitted = :now, released = NULL WHERE id = ANY(:ids)")
+    await connection.execute(query, {"now": now, "ids": ids})
+
+
 async def _remove(connection: AsyncConnection, id: str, forgotten: Forgotten | None) -> None:
     """Remove a claim, unless its entity was created again after the command that forgot it."""
     values: dict[str, object] = {"id": id}
@@ -179,7 +176,7 @@ async def _remove(connection: AsyncConnection, id: str, forgotten: Forgotten | N
         # A command of an earlier position than the claim's is old news: the entity was created again since.
         older = " AND (epoch, position) <= (:epoch, :position)"
         values |= {"epoch": forgotten.position[0], "position": forgotten.position[1]}
-    await connection.execute(text(_REMEMBER + older + _ONCE), values)
+    await connection.execute(text(f"{_REMEMBER} AND id = :id{older}{_ONCE}"), values)
     await connection.execute(text(f"DELETE FROM claims WHERE id = :id{older}"), values)
 
 
@@ -187,13 +184,13 @@ async def _keep(connection: AsyncConnection, claim: Claim) -> None:
     """Write an entity's newest state into its claim. The times of its admission and release stay.
 
     The exception: an entity that is unfinished although its claim was released has been restored. Both times are then
-    cleared, so that it is admitted anew.
+    cleared, so that it is admitted again.
     """
     epoch, position = claim.position
     if claim.terminal_at is None:
         newer = " AND released IS NOT NULL AND (epoch, position) < (:epoch, :position)"
         values = {"id": claim.id, "epoch": epoch, "position": position}
-        await connection.execute(text(_REMEMBER + newer + _ONCE), values)
+        await connection.execute(text(f"{_REMEMBER} AND id = :id{newer}{_ONCE}"), values)
     await connection.execute(
         _KEEP,
         {
@@ -226,12 +223,14 @@ async def _counted(connection: AsyncConnection, since: datetime | None) -> list[
     return [_claim(row) for row in await connection.execute(text(" UNION ".join(queries)), values)]
 
 
-async def _get(connection: AsyncConnection, id: str) -> Claim | None:
-    if "\0" in id:
-        return None
-    query = text(f"SELECT {_COLUMNS} FROM claims WHERE id = :id")
-    row = (await connection.execute(query, {"id": id})).first()
-    return None if row is None else _claim(row)
+async def _known(
+    connection: AsyncConnection, ids: Sequence[str], columns: str = _COLUMNS
+) -> dict[str, Claim]:
+    # No text of PostgreSQL has a NUL, and the driver refuses to ask for one.
+    wanted = [id for id in ids if "\0" not in id]
+    query = text(f"SELECT {columns} FROM claims WHERE id = ANY(:ids)")
+    claims = [_claim(row) for row in await connection.execute(query, {"ids": wanted})]
+    return {claim.id: claim for claim in claims}
 
 
 def _claim(row: Row[Any]) -> Claim:

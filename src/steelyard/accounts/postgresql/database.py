@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.postgresql import schema
+from steelyard.addresses import without_password
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
@@ -29,9 +30,9 @@ OLDEST = 13
 TRIES = 5
 """Number of times that a transaction is tried which met a deadlock, or a connection that had ended."""
 VERSION_SECONDS = 1.0
-"""Time between two looks at the number that every change of accounts and keys raises."""
+"""Time between two polls of the number that every change of accounts and keys raises."""
 BLIND_SECONDS = 5.0
-"""Time without a look at that number after which nothing is answered any more: a revoked key would stay good."""
+"""Time without a poll of that number after which nothing is answered any more: a revoked key would stay good."""
 ANSWER_SECONDS = 15.0
 """Time in which a transaction has to be through; the server ends one itself of which it has heard nothing for as long.
 
@@ -67,7 +68,10 @@ def parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise AccountsDatabaseError(f"accounts {url!r}: {error}") from error
+        raise AccountsDatabaseError(
+            f"accounts {without_password(url)!r}: should be postgresql://USER@HOST:PORT/DATABASE;"
+            " PORT is a number, or left out with its colon"
+        ) from error
     if not parsed.database:
         raise AccountsDatabaseError(f"accounts {shown(parsed)!r}: should end with /DATABASE")
     return parsed.set(drivername="postgresql+psycopg")
@@ -75,7 +79,7 @@ def parse(url: str) -> URL:
 
 def shown(url: URL) -> str:
     """Return the address without its password, for messages."""
-    return url.set(drivername="postgresql").render_as_string(hide_password=True)
+    return without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
 
 
 class PostgresDatabase:

@@ -45,14 +45,14 @@ class PostgresOutbox:
     async def take_over(self, server: str) -> Sequence[OutboxRow]:
         async def take(connection: AsyncConnection) -> list[OutboxRow]:
             await servers.check(connection, server)
-            # First the servers: whoever adds rows for one of them holds its row until the commit.
+            # First the servers: a transaction that adds rows for one of them holds its row until the commit.
             values = {
                 "ended": ["", *await servers.remove_ended(connection, besides=server)],
                 "server": server,
             }
             lost = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open' AND server = ANY(:ended)"
             await connection.execute(text(lost), values)
-            # Of two that take the rows of nobody, the second finds them another's once it has waited for the first.
+            # Of two that take the rows without a server, the second finds them taken once it has waited for the first.
             query = (
                 "UPDATE outbox SET server = :server WHERE NOT visible AND server = ANY(:ended)"
                 f" RETURNING number, {_COLUMNS}"
@@ -149,8 +149,8 @@ class PostgresOutbox:
         return await self._select("partition IS NOT NULL", {})
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
-        # The log was restored from a backup and has lost these: they count as unsent, and as not visible. They are
-        # nobody's, as the server that sent them may have ended long ago.
+        # The log was restored from a backup and has lost these: they count as unsent, and as not visible. They have no
+        # server, as the one that sent them may have ended long ago.
         query = (
             "UPDATE outbox SET partition = NULL, position = NULL, visible = false, server = '', ends = :ends"
             " WHERE command = :command"

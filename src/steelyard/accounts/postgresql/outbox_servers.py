@@ -31,11 +31,11 @@ async def renew(connection: AsyncConnection, server: str, seconds: float) -> Non
 
 CHECK = "SELECT id FROM outbox_servers WHERE id = %(server)s FOR KEY SHARE"
 """Query, in the driver's form, that finds nothing where a server is not registered, or was taken over; until the commit
-nobody takes over."""
+no other server takes over."""
 
 
 async def check(connection: AsyncConnection, server: str) -> None:
-    """Raises LeaseEnded where the server is not registered, or was taken over; until the commit nobody takes over."""
+    """Raises LeaseEnded where the server is not registered, or was taken over; until the commit no other takes over."""
     if not server:
         return
     query = text("SELECT 1 FROM outbox_servers WHERE id = :server FOR KEY SHARE")

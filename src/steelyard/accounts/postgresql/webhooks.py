@@ -22,6 +22,9 @@ class PostgresWebhooksEngine:
     async def read(self, make: Callable[[], Script[T]]) -> T:
         return await self._database.read(lambda connection: _run(connection, make()))
 
+    async def look_up(self, make: Callable[[], Script[T]]) -> T:
+        return await self.read(make)
+
 
 async def _run(connection: AsyncConnection, script: Script[T]) -> T:
     try:

@@ -71,12 +71,12 @@ class SecretKeys:
             value = AESGCM(self._keys[key]).decrypt(nonce, content, _associated(account, name))
         except (InvalidTag, ValueError) as error:
             raise SecretUnreadable(
-                f"secret {name} of account {account}: what the database holds was changed; set the secret anew"
+                f"secret {name} of account {account}: what the database holds was changed; set the secret again"
             ) from error
         return value.decode()
 
     def fingerprint(self, account: str, name: str, value: str) -> str:
-        """Return a keyed digest of the value: without the key, nobody can try values against it."""
+        """Return a keyed digest of the value: without the key, values cannot be tried against it."""
         key = hmac.digest(self._keys[self._first], b"steelyard fingerprint of a secret", "sha256")
         return hmac.digest(key, _associated(account, name) + value.encode(), "sha256").hex()[
             :FINGERPRINT_DIGITS
@@ -84,7 +84,7 @@ class SecretKeys:
 
 
 def key_id(key: bytes) -> str:
-    """Return the id of a key, which is stored beside what it encrypts and does not reveal it."""
+    """Return the id of a key, which is stored with what it encrypts and does not reveal it."""
     return hmac.digest(key, b"steelyard id of a key", "sha256").hex()[:16]
 
 
@@ -147,4 +147,4 @@ def _associated(account: str, name: str) -> bytes:
 
 
 def _words(error: Exception) -> str:
-    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else "is no text"
+    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else "is not text"

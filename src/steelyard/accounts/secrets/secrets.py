@@ -71,7 +71,7 @@ class Secrets:
                 count += await self._encrypt_anew(self._keys, row)
             after = (rows[-1].account, rows[-1].name)
         if count:
-            _log.info("%d secrets were encrypted anew, with the first key", count)
+            _log.info("%d secrets were encrypted again, with the first key", count)
         return count
 
     async def _encrypt_anew(self, keys: SecretKeys, row: EncryptedSecret) -> bool:

@@ -1,3 +1,5 @@
+"""Keys of secrets: what is encrypted with them, and where they may never show."""
+
 import base64
 import stat
 from pathlib import Path
@@ -96,7 +98,7 @@ def test_a_file_has_comments_blank_lines_and_keys_in_their_order(tmp_path: Path)
         (b"# only a comment\n", "has 0 keys"),
         (line(b"1" * 31).encode(), "line 1 should be 32 bytes in base64"),
         (line(b"1" * 32).encode() + b"\nsomething else", "line 2 should be 32 bytes"),
-        (b"\xff\xfe", "is no text"),
+        (b"\xff\xfe", "is not text"),
         (b"".join(line(bytes([n]) * 32).encode() + b"\n" for n in range(101)), "has 101 keys"),
     ],
 )

@@ -1,3 +1,5 @@
+"""Secrets of accounts: set, read with the key alone, deleted, and encrypted again after a rotation."""
+
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -108,7 +110,7 @@ async def test_what_cannot_be_read_stays_and_stops_no_other(
 
 
 async def test_a_row_that_was_moved_to_another_account_cannot_be_read(rows: EncryptedSecrets) -> None:
-    """Writing to the database alone gives nobody the value of another account."""
+    """Writing to the database alone reveals no value of another account."""
     await of(rows, OLD).set("acme", "token", VALUE, NOW)
     row = await rows.get("acme", "token")
     assert row

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from steelyard.accounts.changes import (
     ENDED_KEPT,
     check_number_of_keys,
+    check_number_of_session_keys,
     permit,
     relabel,
     restored,
@@ -39,6 +40,11 @@ CREATE TABLE account_requests (
 ) WITHOUT ROWID;
 """
 THIRD_MIGRATION = "ALTER TABLE accounts ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';"
+# The purpose of a session's key is its session.
+FOURTH_MIGRATION = """
+UPDATE keys SET purpose = json_extract(json, '$.subject') WHERE account IS NULL;
+CREATE INDEX keys_by_session ON keys (purpose) WHERE account IS NULL;
+"""
 _TOUCH = "UPDATE version SET number = number + 1"
 
 
@@ -107,7 +113,8 @@ class SqliteAccounts:
 
     async def delete(self, id: str, now: datetime) -> None:
         def remove(connection: sqlite3.Connection) -> None:
-            # The account's row stays, so that its name is never given to somebody else and its entities keep an owner.
+            # The account's row stays, so that its name is never given to another account and its entities keep an
+            # owner.
             account = _update(
                 connection, id, lambda account: transit(account, "Deleted", "DeleteCommand", now)
             )
@@ -147,8 +154,14 @@ class SqliteAccounts:
 
         await self._database.write(insert)
 
-    async def add_session_key(self, key: APIKey, digest: str) -> None:
-        await self._database.write(lambda connection: _insert_key(connection, None, key, digest))
+    async def add_session_key(self, key: APIKey, digest: str, *, most: int | None = None) -> None:
+        def insert(connection: sqlite3.Connection) -> None:
+            query = "SELECT count(*) FROM keys WHERE account IS NULL AND purpose = ? AND expires > ?"
+            (count,) = connection.execute(query, (key.subject, key.created.timestamp())).fetchone()
+            check_number_of_session_keys(count, most)
+            _insert_key(connection, None, key, digest, purpose=key.subject)
+
+        await self._database.write(insert)
 
     async def key(self, id: str) -> tuple[APIKey, str, Account | None] | None:
         def read(connection: sqlite3.Connection) -> tuple[APIKey, str, Account | None] | None:

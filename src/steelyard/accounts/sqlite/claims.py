@@ -1,11 +1,12 @@
 """The orchestrator's claims in SQLite."""
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 import orjson
 
+from steelyard.accounts.admissions import Check, decide, undecided
 from steelyard.accounts.database import Claim, Forgotten, Superseded
 from steelyard.accounts.quota_settings import LONGEST
 from steelyard.sqlite import Database
@@ -92,10 +93,7 @@ class SqliteClaims:
         )
 
     async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]:
-        query = f"SELECT {_COLUMNS} FROM claims WHERE id IN (SELECT value FROM json_each(?))"
-        wanted = orjson.dumps(list(ids)).decode()
-        rows = self._database.read_now(lambda connection: connection.execute(query, (wanted,)).fetchall())
-        return {row[0]: _claim(row) for row in rows}
+        return self._database.read_now(lambda connection: _known(connection, ids))
 
     async def quotas(self) -> Sequence[Claim]:
         query = f"SELECT {_COLUMNS} FROM claims WHERE kind = 'Quota' ORDER BY created, id"
@@ -118,32 +116,23 @@ class SqliteClaims:
 
     async def admit(
         self,
-        id: str,
+        ids: Sequence[str],
         now: datetime,
-        allowed: Callable[[Sequence[Claim]], str | None],
+        allowed: Check,
         leader: int,
         since: datetime | None = None,
-    ) -> str | None:
-        def decide(connection: sqlite3.Connection) -> str | None:
+    ) -> Mapping[str, str]:
+        def write(connection: sqlite3.Connection) -> dict[str, str]:
             _check_leader(connection, leader)
-            claim = _get(connection, id)
-            if claim is None:
-                return f"entity {id} is not known"
-            # It ended between the scheduler's decision and this transaction, and takes nothing any more.
-            if claim.terminal_at is not None:
-                return f"{claim.kind} {id} is {claim.status}"
-            # Admitted before: the process died, or lost the answer, after its commit. The caller goes on as if this
-            # were new.
-            if claim.admitted_at is not None and claim.released_at is None:
-                return None
-            if refusal := allowed(_counted(connection, since)):
-                return refusal
-            _remember(connection, id, now.timestamp())
-            query = "UPDATE claims SET admitted = ?, released = NULL WHERE id = ?"
-            connection.execute(query, (now.timestamp(), id))
-            return None
+            claims, refusals = undecided(ids, _known(connection, ids, _WITHOUT_JSON))
+            if not claims:
+                return refusals
+            admitted, refused = decide(claims, _counted(connection, since), now, allowed)
+            if admitted:
+                _note_admissions(connection, admitted, now.timestamp())
+            return refusals | refused
 
-        return await self._database.write(decide)
+        return await self._database.write(write)
 
     async def release(self, id: str, now: datetime, leader: int) -> None:
         query = f"UPDATE claims SET released = ? WHERE id = ? AND {_HELD}"
@@ -165,6 +154,16 @@ class SqliteClaims:
         return await self._database.write(begin)
 
 
+def _note_admissions(connection: sqlite3.Connection, ids: Sequence[str], now: float) -> None:
+    for id in ids:
+        _remember(connection, id)
+    # No window of a rate reaches back to them.
+    before = now - LONGEST.total_seconds()
+    connection.execute("DELETE FROM past_admissions WHERE admitted < ?", (before,))
+    query = "UPDATE claims SET admitted = ?, released = NULL WHERE id = ?"
+    connection.executemany(query, [(now, id) for id in ids])
+
+
 def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None) -> None:
     """Remove a claim, unless its entity was created again after the command that forgot it."""
     if forgotten is None:
@@ -178,25 +177,20 @@ def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None
         connection.execute("DELETE FROM claims WHERE id = ?", (id,))
 
 
-def _remember(connection: sqlite3.Connection, id: str, now: float | None = None) -> None:
-    """An admission that its claim is about to forget: the windows of rates count it still.
-
-    `now`: those that no window reaches back to go.
-    """
+def _remember(connection: sqlite3.Connection, id: str) -> None:
+    """Keep an admission that its claim is about to forget: the windows of rates count it still."""
     connection.execute(
         "INSERT OR IGNORE INTO past_admissions SELECT id, kind, account, quantities, created, admitted,"
         " coalesce(released, admitted) FROM claims WHERE id = ? AND admitted IS NOT NULL",
         (id,),
     )
-    if now is not None:
-        connection.execute("DELETE FROM past_admissions WHERE admitted < ?", (now - LONGEST.total_seconds(),))
 
 
 def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
     """Write an entity's newest state into its claim. The times of its admission and release stay.
 
     The exception: an entity that is unfinished although its claim was released has been restored. Both times are then
-    cleared, so that it is admitted anew.
+    cleared, so that it is admitted again.
     """
     again = "released IS NOT NULL AND excluded.terminal IS NULL"
     if claim.terminal_at is None:
@@ -237,6 +231,12 @@ def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Cla
         queries.append(f"SELECT {_PAST} FROM past_admissions WHERE admitted >= ?")
         values = [since.timestamp()] * 2
     return [_claim(row) for row in connection.execute(" UNION ".join(queries), values)]
+
+
+def _known(connection: sqlite3.Connection, ids: Sequence[str], columns: str = _COLUMNS) -> dict[str, Claim]:
+    query = f"SELECT {columns} FROM claims WHERE id IN (SELECT value FROM json_each(?))"
+    rows = connection.execute(query, (orjson.dumps(list(ids)).decode(),)).fetchall()
+    return {row[0]: _claim(row) for row in rows}
 
 
 def _get(connection: sqlite3.Connection, id: str) -> Claim | None:

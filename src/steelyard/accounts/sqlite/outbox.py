@@ -77,7 +77,7 @@ class SqliteOutbox:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number", ended
             ).fetchall()
-            if rows:  # a server looks every few seconds: where nothing is left, nothing is written
+            if rows:  # a server asks every few seconds: where nothing is left, nothing is written
                 connection.execute(f"UPDATE outbox SET server = ? WHERE {where}", (server, *ended))
             return [replace(_row(values), server=server) for values in rows]
 
@@ -162,7 +162,7 @@ class SqliteOutbox:
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
         # The log was restored from a backup and has lost these: they count as unsent, and as not visible.
-        # Nobody's: the server that sent them may have ended long ago.
+        # They have no server: the one that sent them may have ended long ago.
         reset = "partition = NULL, offset = NULL, visible = 0, server = ''"
         query = f"UPDATE outbox SET {reset}, ends = ? WHERE command = ?"
         rows = [(end, command) for command, end in commands.items()]

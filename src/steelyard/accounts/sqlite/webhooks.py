@@ -43,6 +43,10 @@ class SqliteWebhooksEngine:
     async def read(self, make: Callable[[], Script[T]]) -> T:
         return await self._database.read(lambda connection: _run(connection, make()))
 
+    async def look_up(self, make: Callable[[], Script[T]]) -> T:
+        # At once: to hand it to a thread would take longer.
+        return self._database.read_now(lambda connection: _run(connection, make()))
+
 
 def _run(connection: sqlite3.Connection, script: Script[T]) -> T:
     try:

@@ -30,7 +30,7 @@ def event_of(content: Json, source: str, now: datetime) -> Event | None:
     time = datetime.fromisoformat(since)
     if now - time > REPORTED_FOR:
         return None
-    # The same for every record that shows this end, whoever reads it: receivers know repeats by it.
+    # The same for every record that shows this end, whichever process reads it: receivers know repeats by it.
     id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"steelyard:{content['id']}:{status}:{since}"))
     names = ("id", "kind", "account", "name", "status", "reason", "message", "creationTime")
     data = {name: content[name] for name in names if content.get(name) is not None}

@@ -1,7 +1,7 @@
 """Statements of webhooks, the same for SQLite and PostgreSQL.
 
-A script yields a statement and is sent its rows; it runs in one transaction, which an engine may begin anew. So what is
-decided between statements is written once.
+A script yields a statement and is sent its rows; it runs in one transaction, which an engine may begin again. So what
+is decided between statements is written once.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -26,7 +26,7 @@ _FREE = "status = 'Active' AND rest_until <= :now AND (leased_until <= :now OR l
 
 @dataclass(frozen=True)
 class Attempt:
-    """One event that a sender has to send now: nobody else sends to this webhook until `lease`."""
+    """One event that a sender has to send now: no other sender uses this webhook until `lease`."""
 
     hook: str
     lease: float
@@ -109,6 +109,12 @@ def add_trial(hook: str, event: Event) -> Script[None]:
     yield _insertion(hook, event)
 
 
+def are_registered() -> Script[bool]:
+    """Return whether there is any webhook, also one that is disabled."""
+    rows = yield "SELECT 1 FROM webhooks LIMIT 1", {}
+    return bool(rows)
+
+
 def positions(epoch: int) -> Script[dict[int, int]]:
     """Return how far each partition of the log was read."""
     rows = yield "SELECT partition, next FROM webhook_positions WHERE epoch = :epoch", {"epoch": epoch}
@@ -117,18 +123,16 @@ def positions(epoch: int) -> Script[dict[int, int]]:
 
 def take(events: Sequence[Event], epoch: int, positions: Mapping[int, int], backlog: int) -> Script[int]:
     """Let events wait for every webhook that may have them, and keep the positions; return how many were added."""
-    hooks = (yield from _active_hooks()) if events else []
+    hooks = (yield from _hooks()) if events else []
     added = 0
     for event in events:
-        wanting = [
-            id
-            for id, registration, owner in hooks
-            if registration.wants(event)
-            and registration.may_see(owner, event.kind, event.account, event.entity)
-        ]
+        wanting = [hook for hook in hooks if hook.registration.wants(event)]
+        # Also where all of them are disabled or may not see it: a receiver that gets no event now gets none later
+        # either, when the log is read again from its beginning.
         if wanting and (yield from _is_news(event)):
             for hook in wanting:
-                added += yield from _queue(hook, event, backlog)
+                if hook.is_told(event):
+                    added += yield from _queue(hook.id, event, backlog)
     for partition, next in positions.items():
         # Another sender may have come further: what it has read, it has taken.
         yield (
@@ -140,13 +144,29 @@ def take(events: Sequence[Event], epoch: int, positions: Mapping[int, int], back
     return added
 
 
-def _active_hooks() -> Script[list[tuple[str, Registration, Account | None]]]:
-    rows = yield "SELECT id, account, json FROM webhooks WHERE status = 'Active'", {}
+@dataclass(frozen=True)
+class _Hook:
+    """A webhook, with its owner as that is now."""
+
+    id: str
+    registration: Registration
+    owner: Account | None
+    active: bool
+
+    def is_told(self, event: Event) -> bool:
+        return self.active and self.registration.may_see(self.owner, event.kind, event.account, event.entity)
+
+
+def _hooks() -> Script[list[_Hook]]:
+    rows = yield "SELECT id, account, json, status FROM webhooks", {}
     owners: dict[str, Account | None] = {}
-    for _, account, _ in rows:
+    for _, account, _, _ in rows:
         if account not in owners:
             owners[account] = yield from _owner(account)
-    return [(id, Registration.restored(json), owners[account]) for id, account, json in rows]
+    return [
+        _Hook(id, Registration.restored(json), owners[account], status == "Active")
+        for id, account, json, status in rows
+    ]
 
 
 def _owner(account: str) -> Script[Account | None]:
@@ -235,7 +255,8 @@ def claim(hook: str, now: float, lease: float, latest: float) -> Script[Attempt 
 
 
 def accepted(attempt: Attempt, now: float) -> Script[bool]:
-    """Note that the receiver has accepted an event; False where the lease had ended, and somebody may send it again."""
+    """Note that the receiver has accepted an event; False where the lease had ended, and another sender may send it
+    again."""
     rows = yield (
         "UPDATE webhooks SET leased_until = 0, failures = 0, failing_since = 0, rest_until = :now, reason = NULL,"
         " message = NULL, delivered = delivered + 1, last_delivery = :now"

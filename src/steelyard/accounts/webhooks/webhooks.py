@@ -34,6 +34,10 @@ class Engine(Protocol):
         """Run a script that only reads."""
         ...
 
+    async def look_up(self, make: Make[T]) -> T:
+        """Run a script that only reads a row or two."""
+        ...
+
 
 class Webhooks:
     """The webhooks of one accounts database. Times are seconds since 1970."""
@@ -72,6 +76,10 @@ class Webhooks:
     async def add_trial(self, id: str, event: Event) -> None:
         """Let an event about no entity wait for one webhook."""
         await self._engine.write(lambda: scripts.add_trial(id, event))
+
+    async def are_registered(self) -> bool:
+        """Return whether any account has a webhook, registered by any process."""
+        return await self._engine.look_up(scripts.are_registered)
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         return await self._engine.read(lambda: scripts.positions(epoch))

@@ -20,6 +20,6 @@ async def load_account(context: RequestContext, function: APIFunction) -> Accoun
 
 
 def check_covered(context: RequestContext, grants: Sequence[AccessGrant], field: str) -> None:
-    """Raise Forbidden for grants that the caller's own token lacks: nobody gives more than they have."""
+    """Raise Forbidden for grants that the caller's own token lacks: a caller may not grant more than it has."""
     if not context.access.covers(grants):
         raise Forbidden(f"{field}: are more than the token itself may", field=field)

@@ -17,6 +17,7 @@ from steelyard.schema.method import Method
 from steelyard.schema.model import Model
 from steelyard.schema.requests import AnalysisCreateRequest
 from steelyard.schema.safety_case import SafetyCase
+from steelyard.schema.secrets import annotations_of, method_secrets_of
 
 _SCOPE: dict[str, type[Dataset | Evaluation | InferenceService | Model]] = {
     "dataset": Dataset,
@@ -60,7 +61,8 @@ async def _content(
     described = output.dump() if output else {}
     inputs = await _inputs(context, request, method)
     data = await analysis_data(context, method, service)
-    own = {"inputs": inputs, "method": foreign_method(method).dump(), "data": data}
+    secrets = annotations_of(method_secrets_of(method))
+    own = {"inputs": inputs, "method": foreign_method(method).dump(), "data": data, "annotations": secrets}
     return {**described, **request.dump(), **own}
 
 
@@ -99,7 +101,8 @@ def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
             field = f"arguments.{number}.keyword"
             known = ", ".join(keywords) or "none"
             raise Invalid(
-                f"{field}: {argument.keyword!r} is no parameter of the method; there are {known}", field=field
+                f"{field}: {argument.keyword!r} is not a parameter of the method; there are {known}",
+                field=field,
             )
 
 
@@ -114,20 +117,20 @@ def _check_once(keywords: Sequence[str], name: str) -> None:
 async def _inputs(
     context: RequestContext, request: AnalysisCreateRequest, method: Method
 ) -> list[dict[str, str]]:
-    kinds = {wanted.keyword: wanted.kind for wanted in method.inputs}
+    kinds = {definition.keyword: definition.kind for definition in method.inputs}
     inputs: list[dict[str, str]] = []
-    _check_once([given.keyword for given in request.inputs], "inputs")
-    for number, given in enumerate(request.inputs):
+    _check_once([argument.keyword for argument in request.inputs], "inputs")
+    for number, argument in enumerate(request.inputs):
         field = f"inputs.{number}"
-        if given.keyword not in kinds:
+        if argument.keyword not in kinds:
             known = ", ".join(kinds) or "none"
             raise Invalid(
-                f"{field}.keyword: {given.keyword!r} is no input of the method; there are {known}",
+                f"{field}.keyword: {argument.keyword!r} is not an input of the method; there are {known}",
                 field=f"{field}.keyword",
             )
-        kind = ENTITIES[kinds.pop(given.keyword)]
-        entity = await resolve(context, kind, given.entity, f"{field}.entity")
-        inputs.append({"keyword": given.keyword, "entity": entity.id})
+        kind = ENTITIES[kinds.pop(argument.keyword)]
+        entity = await resolve(context, kind, argument.entity, f"{field}.entity")
+        inputs.append({"keyword": argument.keyword, "entity": entity.id})
     if kinds:
         raise Invalid(f"inputs: {', '.join(kinds)} is missing, which the method needs", field="inputs")
     return inputs

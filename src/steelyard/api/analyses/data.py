@@ -21,7 +21,8 @@ from steelyard.types import Json
 _MOST_BYTES = 128 * 1024
 """Largest value; an entity that is larger is left out, so that an analysis of it can still be created."""
 _LEFT_OUT = frozenset({"metadata", "labels", "annotations", "lastTransitionTime", "reason", "message"})
-"""Fields that are not copied: documentation stands beside them, and the others are for the entity's own account."""
+"""Fields that are not copied: the documentation is a field of its own, and the others are for the entity's own
+account."""
 
 
 async def analysis_data(

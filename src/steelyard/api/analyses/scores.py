@@ -18,6 +18,7 @@ from steelyard.api.http.responses import value_response
 from steelyard.api.http.routing import Handler
 from steelyard.schema.ids import namespaced_id
 from steelyard.schema.names import OWN_LOGS, place
+from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
 from steelyard.types import Json
 from steelyard.views.fields import cursor
@@ -106,7 +107,11 @@ async def _page(context: RequestContext) -> _Page:
 
 
 async def _read(context: RequestContext, case: Json, kind: str) -> list[Json]:
-    """Return what the file of a safety case holds; nothing where there is none."""
+    """Return what the file of a safety case holds; nothing where there is none, and nothing of a case that is not
+    Complete: an attempt that failed, or whose safety case was ended, may have written the file before.
+    """
+    if case["status"] not in SUCCESS:
+        return []
     name = FILES[kind]
     key = f"{place(case['kind'], case['id'])}/{OWN_LOGS}{name}.json"
     try:
@@ -167,15 +172,16 @@ def _matches(item: Json, case: Json, condition: _Condition) -> bool:
 
 def _conditions(params: Mapping[str, str]) -> list[_Condition]:
     """Return alternatives of which one has to hold. Raises Invalid, which names the parameter."""
-    given = {name: (text,) for name, text in params.items() if text and name not in {"query", *PAGING}}
-    _check_names(given)
+    filters = {name: (text,) for name, text in params.items() if text and name not in {"query", *PAGING}}
+    _check_names(filters)
     conditions = _json(params["query"]) if params.get("query") else [{}]
     together: list[_Condition] = []
     for condition in conditions:
         both = {
-            name: tuple(set(given[name]) & set(condition[name])) for name in given.keys() & condition.keys()
+            name: tuple(set(filters[name]) & set(condition[name]))
+            for name in filters.keys() & condition.keys()
         }
-        together.append({**given, **condition, **both})
+        together.append({**filters, **condition, **both})
     return together
 
 

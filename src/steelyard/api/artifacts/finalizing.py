@@ -3,13 +3,16 @@
 from starlette.responses import Response
 
 from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
-from steelyard.api.entities.loading import load
+from steelyard.api.entities.loading import load, why_text
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid
 from steelyard.api.http.responses import value_response
-from steelyard.api.registry.manifests import missing, seal
+from steelyard.api.registry.manifests import content_of, missing
 from steelyard.api.registry.repository import Repository
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+
+_TRIES = 10
+"""Number of times that the content is checked while pushes and deletions change it."""
 
 
 async def finalize(context: RequestContext) -> Response:
@@ -28,24 +31,29 @@ async def finalize(context: RequestContext) -> Response:
             if (await load(context)).status != "Ready":
                 raise
     elif entity.status != "Ready":
-        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}")
+        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}{why_text(entity)}")
     # By a repeat as well: the first may have been cut short.
     await Repository(entity.id, context.api.platform.store, is_open=False).remove_deleted()
     return value_response(None)
 
 
 async def _seal(repository: Repository) -> None:
-    """Seal what was pushed. Raises Invalid, and leaves the artifact open, if it is not whole."""
-    _check(await missing(repository))
-    sealed = await seal(repository)
-    try:
-        # Once more: something may have been deleted between the check and the seal.
-        _check(await missing(sealed))
-    except Invalid:
-        await repository.store.delete(repository.seal)
-        raise
+    """Seal what was pushed. Raises Invalid, and leaves the artifact open, if it is not whole.
 
-
-def _check(lacking: str | None) -> None:
-    if lacking is not None:
-        raise Invalid(f"artifact: {lacking}", field="artifact")
+    Content is checked before it is sealed, and a seal is never removed: a request that removes it could be suspended
+    right before, until another one has sealed the artifact again and made it ready.
+    """
+    for _ in range(_TRIES):
+        # Another request that finalizes, or one that was cut short, may have decided. A deletion that was refused since
+        # then has changed the content all the same, and a check of that would refuse the artifact for ever.
+        if await repository.sealing.completed():
+            return
+        content = await content_of(repository)
+        lacking = await missing(repository, content)
+        if lacking is None:
+            if await repository.sealing.seal(content, lambda: content_of(repository)):
+                return
+        elif await content_of(repository) == content and not await repository.sealing.completed():
+            raise Invalid(f"artifact: {lacking}", field="artifact")
+        # Something was pushed, deleted or decided during the check, which says nothing about the content now.
+    raise Conflict(f"artifact: pushes to {repository.id} go on; finalize it when they have ended")

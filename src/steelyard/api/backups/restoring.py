@@ -13,7 +13,8 @@ from steelyard.broker.log import STATE
 from steelyard.errors import SteelyardError
 from steelyard.schema.answers import Status
 from steelyard.schema.commands import PutQuota, RestoreAttributes, RestoreData, RestoreEntity, command_time
-from steelyard.schema.entities import AnyEntity, stored_of
+from steelyard.schema.entities import AnyEntity, kind_of_fault, stored_of
+from steelyard.schema.faults import faults_text
 from steelyard.schema.quota import Quota, StoredQuota
 from steelyard.storage.store import StorageError
 
@@ -47,7 +48,8 @@ async def restore(context: RequestContext) -> Response:
         entity = stored_of({**content, "lastTransitionTime": command_time(context.now)})
     except ValidationError as error:
         raise Conflict(
-            f"id: what the backup has of {context.id} is no entity of this version: {error}"
+            f"id: what the backup has of {context.id} is not an entity of this version: "
+            f"{faults_text(error, model=kind_of_fault(error))}"
         ) from error
     command = _set_again(entity) if isinstance(entity, StoredQuota) else _restored(entity, revision)
     await context.api.commands.edit(command, context.command_origin(), context.now)
@@ -60,7 +62,7 @@ def _restored(entity: AnyEntity, revision: str | None) -> RestoreEntity:
     attributes = RestoreAttributes(
         entity=entity,
         ifRevisionMatch=revision,
-        # Asked of the aggregator: whoever restored it a moment earlier must not be overwritten.
+        # The aggregator decides: another caller's restoration of a moment ago must not be overwritten.
         ifRevisionUndefined=None if revision is not None else True,
     )
     return RestoreEntity(data=RestoreData(id=entity.id, kind=entity.kind, attributes=attributes))

@@ -68,7 +68,7 @@ async def check_assessment(
     if keyword not in known:
         field = "submissionStructure.pipelineKeyword"
         raise Invalid(
-            f"{field}: {keyword!r} is no parameter of the pipeline; there are {', '.join(known) or 'none'}",
+            f"{field}: {keyword!r} is not a parameter of the pipeline; there are {', '.join(known) or 'none'}",
             field=field,
         )
     if others := [name for name in known if name != keyword]:

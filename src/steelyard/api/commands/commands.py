@@ -165,12 +165,12 @@ class Commands:
     async def _exists(self, rows: Sequence[OutboxRow]) -> bool:
         """Return whether an earlier request with the key, whose row has expired, created the entity.
 
-        The id of an entity is derived from the key, so that the view can tell.
+        The id of an entity is derived from the key, so that the view can show whether it was created.
         """
         try:
             stored = await self._view.find(rows[0].entity)
         except BaseException:
-            # The row is accepted, and a repeat is told so: it must not wait for this request, which ends here.
+            # The row is accepted, and a repeat gets that answer: it must not wait for this request, which ends here.
             self._relay.send_later(rows)
             raise
         if stored is None:
@@ -224,7 +224,7 @@ class Commands:
         epoch = self._log.epoch if outcome.epoch is None else outcome.epoch
         position = Position(epoch, outcome.offset or 0)
         while True:
-            # Before the look: a change in between wakes at once.
+            # Taken before the check: a change in between wakes at once.
             version = self._view.version()
             stored = await self._view.get(kind, id)
             if stored is not None and stored.position >= position:

@@ -86,7 +86,7 @@ class OutcomeReader:
                 # The version is taken before the read: what comes in between changes it, and the wait returns at once.
                 if not await self._read():
                     await self._log.changed(version, _POLL_SECONDS)
-                # Creates come in bursts, and nobody waits for their outcomes: many are read at once.
+                # Creates come in bursts, and no request waits for their outcomes: many are read at once.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_BATCH_SECONDS):
                         await self._any_urgent.wait()
@@ -108,10 +108,7 @@ class OutcomeReader:
         """Read the newest records of all partitions; return whether there were any."""
         async with self._lock:
             some = False
-            offsets = dict(self._offsets)
-            # At once, so that they share what a log on servers has to ask before each read.
-            reads = (self._log.read(OUTCOMES, partition, start) for partition, start in offsets.items())
-            for partition, records in zip(offsets, await asyncio.gather(*reads), strict=True):
+            for partition, records in (await self._log.read_each(OUTCOMES, dict(self._offsets))).items():
                 for record in records:
                     try:
                         content = orjson.loads(record.value or b"{}")
@@ -122,9 +119,8 @@ class OutcomeReader:
                     except (ValueError, TypeError, AttributeError) as error:
                         # One record that cannot be read must not keep the others from those who wait.
                         _log.error("an outcome of %s cannot be read", record.key, exc_info=error)
-                if records:
-                    self._offsets[partition] = records[-1].offset + 1
-                    some = True
+                self._offsets[partition] = records[-1].offset + 1
+                some = True
             if not self._expected:
                 self._offsets = {}
             return some

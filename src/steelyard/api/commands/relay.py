@@ -1,8 +1,8 @@
 """Takes the rows of the outbox to the log, and notes what becomes of them.
 
 A row is sent when its command is in the log, answered when the client has its response, and visible when the view shows
-the entity or the command was rejected: reads then do without it. Sent and answered are noted a moment later, many rows
-at once; so a process that starts looks into the log before it sends a row again.
+the entity or the command was rejected: reads then do without it. The database learns a moment later, for many rows at
+once, that they were sent and answered; so a process that starts searches the log before it sends a row again.
 
 Several API servers may share the outbox. Each row belongs to one of them, which holds a lease: it sends and follows the
 rows of its own, and takes over those of servers that have ended.
@@ -30,7 +30,7 @@ _IDLE_SECONDS = 1.0
 _RENEWALS = 3
 """Renewals of a lease in its time: one may fail."""
 _DOUBT_SECONDS = 0.1
-"""Pause between looks whether a request that may repeat one of another server does."""
+"""Pause between checks whether a request repeats one of another server."""
 KEPT = timedelta(days=1)
 """Time for which visible rows are kept: a repeated key finds its entity here, and later by the entity's id."""
 
@@ -162,7 +162,7 @@ class OutboxRelay:
 
     async def begin(self) -> None:
         """Register this server, and take over the rows of those that have ended."""
-        # Read before anything is sent: rows note from where on a later process has to look for their commands.
+        # Read before anything is sent: rows note from which offset a later process has to search for their commands.
         self._ends = dict(await self._log.ends(EVENTS))
         await self._register()
         await self._take_over()
@@ -194,7 +194,7 @@ class OutboxRelay:
         """Renew the lease until cancelled, and take over from servers that end."""
         while True:
             try:
-                # A renewal tells the other servers that every broken connection until then is noted.
+                # A renewal promises the other servers that every broken connection until then is noted.
                 await self._note_lost()
                 server = self.server
                 try:
@@ -249,7 +249,8 @@ class OutboxRelay:
 
     async def resend(self) -> None:
         """Send the rows whose commands are not in the log. Raises LogError."""
-        # Before the look, not after the sending: a row that fails meanwhile is not among those of this look.
+        # Taken before the search, not after the sending: a row that fails meanwhile is not among the rows of this
+        # search.
         self._has_unsent = False
         try:
             rows = [row for row in await self._outbox.unsent(self.server) if row.command not in self._sending]
@@ -287,11 +288,11 @@ class OutboxRelay:
                 if self._clock() - self._expired > timedelta(hours=1):
                     self._expired = self._clock()
                     await self._outbox.expire(self._expired - KEPT)
+                await self._pause()
             except Exception as error:  # noqa: BLE001 - the outermost edge: the API answers also while this fails
                 defect = None if is_engine_failure(error) else error
                 _log.warning("cannot note what became of accepted commands: %s", error, exc_info=defect)
                 await asyncio.sleep(_IDLE_SECONDS)
-            await self._pause()
 
     async def flush(self) -> None:
         """Note the commands that were sent, answered and lost."""
@@ -335,16 +336,29 @@ class OutboxRelay:
     async def _note_visible(self) -> None:
         """Note the rows that reads do without."""
         version = self._view.version()
-        # Looked up only when the view may show more than last time.
+        # The rows are looked up only when the view may show more than last time. The version is taken before: a change
+        # after that may be found now, and gives another version for the next time.
         if version != self._view_version or self._new_applied:
             self._view_version, self._new_applied = version, False
-            for command, row in list(self._applied.items()):
-                if await self._view.get(row.kind, row.entity) is not None:
-                    self._visible.append(command)
-                    del self._applied[command]
+            try:
+                await self._find_visible(list(self._applied.values()))
+            except BaseException:
+                # This version is still to be looked up, and a view that changes no more gives no other version.
+                self._new_applied = True
+                raise
         if visible := list(self._visible):
             await self._outbox.visible(visible)
             del self._visible[: len(visible)]  # more may have come in between
+
+    async def _find_visible(self, rows: Sequence[OutboxRow]) -> None:
+        for start in range(0, len(rows), PIECE):
+            piece = rows[start : start + PIECE]
+            # In one read: from a server, one for each row would take the time of as many round trips.
+            kinds = await self._view.kinds({row.entity for row in piece})
+            for row in piece:
+                if kinds.get(row.entity) == row.kind:
+                    self._visible.append(row.command)
+                    del self._applied[row.command]
 
     async def _pause(self) -> None:
         if self._applied:

@@ -1,4 +1,4 @@
-"""Facts of a Croissant file that are kept beside a dataset: the published entity has no room for most of them."""
+"""Facts of a Croissant file that are kept with a dataset: the published entity has no room for most of them."""
 
 from pydantic import Field
 

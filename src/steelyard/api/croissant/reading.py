@@ -1,7 +1,7 @@
 """Reads the facts of a Croissant file: JSON-LD in the form that the specification writes. Pure.
 
-Nothing is looked up: terms are known by their names, and what is not known is left out and told. A part that
-contradicts the dataset's own files refuses the whole.
+No term is looked up on the network: terms are known by their names, and unknown ones are left out and reported. If a
+part contradicts the dataset's own files, the whole file is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,10 +48,10 @@ def read(content: Mapping[str, Any], columns: Sequence[str], digests: Mapping[st
     taken |= {name: list(_texts(parts[name])) for name in _LISTS if name in parts}
     taken["fields"] = dict(_columns(parts, columns, left_out))
     left_out += [
-        f"{name}: is no part that is kept" for name in parts if name not in {*_STRUCTURE, *_TEXTS, *_LISTS}
+        f"{name}: is not a part that is kept" for name in parts if name not in {*_STRUCTURE, *_TEXTS, *_LISTS}
     ]
     for name in [name for name, value in taken.items() if value is None]:
-        left_out.append(f"{name}: is no text")
+        left_out.append(f"{name}: is not text")
         del taken[name]
     try:
         facts = Facts.parse(taken)

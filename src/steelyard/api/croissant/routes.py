@@ -11,6 +11,7 @@ from starlette.responses import Response
 from steelyard.api.croissant.facts import Facts
 from steelyard.api.croissant.reading import NotCroissant, full_page, read
 from steelyard.api.croissant.writing import DataFile, columns_of, croissant
+from steelyard.api.datasets.downlinks import check_final
 from steelyard.api.entities.collection import Collection
 from steelyard.api.entities.loading import load
 from steelyard.api.http.access import Grant
@@ -29,7 +30,6 @@ from steelyard.schema.commands import (
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.names import CROISSANT, MANIFEST, SOURCE_CROISSANT, place
 from steelyard.schema.requests import CroissantTakeRequest
-from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
 from steelyard.types import Json
 
@@ -57,8 +57,7 @@ class _Kept:
 async def describe(context: RequestContext) -> Response:
     """The dataset as Croissant 1.0 (JSON-LD), with paths relative to the downloaded files."""
     dataset = await _dataset(context)
-    if dataset.status not in SUCCESS:
-        raise Conflict(f"status: Dataset {dataset.id} is {dataset.status}: its files are not final")
+    check_final(context, dataset)
     kept = await _kept(context, dataset)
     facts = Facts.parse(await _object(context, dataset, CROISSANT) or {})
     return value_response(await asyncio.to_thread(croissant, dataset, kept.files, kept.schema, facts))
@@ -135,5 +134,5 @@ async def _object(context: RequestContext, dataset: Dataset, key: str) -> Json |
     except orjson.JSONDecodeError:
         value = None
     if not isinstance(value, dict):
-        raise Invalid(f"{key.rpartition('/')[2]}: is no JSON object", field="croissant")
+        raise Invalid(f"{key.rpartition('/')[2]}: is not a JSON object", field="croissant")
     return value

@@ -1,7 +1,7 @@
 """Writes a dataset as Croissant 1.0: its files with their digests, its columns with their types. Pure, but for pyarrow.
 
-Paths of files are relative: whoever puts the file `croissant.json` beside the downloaded files can read the rows by
-mlcroissant, without the platform.
+Paths of files are relative: with `croissant.json` in the folder of the downloaded files, mlcroissant can read the rows
+without the platform.
 """
 
 import base64
@@ -180,6 +180,6 @@ def _schema(arrow_schema: str) -> Any:
 
     try:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(arrow_schema, validate=True)))
-    # Whoever uploads a dataset names its schema: one that is none has no columns to tell of.
+    # The uploader names the schema: an invalid one has no columns to describe.
     except (ValueError, OSError, pa.ArrowException):
         return pa.schema([])

@@ -7,7 +7,7 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.api.datasets.uploads import signed_url
-from steelyard.api.entities.loading import load
+from steelyard.api.entities.loading import load, why_text
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import list_response
@@ -16,8 +16,11 @@ from steelyard.schema.data import Artifact, Digest
 from steelyard.schema.entities import PLURALS, AnyEntity
 from steelyard.schema.names import MANIFEST, place
 from steelyard.schema.publication import PAGES
-from steelyard.schema.status import SUCCESS
+from steelyard.schema.status import ENDINGS, SUCCESS, TERMINAL, WITH_WORKFLOW
 from steelyard.storage.store import ObjectMissing
+
+_NOT_UPLOADED = "Expired"
+"""Reason of what was never uploaded: no workflow has run for it."""
 
 
 async def downlinks(context: RequestContext) -> Response:
@@ -26,13 +29,29 @@ async def downlinks(context: RequestContext) -> Response:
     Of a public entity of another account, only the page.
     """
     entity = await load(context)
-    if entity.status not in SUCCESS:
-        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
+    check_final(context, entity)
     artifacts = await artifacts_of(context, entity)
-    resource = PLURALS[entity.kind]
-    if not context.access.allows(resource, "data", entity.account, entity.id):  # type: ignore[arg-type]
+    if not _reads_all(context, entity):
         artifacts = [artifact for artifact in artifacts if artifact.path == PAGES.get(entity.kind)]
     return list_response([await link(context, entity, artifact) for artifact in artifacts])
+
+
+def check_final(context: RequestContext, entity: AnyEntity) -> None:
+    """Raise Conflict for an entity without final files: it says why, and whether there will ever be some."""
+    if entity.status in SUCCESS:
+        return
+    what = f"status: {entity.kind} {entity.id} is {entity.status}"
+    if entity.status not in TERMINAL:
+        raise Conflict(f"{what}: its files are not final before it is {ENDINGS[entity.kind][0]}")
+    ran = entity.kind in WITH_WORKFLOW and entity.status != "Deleted" and entity.reason != _NOT_UPLOADED
+    log = "; its log is at logs/workflow" if ran and _reads_all(context, entity) else ""
+    raise Conflict(f"{what}{why_text(entity)}: it has no files to download{log}")
+
+
+def _reads_all(context: RequestContext, entity: AnyEntity) -> bool:
+    """Return whether the caller may read more than the page of a public entity."""
+    resource = PLURALS[entity.kind]
+    return context.access.allows(resource, "data", entity.account, entity.id)  # type: ignore[arg-type]
 
 
 async def artifacts_of(context: RequestContext, entity: AnyEntity) -> list[Artifact]:

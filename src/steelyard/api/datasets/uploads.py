@@ -7,7 +7,7 @@ from typing import Literal
 from starlette.responses import Response
 
 from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
-from steelyard.api.entities.loading import load
+from steelyard.api.entities.loading import load, why_text
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard.api.http.responses import model_response, value_response
@@ -36,7 +36,9 @@ async def uplink(context: RequestContext) -> Response:
     if expected is None:
         raise Invalid(f"path: {path!r} is not one of the files of {entity.kind} {entity.id}", field="path")
     if entity.status != WAITING_FOR_UPLOAD:
-        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status} and takes no more files")
+        raise Conflict(
+            f"status: {entity.kind} {entity.id} is {entity.status}{why_text(entity)} and takes no more files"
+        )
     headers = {"content-md5": expected.md5} if expected.md5 else {}
     lifetime = timedelta(seconds=context.api.platform.settings.upload_url_seconds)
     fits = expected.size is None or expected.size <= LARGEST_PUT
@@ -50,7 +52,7 @@ async def finalize(context: RequestContext) -> Response:
     if entity.status == WAITING_FOR_UPLOAD:
         await _finish(context, entity)
     elif entity.status in _ENDED or not _expected(entity):
-        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}")
+        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}{why_text(entity)}")
     return value_response(None)
 
 

@@ -50,7 +50,7 @@ MORE = "steelyard-more"
 """Header of an answer that does not hold all entities that match."""
 
 Ending = Callable[[RequestContext, EntitySummary, str], Awaitable[str | None]]
-"""Ends what an entity has created before it gets a status by which a client ends it; returns what to tell the client.
+"""Ends what an entity has created before it gets a status by which a client ends it; returns the notice for the client.
 
 Raises ApiError if it must not end.
 """
@@ -165,7 +165,8 @@ class Collection(Kept):
 
     async def create(self, context: RequestContext) -> Response:
         content = await context.json()
-        # Watched from now on: what nobody waits for any more must not be accepted (docs/correctness.md, rule 7).
+        # The connection is watched from now on: a request whose client has gone must not be accepted
+        # (docs/correctness.md, rule 7).
         context.reply.watch(context.request.receive)
         return await self.created(context, content)
 

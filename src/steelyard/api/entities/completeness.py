@@ -1,7 +1,7 @@
 """Refuses reads until the view shows everything that the log held when this process began.
 
-A view that was lost is built anew from the log. Until then it lacks entities that were acknowledged long ago: a client
-that is told that they do not exist might create them again.
+A view that was lost is built again from the log. Until then it lacks entities that were acknowledged long ago: a client
+that learns that they do not exist might create them again.
 """
 
 import asyncio

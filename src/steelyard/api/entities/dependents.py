@@ -28,7 +28,7 @@ class _Use:
     filters: Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
     """Filters of a query for the dependents, made of the used entity."""
     uses: Callable[[Mapping[str, JsonValue], str], bool] | None = None
-    """Tells whether an entity uses the id; None if the filters select dependents alone."""
+    """Predicate of whether an entity uses the id; None if the filters select dependents alone."""
 
 
 def _filtered(kind: str, name: str) -> _Use:

@@ -68,6 +68,12 @@ def parse(kind: str, json: bytes) -> AnyEntity:
         ) from error
 
 
+def why_text(entity: AnyEntity) -> str:
+    """Return why an entity has its status, in brackets behind a space; nothing where there is no reason."""
+    why = ": ".join(filter(None, (entity.reason, entity.message)))
+    return f" ({why})" if why else ""
+
+
 def _grant(context: RequestContext) -> Grant:
     """Return the grant that the route needs: routes with an entity in their path always need one."""
     assert isinstance(context.check, Grant)

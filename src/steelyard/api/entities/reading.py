@@ -28,8 +28,8 @@ async def _always_complete() -> None:
 class EntityReader:
     """Reads the view, and above it the rows of the outbox whose entities the view lacks.
 
-    A row is removed once the view shows its entity. Between a look at the view and one at the outbox an entity may move
-    from the second to the first: where neither has it, both are read once more.
+    A row is removed once the view shows its entity. Between reading the view and reading the outbox, an entity may move
+    from the outbox to the view: where neither has it, both are read once more.
     """
 
     def __init__(
@@ -65,10 +65,12 @@ class EntityReader:
     async def query(self, query: Query) -> Sequence[bytes]:
         """Return the JSON of the entities that match, in the query's order. Raises BadQuery."""
         await self._check()
+        unnoted = await self._accepted(query.kind)
+        shown = await self._view.kinds(unnoted) if unnoted else {}
         accepted = [
             Stored(query.kind, id, json, _NOT_IN_LOG)
-            for id, json in (await self._accepted(query.kind)).items()
-            if await self._view.get(query.kind, id) is None
+            for id, json in unnoted.items()
+            if shown.get(id) != query.kind
         ]
         stored = await self._readable(await self._view.query(widened(query, accepted)))
         return [self._published(entity.id, entity.json) for entity in merge(query, stored, accepted)]

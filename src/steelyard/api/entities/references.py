@@ -35,7 +35,7 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
         return pending
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]
     json = await context.api.entities.get(name, id)
-    # An entity that the caller may not see is answered as one that does not exist: its id tells nothing.
+    # An entity that the caller may not see is answered as one that does not exist: its id reveals nothing.
     account = "" if json is None else str(orjson.loads(json)["account"])
     visible = any(context.access.allows(resource, function, account, id) for function in ("get", "consume"))
     if json is None or not visible:

@@ -21,7 +21,7 @@ async def take_secrets(context: RequestContext, request: R) -> tuple[R, Sequence
     if not isinstance(secrets, SchemaModel):
         return request, ()
     names = secrets.dump()
-    # Whoever may create an entity decides where its secret is sent; that takes a right of its own.
+    # A caller who creates an entity decides where its secret is sent; that takes a right of its own.
     if names and not context.access.allows("accounts", "consume", request.account, request.account):
         raise Forbidden(
             f"secrets: the token lacks accounts/consume for account {request.account!r}", field="secrets"

@@ -1,4 +1,4 @@
-"""A view that is built anew lacks entities for a while: they are not there yet, which is not the same as missing."""
+"""A view that is built again lacks entities for a while: they are not there yet, which is not the same as missing."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Accepted entities can be read at every moment: in the outbox, in the view, and on the way between the two."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
@@ -75,7 +75,7 @@ async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(
 
 
 @pytest.mark.parametrize("look", ["get", "find", "query"])
-async def test_what_moves_between_the_two_looks_is_found(
+async def test_what_moves_between_the_two_reads_is_found(
     accounts_database: AccountsDatabase, look: str
 ) -> None:
     view = MemoryView()
@@ -87,6 +87,44 @@ async def test_what_moves_between_the_two_looks_is_found(
             assert await entities.find("d1")
         case _:
             assert await entities.query(Query("Dataset"))
+
+
+class Reads(MemoryView):
+    """A view that counts how often it is read, by what is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+
+    async def get(self, kind: str, id: str) -> Stored | None:
+        self.reads.append("get")
+        return await super().get(kind, id)
+
+    async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
+        self.reads.append("kinds")
+        return await super().kinds(ids)
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        self.reads.append("query")
+        return await super().query(query)
+
+
+async def test_however_many_are_not_noted_yet_the_view_is_asked_for_them_once(
+    accounts_database: AccountsDatabase,
+) -> None:
+    view = Reads()
+    shown = orjson.dumps({**ENTITY, "name": "as the view has it"})
+    await view.apply([Change("d1", shown, Position(1, 1))], 1, {0: 2})
+    for number in range(2, 6):
+        data = {**ENTITY, "id": f"d{number}"}
+        value = orjson.dumps({"schemaVersion": "0.1", "command": "CreateEntity", "data": data})
+        row = replace(ROW, command=f"c{number}", entity=f"d{number}", request=str(number), value=value)
+        await accounts_database.outbox.add(row)
+    entities = EntityReader(view, accounts_database.outbox, nobody)
+    datasets = [orjson.loads(json) for json in await entities.query(Query("Dataset"))]
+    assert sorted(dataset["id"] for dataset in datasets) == ["d1", "d2", "d3", "d4", "d5"]
+    assert [dataset.get("name") for dataset in datasets if dataset["id"] == "d1"] == ["as the view has it"]
+    assert view.reads == ["kinds", "query"]
 
 
 UNREADABLE = {
@@ -140,5 +178,5 @@ class Damaged:
             replace(stored, json=stored.json[:-9]) if stored.id == self._id else stored for stored in entities
         ]
 
-    async def get(self, kind: str, id: str) -> Stored | None:
-        return await self._view.get(kind, id)
+    async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
+        return await self._view.kinds(ids)

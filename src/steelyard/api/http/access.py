@@ -44,7 +44,7 @@ class Signed:
 
 @dataclass(frozen=True)
 class Public:
-    """Anybody may call the route: its answer tells nothing about an account."""
+    """Any caller may use the route: its answer reveals nothing about an account."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Access:
 
     @property
     def administrator(self) -> bool:
-        """True if the token has every function of every resource and account."""
+        """Return whether the token has every function of every resource and account."""
         return self.covers([AccessGrant(resources=["*"], functions=["*"], accounts=["*"], entities=["*"])])
 
     @property

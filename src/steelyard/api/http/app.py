@@ -107,7 +107,7 @@ class App:
         self.api.healthy = False
         if not ended.done() and not task.cancelled() and (error := task.exception()) is not None:
             ended.set_exception(error)
-            ended.exception()  # marked as seen, or asyncio complains where nobody waits for the future
+            ended.exception()  # marked as retrieved, or asyncio warns where nothing awaits the future
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = self._timer()
@@ -136,7 +136,7 @@ class App:
     @contextmanager
     def _span(self, scope: Scope, method: str, path: str) -> Iterator[Span]:
         """Open the span of a request, below the caller's; what the request leads to belongs to it."""
-        given = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
+        traceparent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
         attributes: dict[str, Attribute] = {
             "http.request.method": scope["method"],
             "http.route": path,
@@ -144,7 +144,9 @@ class App:
         }
         named = f"{method} {path}".strip()
         root = path not in _UNTRACED
-        with span(named, given.decode("latin-1"), kind="server", root=root, attributes=attributes) as opened:
+        with span(
+            named, traceparent.decode("latin-1"), kind="server", root=root, attributes=attributes
+        ) as opened:
             scope["traceparent"] = opened.traceparent
             yield opened
 
@@ -272,7 +274,7 @@ def _content_refused(error: ContentError, path: str) -> ApiError:
 
 
 def _hint(path: str) -> str:
-    """Return what may be wrong with a path that is none of the API's."""
+    """Return what may be wrong with a path that is not one of the API's."""
     if path.startswith(PREFIX):
         return "; a repository's name is artifacts/<id of an artifact>"
     return "" if path.startswith("/v0/") else "; the address of the API ends in /v0"

@@ -163,7 +163,7 @@ def own_address(scope: Scope, public_url: str | None) -> str:
     if not host or not (host == server or _is_loopback(host)):
         header = Headers(scope=scope).get("host", "")
         raise BadRequest(
-            f"Host: {header!r} is none of this API's addresses that it knows; if clients reach it by another "
+            f"Host: {header!r} is not one of this API's addresses that it knows; if clients reach it by another "
             "name, set api.public_url",
             field="Host",
         )

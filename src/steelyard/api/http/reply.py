@@ -36,16 +36,16 @@ class Reply:
 
     def watch(self, receive: Receive) -> None:
         """Watch for a broken connection. Call it when the body has been read: nothing else may come then."""
-        # ASGI tells of a broken connection only to whoever receives, so a task has to receive all the time.
+        # ASGI reports a broken connection only to a pending receive, so a task has to receive all the time.
         self._watch = asyncio.create_task(self._until_disconnected(receive))
 
     def check_connected(self) -> None:
-        """Raise ClientDisconnect if the client is gone: nothing is accepted for nobody."""
+        """Raise ClientDisconnect if the client is gone: a request without a client is not accepted."""
         if self.broken:
             raise ClientDisconnect
 
     def acknowledge(self, command: str) -> None:
-        """Add a command whose acceptance the answer will tell."""
+        """Add a command whose acceptance the answer will report."""
         self._commands.append(command)
         if self.broken:
             self._lose()

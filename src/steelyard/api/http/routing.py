@@ -67,7 +67,7 @@ class Match:
     route: Route | None
     values: dict[str, str]
     methods: frozenset[str] = frozenset()
-    """Methods of the path, where the request's is none of them."""
+    """Methods of the path, where the request's is not one of them."""
 
 
 class Router:

@@ -63,12 +63,12 @@ class Asked(BaseModel):
         ({"count": 10**5000}, "count: "),
         (
             {"colour": "red"},
-            "colour: is no field here, with the value 'red'; there are account, count, dataset, limit, memory, part, "
-            "parts, storage",
+            "colour: is not a field here, with the value 'red'; there are account, count, dataset, limit, memory, "
+            "part, parts, storage",
         ),
         (
             {"part": {"size": 1, "colour": "red"}},
-            "part.colour: is no field here, with the value 'red'; there are size",
+            "part.colour: is not a field here, with the value 'red'; there are size",
         ),
         ({"part": {}}, "part.size: is missing"),
         ({"memory": "\ud800"}, "memory: "),
@@ -97,18 +97,18 @@ NODE = {"name": "ask", "request": {"kind": "PipelineEvaluationRequest", "dataset
         (
             "Model",
             {"source": {"kind": "Mock", "colour": 1}},
-            "source.colour: is no field here, with the value 1; there",
+            "source.colour: is not a field here, with the value 1; there",
         ),
         (
             "Model",
             {"schemaVersion": "0.1", "colour": [1]},
-            "colour: is no field here; there are accelerators, account",
+            "colour: is not a field here; there are accelerators, account",
         ),
         ("Dataset", {"artifacts": [{"path": "a", "colour": 1}]}, "the value 1; there are digest, kind, path"),
         (
             "Pipeline",
             {"nodes": {"ask": NODE}},
-            "colour: is no field here, with the value 1; there are client, dataset",
+            "colour: is not a field here, with the value 1; there are client, dataset",
         ),
     ],
 )

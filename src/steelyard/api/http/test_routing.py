@@ -55,7 +55,7 @@ def test_a_path_finds_its_row(method: str, path: str, route: str | None, values:
     assert (match.route.path if match.route else None, match.values) == (route, values)
 
 
-def test_another_method_is_told_which_there_are() -> None:
+def test_another_method_gets_a_list_of_those_allowed() -> None:
     assert ROUTER.find("PATCH", "/v0/reports").methods == {"GET", "POST"}
     assert ROUTER.find("PATCH", "/v0/nothing").methods == frozenset()
 

@@ -65,7 +65,7 @@ async def _resolve_runner(
         field, source = f"runner.volumeMounts.{number}.data.source", mount.data.source
         if source.kind not in _MOUNTABLE:
             raise Invalid(
-                f"{field}.kind: {source.kind} is none of {', '.join(_MOUNTABLE)}", field=f"{field}.kind"
+                f"{field}.kind: {source.kind} is not one of {', '.join(_MOUNTABLE)}", field=f"{field}.kind"
             )
         mounted = await resolve(context, _MOUNTABLE[source.kind], source.id, field)
         content["runner"]["volumeMounts"][number]["data"]["source"]["id"] = mounted.id

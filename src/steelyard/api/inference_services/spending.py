@@ -29,12 +29,12 @@ def service_routes(collection: Collection) -> Iterator[Route]:
 
 
 async def spending(context: RequestContext) -> Response:
-    """Calls, tokens and money that the service has spent, beside its caps; only of a hosted model."""
+    """Calls, tokens and money that the service has spent, and its caps; only of a hosted model."""
     service = await load(context)
     assert isinstance(service, InferenceService)
     runner = service.runner.dump() if service.runner else {}
     if not is_hosted(runner):
-        raise Conflict(f"runner: InferenceService {service.id} is no hosted model, and pays no provider")
+        raise Conflict(f"runner: InferenceService {service.id} is not a hosted model, and pays no provider")
     caps = Caps(hosted_model(runner))
     book = Book(context.api.platform.store, place("InferenceService", service.id))
     await book.open()

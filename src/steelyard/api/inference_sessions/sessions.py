@@ -6,6 +6,7 @@ from functools import lru_cache
 import orjson
 from starlette.responses import Response
 
+from steelyard.accounts.database import TooManyKeys
 from steelyard.api.entities.loading import load, load_json, parse
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import JSON, Conflict, Invalid, NotImplementedYet
@@ -135,8 +136,8 @@ async def _running(context: RequestContext) -> InferenceSession:
 
 @lru_cache(maxsize=256)
 def _parsed(json: bytes) -> InferenceSession:
-    """Return a session that nobody changes: thousands of requests need the same one, and each parse takes as long as
-    the rest of the request's way through this process.
+    """Return a session that callers must not change: thousands of requests need the same one, and each parse takes as
+    long as the rest of the request's way through this process.
     """
     session = parse("InferenceSession", json)
     assert isinstance(session, InferenceSession)
@@ -146,4 +147,10 @@ def _parsed(json: bytes) -> InferenceSession:
 async def _mint(context: RequestContext, session: InferenceSession, expires: datetime | None) -> str:
     grant = AccessGrant(resources=["inferencesessions"], functions=["consume"], entities=[session.id])
     until = expires or context.now + timedelta(seconds=context.api.platform.settings.session_seconds)
-    return await context.api.tokens.mint(None, f"inferencesessions/{session.id}", [grant], until, context.now)
+    most = context.api.platform.settings.session_tokens
+    try:
+        return await context.api.tokens.mint(
+            None, f"inferencesessions/{session.id}", [grant], until, context.now, most=most
+        )
+    except TooManyKeys as error:
+        raise Conflict(str(error)) from error

@@ -1,4 +1,4 @@
-"""Requests to a replica: whatever its answers look like, a body is whole, or the request fails."""
+"""Requests to a replica: whatever its answers are, a body is whole, or the request fails."""
 
 import asyncio
 import socket
@@ -139,7 +139,7 @@ async def test_a_connection_is_used_again_until_the_replica_closes_it() -> None:
     assert numbers == [0, 0, 1]
 
 
-async def test_bytes_behind_an_answer_belong_to_nobody() -> None:
+async def test_bytes_behind_an_answer_belong_to_no_request() -> None:
     numbers: list[int] = []
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
@@ -206,11 +206,11 @@ async def test_a_replica_waits_for_a_slow_client() -> None:
     assert received == size
 
 
-async def test_nothing_was_sent_where_nobody_listens_or_the_replica_is_another() -> None:
+async def test_nothing_was_sent_where_no_server_listens_or_the_replica_is_another() -> None:
     async def foreign() -> None:
         raise PermissionError("another session's")
 
-    with socket.socket() as bound:  # and listening for nobody
+    with socket.socket() as bound:  # and not listening
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         for verify, error in ((_trusted, Unreachable), (foreign, PermissionError)):

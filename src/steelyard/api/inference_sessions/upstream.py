@@ -291,7 +291,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self.answer is not None and self.answer.complete:
-            self._reusable = False  # more than was asked for: what follows belongs to nobody
+            self._reusable = False  # more than was asked for: what follows belongs to no request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.answer is not None and not self.answer.complete:

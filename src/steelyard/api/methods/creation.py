@@ -30,7 +30,7 @@ async def method(
     kind = request.implementation.kind
     if kind not in _IMPLEMENTATIONS:
         raise Invalid(
-            f"implementation.kind: {kind!r} is none of {', '.join(_IMPLEMENTATIONS)}",
+            f"implementation.kind: {kind!r} is not one of {', '.join(_IMPLEMENTATIONS)}",
             field="implementation.kind",
         )
     _check_set(
@@ -43,6 +43,9 @@ async def method(
     _check_apart(request)
     _check_name(request.implementation)
     _check_distinct([score.name for score in request.scores], "scores")
+    if new.references and request.analysisImage is None:
+        field = "secrets.imagePull"
+        raise Invalid(f"{field}: there is no analysisImage, whose registry it would open", field=field)
     content = request.dump()
     if request.modules:
         named = [(module, f"modules.{number}") for number, module in enumerate(request.modules)]

@@ -32,7 +32,7 @@ def with_dependents(pipeline: PipelineFields, steps: Collection[str]) -> frozens
     for step in steps:
         if step not in pipeline.nodes:
             known = ", ".join(pipeline.nodes)
-            raise Invalid(f"steps: {step!r} is no node of the pipeline; there are {known}", field="steps")
+            raise Invalid(f"steps: {step!r} is not a node of the pipeline; there are {known}", field="steps")
     needs, again = _needs(pipeline), set(steps)
     for name in order(pipeline):
         if again & needs[name]:

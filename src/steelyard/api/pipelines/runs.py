@@ -72,7 +72,7 @@ def check_arguments(pipeline: Pipeline, arguments: Mapping[str, JsonValue]) -> N
         if keyword not in pipeline.parameters:
             known = ", ".join(pipeline.parameters) or "none"
             field = f"arguments.{keyword}"
-            raise Invalid(f"{field}: is no parameter of the pipeline; there are {known}", field=field)
+            raise Invalid(f"{field}: is not a parameter of the pipeline; there are {known}", field=field)
     for keyword, parameter in pipeline.parameters.items():
         field = f"arguments.{keyword}"
         if keyword not in arguments:

@@ -20,7 +20,7 @@ async def get(context: RequestContext) -> Response:
     """The blob, or the part of it that `Range` names."""
     repository, digest = await readable(context), context.values["digest"]
     key = repository.blob(digest)
-    size = await repository.content_size(key)
+    size = await repository.blob_size(digest)
     if size is None:
         raise BlobUnknown(f"there is no blob {digest}")
     asked = read_range(context.headers.get("range"), size)
@@ -43,11 +43,10 @@ async def get(context: RequestContext) -> Response:
 async def delete(context: RequestContext) -> Response:
     """Accepted: the blob is gone."""
     repository, digest = await writable(context), context.values["digest"]
-    key = repository.blob(digest)
-    if not await repository.holds(key):
+    if not await repository.holds_blob(digest):
         raise BlobUnknown(f"there is no blob {digest}")
     await repository.check_open()
-    await repository.delete(key)
+    await repository.delete_blob(digest)
     return Response(status_code=202)
 
 

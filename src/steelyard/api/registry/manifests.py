@@ -1,14 +1,12 @@
 """Manifests, by tag and by digest, and the list of tags.
 
-A manifest's object is its media type, a line break, and its bytes as they were pushed. It is written before its tag,
-so a crash leaves no tag without its manifest.
+A manifest's object is the media type of its first push, a line break, and its bytes as they were pushed. It is
+create-only, and written before its tag, so a crash leaves no tag without its manifest.
 """
 
 import hashlib
 import re
 from collections.abc import Collection, Iterator
-from contextlib import suppress
-from dataclasses import replace
 from urllib.parse import quote
 
 import orjson
@@ -29,10 +27,10 @@ from steelyard.api.registry.repository import (
     MOST_MANIFESTS,
     MOST_TAGS,
     Repository,
-    Seal,
     readable,
     writable,
 )
+from steelyard.api.registry.sealing import Seal
 from steelyard.storage.store import ObjectExists, ObjectMissing
 
 _MEDIA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
@@ -63,7 +61,7 @@ async def put(context: RequestContext) -> Response:
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
     named = ":" not in reference
     if named:
-        key = repository.tag(reference)
+        repository.check_tag(reference)
     elif repository.manifest(reference) != repository.manifest(digest):
         raise DigestInvalid(f"digest: is {reference}, and the content has {digest}")
     manifest = _parsed(content)
@@ -75,12 +73,30 @@ async def put(context: RequestContext) -> Response:
     await _check_content(repository, manifest, await repository.deleted())
     await _check_room(repository, digest, reference if named else None)
     await repository.check_open()
-    await repository.store.put(repository.manifest(digest), media.encode() + b"\n" + content)
-    await repository.restore(repository.manifest(digest))
+    await _write(repository, digest, media, content)
     if named:
-        await repository.store.put(key, digest.encode())
+        await repository.write_tag(reference, digest)
+    else:
+        await repository.restore_manifest(digest)
+        await repository.check_kept()
     headers = {"Location": f"{repository.path}/manifests/{digest}", "Docker-Content-Digest": digest}
     return Response(status_code=201, headers=headers)
+
+
+async def _write(repository: Repository, digest: str, media: str, content: bytes) -> None:
+    """Write a manifest. Raises ManifestInvalid if it is there with another media type.
+
+    A write that replaced it could be suspended until after the artifact is ready, and change the media type then.
+    """
+    key = repository.manifest(digest)
+    try:
+        await repository.store.create(key, media.encode() + b"\n" + content)
+    except ObjectExists as error:
+        kept = (await repository.store.get(key)).partition(b"\n")[0].decode()
+        if kept != media:
+            raise ManifestInvalid(
+                f"Content-Type: the manifest was pushed to this artifact as {kept}, and keeps this media type"
+            ) from error
 
 
 async def _check_room(repository: Repository, digest: str, tag: str | None) -> None:
@@ -101,12 +117,9 @@ async def delete(context: RequestContext) -> Response:
     if ":" not in reference:
         await repository.delete_tag(reference)
         return Response(status_code=202)
-    if not await repository.holds(repository.manifest(digest)):
+    if not await repository.holds_manifest(digest):
         raise ManifestUnknown(f"there is no manifest {reference}")
-    for tag in await repository.tags():
-        if await digest_of(repository, tag) == digest:
-            await repository.delete_tag(tag)
-    await repository.delete(repository.manifest(digest))
+    await repository.delete_manifest(digest)
     return Response(status_code=202)
 
 
@@ -127,17 +140,26 @@ async def tags(context: RequestContext) -> Response:
     return response
 
 
-async def missing(repository: Repository) -> str | None:
-    """Return what keeps the content of an artifact from being whole; None if it is."""
-    tags = await repository.tags()
-    if not tags:
+async def content_of(repository: Repository) -> Seal:
+    """Return what an open repository holds now, as a seal would say it."""
+    deleted = sorted(await repository.deleted())
+    return Seal(await repository.tagged(), deleted)
+
+
+async def missing(repository: Repository, content: Seal) -> str | None:
+    """Return what keeps this content of an artifact from being whole; None if it is.
+
+    What is whole once stays whole: blobs and manifests are not removed before the artifact is ready.
+    """
+    if not content.tags:
         unfinished = len(await repository.unfinished())
         uploads = f", and {unfinished} upload{'s have' if unfinished > 1 else ' has'} begun and not ended"
         return f"the push is not finished: the repository has no tag{uploads if unfinished else ''}"
-    deleted = await repository.deleted()
+    deleted = frozenset(content.deleted)
     try:
-        for tag in tags:  # a manifest may have been deleted while its tag was being written
-            key = repository.manifest(await digest_of(repository, tag))
+        for tag, digest in content.tags.items():
+            # A manifest may have been deleted since the deletions were read.
+            key = repository.manifest(digest)
             if key in deleted or not await repository.has(key):
                 return f"tag {tag} leads to a manifest that is not there"
         async for digest in repository.manifests():
@@ -148,38 +170,22 @@ async def missing(repository: Repository) -> str | None:
     return None
 
 
-async def seal(repository: Repository) -> Repository:
-    """Seal the content as it is, and return the repository with it. A seal that is there already stays."""
-    tags = {tag: await digest_of(repository, tag) for tag in await repository.tags()}
-    content = Seal(tags, sorted(await repository.deleted()))
-    with suppress(ObjectExists):  # of another request that finalizes, or of one that was cut short
-        await repository.store.create(repository.seal, content.dump_json())
-    return replace(repository, is_open=False)
-
-
 async def digest_of(repository: Repository, reference: str) -> str:
     """Return the digest of a tag, or the digest itself. Raises ManifestUnknown, TagInvalid, DigestInvalid."""
     if ":" in reference:
         repository.manifest(reference)
         return reference
-    key = repository.tag(reference)
-    if not repository.is_open and (sealed := await repository.sealed()) is not None:
-        if reference not in sealed.tags:
-            raise ManifestUnknown(f"there is no tag {reference}")
-        return sealed.tags[reference]
-    try:
-        return (await repository.store.get(key)).decode()
-    except ObjectMissing as error:
-        raise ManifestUnknown(f"there is no tag {reference}") from error
+    if (digest := await repository.target(reference)) is None:
+        raise ManifestUnknown(f"there is no tag {reference}")
+    return digest
 
 
 async def _read(repository: Repository, digest: str) -> tuple[str, bytes]:
     """Return media type and bytes. Raises ManifestUnknown."""
-    key = repository.manifest(digest)
     try:
-        if await repository.is_deleted(key):
+        if await repository.is_deleted(digest):
             raise ManifestUnknown(f"there is no manifest {digest}")
-        media, _, content = (await repository.store.get(key)).partition(b"\n")
+        media, _, content = (await repository.store.get(repository.manifest(digest))).partition(b"\n")
     except ObjectMissing as error:
         raise ManifestUnknown(f"there is no manifest {digest}") from error
     return media.decode(), content

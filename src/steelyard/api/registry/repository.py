@@ -1,28 +1,28 @@
 """A repository: the content of one artifact, and where it lies in storage.
 
-`ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>` and `tags/<tag>`. What has not been verified yet is in
+`ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>` and the tags. What has not been verified yet is in
 `staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
 
-Finalizing writes `sealed`, create-only: the tags with their digests, and what is deleted. From then on it alone counts.
-A request that had begun before looks for it right before each of its writes; what it writes in spite of that is content
-by its digest, to which no tag leads, or a mark of a deletion, which nobody reads any more.
+Finalizing seals it, for good: the seal names the tags with their digests, and what is deleted. From then on it alone
+counts. A request that had begun before checks for it right before and after its writes; what it writes in spite of that
+is content by its digest, to which no tag leads, or a mark of a deletion, which is never read any more.
 
-So a blob or a manifest is deleted by a mark, `deleted/blobs/<hex>` or `deleted/manifests/<hex>`: stores have no
-conditional delete, and a process that is suspended right before a plain one would act on an artifact that is ready.
-What the seal says was deleted is removed once the artifact is ready.
+So a blob is deleted by a mark, `deleted/blobs/<hex>`: stores have no conditional delete, and a process that is
+suspended right before a plain one would act on an artifact that is ready. What the seal says was deleted is removed
+once the artifact is ready. How a manifest is deleted, with its tags, is in `tagging`.
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-
-import orjson
 
 from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
 from steelyard.api.entities.loading import load, load_other
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import NotFound
 from steelyard.api.registry.errors import Denied, DigestInvalid, TagInvalid
+from steelyard.api.registry.sealing import Seal, Sealing
+from steelyard.api.registry.tagging import Tagging
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.names import place
 from steelyard.storage.store import ObjectMissing, Store
@@ -33,29 +33,9 @@ MOST_TAGS = 1000
 """Maximum tags of a repository, and of one answer."""
 MOST_MANIFESTS = 10_000
 """Maximum manifests of a repository, with those that have no tag or are deleted."""
-_DELETED = "deleted/"
+_DELETED_BLOBS = "deleted/blobs/"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
-
-
-@dataclass(frozen=True)
-class Seal:
-    """Content of an artifact as it was finalized."""
-
-    tags: Mapping[str, str]
-    """Digests by tags."""
-    deleted: Sequence[str] = ()
-    """Keys of the blobs and manifests that were deleted."""
-
-    @classmethod
-    def parse(cls, json: bytes) -> "Seal":
-        content = orjson.loads(json)
-        # Earlier versions wrote the tags alone, of which one may be called `tags`, too.
-        is_whole = isinstance(content.get("tags"), Mapping)
-        return cls(content["tags"], content["deleted"]) if is_whole else cls(content)
-
-    def dump_json(self) -> bytes:
-        return orjson.dumps({"tags": self.tags, "deleted": list(self.deleted)})
 
 
 @dataclass(frozen=True)
@@ -77,15 +57,14 @@ class Repository:
 
     def manifest(self, digest: str) -> str:
         """Return the key of a manifest. Raises DigestInvalid."""
-        return f"{self._folder}/manifests/{hex_of(digest)}"
+        return self._manifest(hex_of(digest))
 
-    def tag(self, tag: str) -> str:
-        """Return the key of a tag. Raises TagInvalid."""
+    def check_tag(self, tag: str) -> None:
+        """Raise TagInvalid for what is no tag."""
         if not _TAG.fullmatch(tag):
             raise TagInvalid(
                 "the tag should be 1 to 128 letters, digits, _ . or -, and not begin with . or -"
             )
-        return f"{self._folder}/tags/{tag}"
 
     def chunks(self, upload: str) -> str:
         """Return the prefix of the chunks of an upload."""
@@ -106,42 +85,51 @@ class Repository:
         return f"staging/{self.id}/extents/{upload}"
 
     @property
-    def seal(self) -> str:
-        """Key of the seal."""
-        return f"{self._folder}/sealed"
+    def sealing(self) -> Sealing:
+        """The closings of the repository, and its seal."""
+        return Sealing(self.store, self._folder)
 
     async def sealed(self) -> Seal | None:
         """Return what the seal says; None where there is none."""
-        try:
-            return Seal.parse(await self.store.get(self.seal))
-        except ObjectMissing:
-            return None
+        return await self.sealing.sealed()
 
     async def deleted(self) -> frozenset[str]:
         """Return the keys of the deleted blobs and manifests, whether they are still in storage or not."""
         if not self.is_open:
             sealed = await self.sealed()
             return frozenset() if sealed is None else frozenset(sealed.deleted)
-        prefix = f"{self._folder}/{_DELETED}"
-        return frozenset(
-            [f"{self._folder}/{info.key.removeprefix(prefix)}" async for info in self.store.list(prefix)]
-        )
+        blobs = [f"{self._folder}/blobs/{name}" for name in await self._names(_DELETED_BLOBS)]
+        return frozenset([*blobs, *(self._manifest(name) for name in await self._tagging.deleted())])
 
-    async def delete(self, key: str) -> None:
-        """Mark a blob or a manifest as deleted. Raises Denied if it was sealed before."""
-        await self.store.put(self._mark(key), b"")
-        if (sealed := await self.sealed()) is not None and key not in sealed.deleted:
-            raise self._denied()
+    async def delete_blob(self, digest: str) -> None:
+        """Mark a blob as deleted. Raises Denied if it was sealed before."""
+        await self.store.put(self._mark(digest), b"")
+        await self._check_deleted(self.blob(digest))
+
+    async def delete_manifest(self, digest: str) -> None:
+        """Delete a manifest with all tags that lead to it. Raises Denied if it was sealed before."""
+        await self._tagging.delete_manifest(hex_of(digest))
+        await self._check_deleted(self.manifest(digest))
 
     async def delete_tag(self, tag: str) -> None:
-        """Delete a tag. Raises Denied if it was sealed before."""
-        await self.store.delete(self.tag(tag))
-        if (sealed := await self.sealed()) is not None and tag in sealed.tags:
+        """Delete a tag, wherever it leads. Raises Denied if it was sealed before."""
+        await self._tagging.delete(tag)
+        if (sealed := await self.sealing.settled()) is not None and tag in sealed.tags:
             raise self._denied()
 
-    async def restore(self, key: str) -> None:
-        """Take the mark from a blob or a manifest that was pushed again."""
-        await self.store.delete(self._mark(key))
+    async def write_tag(self, tag: str, digest: str) -> None:
+        """Let a tag lead to a manifest. Raises Denied if the artifact was sealed without it."""
+        await self._tagging.write(tag, hex_of(digest))
+        if (sealed := await self.sealing.settled()) is not None and sealed.tags.get(tag) != digest:
+            raise self._denied()
+
+    async def restore_blob(self, digest: str) -> None:
+        """Take the mark from a blob that was pushed again."""
+        await self.store.delete(self._mark(digest))
+
+    async def restore_manifest(self, digest: str) -> None:
+        """Take back the deletion of a manifest that was pushed again."""
+        await self._tagging.restore_manifest(hex_of(digest))
 
     async def remove_deleted(self) -> None:
         """Remove the blobs and manifests that the seal names as deleted. The artifact is ready."""
@@ -149,20 +137,41 @@ class Repository:
             await self.store.delete(key)
 
     async def check_open(self) -> None:
-        """Raise Denied if the artifact is sealed. A request asks right before it writes: its body may take long."""
-        if await self.has(self.seal):
+        """Raise Denied if the artifact is sealed: a request asks right before it writes, as its body may take long."""
+        if await self.sealed() is not None:
+            raise self._denied()
+
+    async def check_kept(self) -> None:
+        """Raise Denied if the artifact was sealed before what a request has written: it may be sealed as deleted."""
+        if await self.sealing.settled() is not None:
             raise self._denied()
 
     async def tags(self) -> list[str]:
         """Return all tags, in the order of their characters."""
         if not self.is_open and (sealed := await self.sealed()) is not None:
             return sorted(sealed.tags)
-        prefix = f"{self._folder}/tags/"
-        return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
+        return sorted(await self._tagging.names())
+
+    async def tagged(self) -> dict[str, str]:
+        """Return the digests of all tags of a repository that is open."""
+        return {tag: f"sha256:{manifest}" for tag, manifest in (await self._tagging.targets()).items()}
+
+    async def target(self, tag: str) -> str | None:
+        """Return the digest that a tag leads to; None where there is no such tag. Raises TagInvalid."""
+        self.check_tag(tag)
+        if not self.is_open and (sealed := await self.sealed()) is not None:
+            return sealed.tags.get(tag)
+        manifest = await self._tagging.target(tag)
+        return None if manifest is None else f"sha256:{manifest}"
 
     async def unfinished(self) -> list[str]:
         """Return the ids of the uploads that have begun and not ended."""
         prefix = self.begun()
+        return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
+
+    async def _names(self, folder: str) -> list[str]:
+        """Return the names of all objects in a folder of the repository."""
+        prefix = f"{self._folder}/{folder}"
         return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
 
     async def manifests(self) -> AsyncIterator[str]:
@@ -171,20 +180,26 @@ class Repository:
         async for info in self.store.list(prefix):
             yield f"sha256:{info.key.removeprefix(prefix)}"
 
-    async def holds(self, key: str) -> bool:
-        """Tell whether a blob or a manifest is there, and not deleted."""
-        return await self.content_size(key) is not None
+    async def holds_blob(self, digest: str) -> bool:
+        """Return whether a blob is there, and not deleted."""
+        return await self.blob_size(digest) is not None
 
-    async def content_size(self, key: str) -> int | None:
-        """Return the size of a blob or a manifest; None if it is not there, or deleted."""
-        return None if await self.is_deleted(key) else await self.stored_size(key)
+    async def blob_size(self, digest: str) -> int | None:
+        """Return the size of a blob; None if it is not there, or deleted."""
+        # The mark counts until the artifact is finalized.
+        is_deleted = self.is_open and await self.has(self._mark(digest))
+        return None if is_deleted else await self.stored_size(self.blob(digest))
 
-    async def is_deleted(self, key: str) -> bool:
-        """Tell whether a blob or a manifest has the mark, which counts until the artifact is finalized."""
-        return self.is_open and await self.has(self._mark(key))
+    async def holds_manifest(self, digest: str) -> bool:
+        """Return whether a manifest is there, and not deleted."""
+        return not await self.is_deleted(digest) and await self.has(self.manifest(digest))
+
+    async def is_deleted(self, digest: str) -> bool:
+        """Return whether a manifest is deleted, which counts until the artifact is finalized."""
+        return self.is_open and await self._tagging.is_deleted(hex_of(digest))
 
     async def has(self, key: str) -> bool:
-        """Tell whether there is an object of this key."""
+        """Return whether there is an object of this key."""
         return await self.stored_size(key) is not None
 
     async def stored_size(self, key: str) -> int | None:
@@ -197,8 +212,19 @@ class Repository:
     def _denied(self) -> Denied:
         return Denied(f"artifact {self.id} is being finalized, and takes nothing more")
 
-    def _mark(self, key: str) -> str:
-        return f"{self._folder}/{_DELETED}{key.removeprefix(f'{self._folder}/')}"
+    def _mark(self, digest: str) -> str:
+        return f"{self._folder}/{_DELETED_BLOBS}{hex_of(digest)}"
+
+    def _manifest(self, name: str) -> str:
+        return f"{self._folder}/manifests/{name}"
+
+    async def _check_deleted(self, key: str) -> None:
+        if (sealed := await self.sealing.settled()) is not None and key not in sealed.deleted:
+            raise self._denied()
+
+    @property
+    def _tagging(self) -> Tagging:
+        return Tagging.of(self.store, self._folder)
 
     @property
     def _folder(self) -> str:

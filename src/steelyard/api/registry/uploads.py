@@ -114,11 +114,15 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
     except ApiError:
         return None  # the caller learns nothing of an artifact that it may not read
     key = other.blob(digest)
-    if not await other.holds(key):
+    if not await other.holds_blob(digest):
         return None
     await repository.check_open()
-    await repository.store.copy(key, target)
-    await repository.restore(target)
+    try:
+        await repository.store.copy(key, target)
+    except ObjectMissing:
+        return None  # it was deleted, and the other artifact finalized, since
+    await repository.restore_blob(digest)
+    await repository.check_kept()
     return _blob_created(repository, digest)
 
 
@@ -200,9 +204,10 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
         await repository.check_open()
         try:
             await repository.store.put_file(repository.blob(digest), path)
-            await repository.restore(repository.blob(digest))
+            await repository.restore_blob(digest)
         except StorageFull as error:
             raise Unavailable(f"the storage is full: {error}", retry_after=60) from error
+        await repository.check_kept()
     await _discard(repository, upload)
     return _blob_created(repository, digest)
 

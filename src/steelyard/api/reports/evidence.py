@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from starlette.responses import Response
 
-from steelyard.api.datasets.downlinks import artifacts_of, link
+from steelyard.api.datasets.downlinks import artifacts_of, check_final, link
 from steelyard.api.entities.loading import load, load_other
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
@@ -31,7 +31,6 @@ from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.names import OWN_RECORDS, place
 from steelyard.schema.report import Report
-from steelyard.schema.status import SUCCESS
 
 # Records of an evaluation that a report reads; parts and checkpoints are no evidence.
 _RECORDS = (f"{OWN_RECORDS}manifest.json", f"{OWN_RECORDS}run.json")
@@ -41,8 +40,7 @@ _FOLDERS = (f"{OWN_RECORDS}errors/", f"{OWN_RECORDS}servers/")
 async def evidence(context: RequestContext) -> Response:
     """Signed URLs of all files, and for each folder that is not included the reason."""
     entity = await load(context)
-    if entity.status not in SUCCESS:
-        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
+    check_final(context, entity)
     collector = _EvidenceCollector(context)
     await collector.own(entity, "")
     if isinstance(entity, Report):

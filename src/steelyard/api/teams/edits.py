@@ -13,8 +13,8 @@ async def edit_team(context: RequestContext) -> Response:
     """The team after the edit."""
     request = await context.edit(TeamEditRequest)
     team = await load_summary(context)
-    given = {
+    fields = {
         name: getattr(request, name) for name in TeamPatch.model_fields if name in request.model_fields_set
     }
-    command = EditTeam(data=TeamData(id=team.id, kind="Team", attributes=TeamPatch(**given)))
+    command = EditTeam(data=TeamData(id=team.id, kind="Team", attributes=TeamPatch(**fields)))
     return json_response(await context.api.commands.edit(command, context.command_origin(), context.now))

@@ -55,14 +55,14 @@ async def whole_log(context: RequestContext) -> Response:
 async def collect(
     context: RequestContext, entity: AnyEntity, since: datetime | None
 ) -> list[WorkflowLogEntry]:
-    """Return the newest lines of all Pods, oldest of them first."""
+    """Return the lines of all Pods, oldest first."""
     entries = [entry async for entry in _stored(context.api.platform.store, entity, since)]
     if context.api.pod_logs is not None:
         # The kubelet has the logs of our steps too: a Pod with pieces in storage is not listed a second time.
         steps = {entry.labels["pod_uid"] for entry in entries}
         others = await context.api.pod_logs.entries(entity, since)
         entries += [entry for entry in others if entry.labels.get("pod_uid") not in steps]
-    return sorted(entries, key=lambda entry: entry.timestamp)[-MOST_LINES:]
+    return sorted(entries, key=lambda entry: entry.timestamp)
 
 
 async def _stored(store: Store, entity: AnyEntity, since: datetime | None) -> AsyncIterator[WorkflowLogEntry]:

@@ -87,7 +87,9 @@ def parse(url: str) -> Address:
             f"log {name!r}: the prefix {prefix!r} may have letters, digits, '.', '_' and '-' alone"
         )
     if unknown := sorted(options.keys() - SETTINGS):
-        raise LogError(f"log {name!r}: {unknown[0]!r} is no setting; there are {', '.join(sorted(SETTINGS))}")
+        raise LogError(
+            f"log {name!r}: {unknown[0]!r} is not a setting; there are {', '.join(sorted(SETTINGS))}"
+        )
     security = dict(options)
     if login:
         user, _, password = login.partition(":")

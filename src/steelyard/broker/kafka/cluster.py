@@ -19,8 +19,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from steelyard.broker.kafka.address import Address
+from steelyard.broker.kafka.address import Address, logger
 from steelyard.broker.kafka.rights import check_rights
+from steelyard.broker.kafka.versions import check_versions
 from steelyard.broker.log import COMPACTED, LogError
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ _COMMON = {
 LAG = "max.compaction.lag.ms"
 _COMPACT = {
     "cleanup.policy": "compact",
-    # Whoever was away for this long has to read everything again. The reaper says so far earlier (`HORIZON`).
+    # A consumer that was away for this long has to read everything again. The reaper says so far earlier (`HORIZON`).
     "delete.retention.ms": str(_TOMBSTONES_MS),
     "min.cleanable.dirty.ratio": "0.2",
     "segment.ms": str(24 * 3600 * 1000),
@@ -55,7 +56,7 @@ _COMPACT = {
 }
 _KEEP = {
     "cleanup.policy": "delete",
-    # The reaper removes what is old and was read by every group. Kafka itself would remove what nobody has read.
+    # The reaper removes what is old and was read by every group. Kafka itself would remove what no group has read.
     "retention.ms": "-1",
     "retention.bytes": "-1",
 }
@@ -78,7 +79,7 @@ def _kind(topic: str) -> dict[str, str]:
 
 
 def is_compacted_late(topic: str, settings: Mapping[str, str]) -> bool:
-    """Tell whether what was replaced may stay in the brokers' files for more than a day: earlier versions made such
+    """Return whether what was replaced may stay in the brokers' files for more than a day: earlier versions made such
     topics.
     """
     return is_compacted(topic) and int(settings[LAG]) > int(_COMPACT[LAG])
@@ -121,12 +122,18 @@ TRANSIENT = {
 """Codes of requests that may succeed later, while brokers are away, elect leaders or learn of topics."""
 
 
+UNANSWERED = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
+"""Codes of requests to which no broker has answered."""
+
+
 class Cluster:
     """One client of the cluster's administration. Belongs to one event loop."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._admin = AdminClient(address.client())  # type: ignore[arg-type]
+        self._heard = ""
+        """The client's last error of a connection: an answer that does not come has no reason of its own."""
+        self._admin = AdminClient(address.client() | {"error_cb": self._hear})  # type: ignore[arg-type]
         self._ends: dict[str, asyncio.Task[Mapping[int, int]]] = {}
 
     async def topics(self) -> dict[str, int]:
@@ -272,6 +279,11 @@ class Cluster:
         (entries,) = await self._repeated(lambda: _all(self._admin.describe_configs([resource]).values()))
         return {name: str(entry.value) for name, entry in entries.items()}
 
+    async def check_versions(self) -> None:
+        """Return if the brokers are new enough. Raises LogError."""
+        await self.topics()  # this client hears why there is no answer; the one below does not
+        await self._blocking(lambda: check_versions(self.address, ANSWER_SECONDS))
+
     async def check_rights(self, topics: Sequence[str]) -> None:
         """Return if the user may do all that the platform does. Raises LogError."""
         await self._repeated(lambda: check_rights(self.address, self._admin, topics))
@@ -298,11 +310,20 @@ class Cluster:
                 return await ask()
             except KafkaException as error:
                 if code(error) not in TRANSIENT or clock() > end:
+                    await asyncio.to_thread(self._admin.poll, 0)  # calls `_hear`
                     raise self.error(error) from error
             await asyncio.sleep(0.1)
 
+    def _hear(self, error: KafkaError) -> None:
+        logger.info("%s", error.str())
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._heard = error.str()
+
     def error(self, error: KafkaException) -> LogError:
-        return LogError(f"log {self.address.url}: {reason(error)}")
+        heard = self._heard if code(error) in UNANSWERED else ""
+        return LogError(
+            f"log {self.address.url}: {f'no broker answers: {heard}' if heard else reason(error)}"
+        )
 
 
 async def _all(futures: Iterable["Future[Any]"]) -> list[Any]:

@@ -120,10 +120,11 @@ class CopyReader:
     def __init__(self, copy: Copy, partition: int) -> None:
         self._copy, self._partition = copy, partition
 
-    def store(self, records: Sequence[Record], reached: int) -> None:
+    def store(self, records: Sequence[Record], reached: int) -> Sequence[Record]:
         del reached
         if records:
             self._copy.store(records)
+        return ()
 
     def advance(self, records: Sequence[Record], reached: int) -> None:
         del records

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from steelyard.broker.kafka.progress import Progress
-from steelyard.broker.kafka.tail import Place, Tail
+from steelyard.broker.kafka.tail import Partition, Tail
 from steelyard.broker.log import READ_BYTES, Record
 
 FULL_BYTES = 4 * READ_BYTES
@@ -13,9 +13,9 @@ FULL_RECORDS = 4000
 
 
 class Cursor:
-    """Keeps what the tail has read and nobody has taken yet. Belongs to the event loop."""
+    """Keeps what the tail has read and no consumer has taken yet. Belongs to the event loop."""
 
-    def __init__(self, tail: Tail, place: Place) -> None:
+    def __init__(self, tail: Tail, place: Partition) -> None:
         self._tail, self._place = tail, place
         self._lock = asyncio.Lock()
         self._begin(-1)
@@ -29,8 +29,9 @@ class Cursor:
         self._progress = Progress("/".join(map(str, self._place)))
         self._progress.advance(max(start, 0))
 
-    def store(self, records: Sequence[Record], reached: int) -> None:
-        """Do nothing: the event loop keeps the records."""
+    def store(self, records: Sequence[Record], reached: int) -> Sequence[Record]:
+        """Leave all records to the event loop, which keeps them."""
+        return records
 
     def advance(self, records: Sequence[Record], reached: int) -> None:
         if not self._assigned:
@@ -60,7 +61,7 @@ class Cursor:
             while len(taken) < limit:
                 if not self._kept:
                     if taken:
-                        break  # the rest up to `end` may be markers of transactions, which a broker tells late
+                        break  # the rest up to `end` may be markers of transactions, which a broker reports late
                     if self._paused:
                         self._tail.pause(self._place, paused=False)
                         self._paused = False

@@ -31,7 +31,7 @@ HEARTBEAT_MS = 500
 FETCH_MS = 50
 JOIN_SECONDS = 60.0
 UNDECIDED_SECONDS = 1.0
-"""Longest time that an empty batch waits for a transaction which somebody left open."""
+"""Longest time that an empty batch waits for a transaction which a producer left open."""
 FULL_BYTES = 8 * READ_BYTES
 FULL_RECORDS = 2000
 
@@ -154,7 +154,7 @@ class KafkaInbox:
             if not batch.records and checked and clock() >= end:
                 return batch
             if not batch.records and not checked:
-                await self._look()
+                await self._await_earlier_writes()
                 checked = True
                 continue
             left = max(end - clock(), 0.0) if not batch.records else UNDECIDED_SECONDS
@@ -184,7 +184,7 @@ class KafkaInbox:
         share = -(-limit // max(len(held), 1))
         return all(one.caught_up or one.paused or len(one.kept) >= share for one in held)
 
-    async def _look(self) -> None:
+    async def _await_earlier_writes(self) -> None:
         """Wait for what was written before now; not for long where a transaction is left open."""
         ends = await self._cluster.ends(self._topic, self._partitions)
         with contextlib.suppress(TimeoutError):
@@ -253,11 +253,12 @@ class KafkaInbox:
 
         def ask(consumer: Consumer) -> dict[int, int]:
             places = [TopicPartition(self._name, p) for p in self._held]
-            # A rebalance that changes nothing for this member calls nobody back, and still begins a generation.
+            # A rebalance that changes nothing for this member makes no callback, and still begins a generation.
             self._generation = consumer.consumer_group_metadata()
             return {one.partition: one.offset for one in consumer.committed(places, ANSWER_SECONDS)}
 
-        with contextlib.suppress(KafkaException, RuntimeError):
+        # Once reading has ended nothing can be learnt; `batch` says why it has.
+        with contextlib.suppress(KafkaException, RuntimeError, LogError):
             for partition, offset in (await self._poller.call(ask)).items():
                 held = self._held.get(partition)
                 if held is not None and offset >= 0 and offset != held.position:

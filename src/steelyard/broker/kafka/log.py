@@ -54,6 +54,7 @@ async def open_kafka_log(url: str, partitions: int = PARTITIONS) -> "KafkaLog":
     """Return the log at an address, whose topics are there. Raises PartitionsDiffer, LogError."""
     address = parse(url)
     cluster = Cluster(address)
+    await cluster.check_versions()
     identity = await _found_identity(address, cluster)
     if identity.partitions != partitions:
         raise PartitionsDiffer(
@@ -69,6 +70,7 @@ async def prepare_kafka_log(url: str, partitions: int = PARTITIONS) -> Prepared:
     """
     address = parse(url)
     cluster = Cluster(address)
+    await cluster.check_versions()
     there = await cluster.topics()
     for name, number in there.items():
         if name in TOPICS and number != partitions:
@@ -191,6 +193,15 @@ class KafkaLog:
         cursor = self._cursors.setdefault((topic, partition), Cursor(self._tail, (topic, partition)))
         return await cursor.read(start, limit, end)
 
+    async def read_each(
+        self, topic: str, starts: Mapping[int, int], limit: int = 500
+    ) -> Mapping[int, Sequence[Record]]:
+        # At once: that there is nothing new in them is one question to the brokers, not one for each.
+        read = await asyncio.gather(
+            *(self.read(topic, partition, start, limit) for partition, start in starts.items())
+        )
+        return {partition: records for partition, records in zip(starts, read, strict=True) if records}
+
     async def ends(self, topic: str) -> Mapping[int, int]:
         await self._topic(topic)
         return await self.cluster.ends(topic, self.partitions)
@@ -288,8 +299,7 @@ class KafkaLog:
                 "a record that one broker alone has would be confirmed"
             )
         return (
-            f"{brokers} brokers",
-            f"{fewest} replicas, {in_sync} in sync, {least} confirm each record",
+            *describe_copies(brokers, fewest, in_sync, least),
             "all rights",
             *(("the loss of one broker loses the log",) if fewest < 2 else ()),
             *(("forgotten content may stay for long: `steelyard config init` alters this",) if late else ()),
@@ -304,6 +314,15 @@ class KafkaLog:
         self._transactions.close()
         for task in self._copies.values():
             (await task).close()
+
+
+def describe_copies(brokers: int, replicas: int, in_sync: int, confirming: int) -> tuple[str, str]:
+    """Return the words about the brokers, and about the copies that they keep of each record."""
+    return (
+        f"{brokers} broker{'' if brokers == 1 else 's'}",
+        f"{replicas} replica{'' if replicas == 1 else 's'}, {in_sync} in sync, "
+        f"{confirming} confirm{'s' if confirming == 1 else ''} each record",
+    )
 
 
 class KafkaLogInbox:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import Message as KafkaMessage
 
 from steelyard.broker.kafka.address import logger
+from steelyard.broker.log import LogError
 
 T = TypeVar("T")
 POLL_SECONDS = 0.02
@@ -38,22 +39,27 @@ class Poller:
         self._loop = asyncio.get_running_loop()
         self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._end = False
+        # Held while a request is added and while the last ones are taken: none is added that is never taken.
+        self._adding = threading.Lock()
+        self._ended = ""
+        """Why the thread takes no more requests; empty while it does."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     async def call(self, work: Callable[[Consumer], T]) -> T:
-        """Return the result of `work`, which runs in the thread between two polls."""
+        """Return the result of `work`, which runs in the thread between two polls. Raises LogError if that ended."""
         future: asyncio.Future[T] = self._loop.create_future()
 
         def run() -> None:
             try:
                 result = work(self._consumer)
-            except (KafkaException, RuntimeError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's
                 self.on_loop(_fail, future, error)
             else:
                 self.on_loop(_resolve, future, result)
 
-        self._requests.put(run)
+        if not self._add(run):
+            raise LogError(f"the consumer of Kafka takes no requests any more: {self._ended}")
         return await future
 
     def post(self, work: Callable[[Consumer], None]) -> None:
@@ -65,11 +71,18 @@ class Poller:
             except KafkaException as error:
                 logger.info("%s", error)
 
-        self._requests.put(run)
+        self._add(run)
+
+    def _add(self, run: Callable[[], None]) -> bool:
+        """Leave a request to the thread; return False if the thread has ended."""
+        with self._adding:
+            if not self._ended:
+                self._requests.put(run)
+            return not self._ended
 
     def on_loop(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call a function on the event loop, after everything that was so called before."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        """Call a function on the event loop, after everything that was called in this way before."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and no task waits any more
             self._loop.call_soon_threadsafe(function, *arguments)
 
     async def close(self) -> None:
@@ -78,6 +91,7 @@ class Poller:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
+        fault = "it was closed"
         try:
             while not self._end:
                 self._serve()
@@ -86,10 +100,16 @@ class Poller:
                     self._take([first, *self._consumer.consume(BATCH, 0)])
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends the reading
             logger.exception("reading from Kafka ended")
-            self.on_loop(self._fail, f"{type(error).__name__}: {error}")
+            fault = f"{type(error).__name__}: {error}"
+            self.on_loop(self._fail, fault)
         finally:
-            self._consumer.close()
-            self._serve()
+            with self._adding:
+                self._ended = fault
+            try:
+                self._consumer.close()
+            finally:
+                # Those that came before: a closed consumer refuses them.
+                self._serve()
 
     def _serve(self) -> None:
         with contextlib.suppress(queue.Empty):

@@ -18,19 +18,22 @@ FETCH_MS = 20
 
 Only such an answer says that markers of transactions alone are left before the end, and what is current waits for it.
 """
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """A topic and a partition of it."""
 
 
 class Reader(Protocol):
     """Receiver of the records of one partition."""
 
-    def store(self, records: Sequence[Record], reached: int) -> None:
-        """Keep records; called in the tail's thread. `reached`: everything before it has been given."""
+    def store(self, records: Sequence[Record], reached: int) -> Sequence[Record]:
+        """Keep records; called in the tail's thread. `reached`: everything before it has been given.
+
+        Returns those that `advance` is to be given: they stay in memory until the event loop calls it.
+        """
         ...
 
     def advance(self, records: Sequence[Record], reached: int) -> None:
-        """Learn what was stored; called on the event loop."""
+        """Learn what was stored, and take what is still to be kept; called on the event loop."""
         ...
 
     def fail(self, fault: str) -> None:
@@ -47,7 +50,7 @@ class Tail:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._readers: dict[Place, Reader] = {}
+        self._readers: dict[Partition, Reader] = {}
         self.version = 0
         self._changed = asyncio.Event()
         consumer = Consumer(
@@ -64,7 +67,7 @@ class Tail:
         self._poller = Poller(consumer, self._take, self._ended, "kafka-tail")
 
     async def follow(
-        self, readers: Mapping[Place, Reader], starts: Mapping[Place, int] | None = None
+        self, readers: Mapping[Partition, Reader], starts: Mapping[Partition, int] | None = None
     ) -> None:
         """Give partitions to readers, from an offset on or from the beginning. Raises LogError."""
         places = self._partitions(readers)
@@ -77,7 +80,7 @@ class Tail:
 
         await self._poller.call(assign)
 
-    async def leave(self, places: Iterable[Place]) -> None:
+    async def leave(self, places: Iterable[Partition]) -> None:
         """Read these partitions no more."""
         left = list(places)
 
@@ -88,7 +91,7 @@ class Tail:
 
         await self._poller.call(unassign)
 
-    def pause(self, place: Place, *, paused: bool) -> None:
+    def pause(self, place: Partition, *, paused: bool) -> None:
         """Stop reading a partition for a while, or go on."""
 
         def change(consumer: Consumer) -> None:
@@ -97,7 +100,7 @@ class Tail:
 
         self._poller.post(change)
 
-    def _partitions(self, places: Iterable[Place]) -> list[TopicPartition]:
+    def _partitions(self, places: Iterable[Partition]) -> list[TopicPartition]:
         return [TopicPartition(self._address.topic(topic), partition) for topic, partition in places]
 
     async def changed(self, since: int, timeout: float) -> int:
@@ -119,14 +122,14 @@ class Tail:
     def _ended(self, fault: str) -> None:
         for reader in self._readers.values():
             reader.end(fault)
-        self.bump()  # who waits for a change looks, and learns why there is none
+        self.bump()  # those who wait for a change check, and learn why there is none
 
     async def close(self) -> None:
         await self._poller.close()
 
     def _take(self, messages: Sequence[KafkaMessage]) -> None:
-        records: dict[Place, list[Record]] = {}
-        reached: dict[Place, int] = {}
+        records: dict[Partition, list[Record]] = {}
+        reached: dict[Partition, int] = {}
         for message in messages:
             name, partition, offset = message.topic(), message.partition(), message.offset()
             error = message.error()
@@ -146,12 +149,12 @@ class Tail:
             reader = self._readers.get(place)
             if reader is not None:
                 new = records.get(place, [])
-                reader.store(new, end)
-                self._poller.on_loop(reader.advance, new, end)
+                left = reader.store(new, end)
+                self._poller.on_loop(reader.advance, left, end)
         if records:
             self._poller.on_loop(self.bump)
 
-    def _failed(self, places: Iterable[Place], error: KafkaError) -> None:
+    def _failed(self, places: Iterable[Partition], error: KafkaError) -> None:
         logger.info("%s", reason(error))
         for place in places:
             if reader := self._readers.get(place):

@@ -1,13 +1,16 @@
 """The copy of a compacted topic holds the newest record of each key, and says how far it was read."""
 
 import asyncio
+import gc
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from steelyard.broker.log import READ_BYTES, LogError, Record
 
 pytest.importorskip("confluent_kafka")
+from steelyard.broker.kafka import copies
 from steelyard.broker.kafka.copies import Copy, CopyReader
 from steelyard.broker.kafka.progress import Progress
 
@@ -47,6 +50,34 @@ async def test_a_read_is_bounded_in_number_and_in_bytes() -> None:
     copy.store([record("large", 9, b"x" * (2 * READ_BYTES))])
     assert [one.offset for one in copy.read(0, 5, 10)] == [9]
     copy.close()
+
+
+@pytest.mark.parametrize("keys", [2_000, 8_000])
+async def test_memory_keeps_no_record_and_no_more_pages_than_the_cache_has(
+    keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "CACHE_KIB", 1 << 10)
+    before = open_files()
+    copy = Copy("topic", 1)
+    reader = CopyReader(copy, 0)
+    for first in range(0, keys, 500):
+        left = reader.store([record(f"k{n}", n, b"x" * 2000) for n in range(first, first + 500)], keys)
+        assert left == (), "none of them waits for the event loop"
+
+    # Records of the caller are gone; those of other tests may be there.
+    records = [one for one in gc.get_objects() if type(one) is Record and one.value == b"x" * 2000]
+    assert records == []
+    (file,) = open_files() - before
+    (pages,) = copy._connection.execute("PRAGMA page_count").fetchone()
+    (size,) = copy._connection.execute("PRAGMA page_size").fetchone()
+    assert pages * size > keys * 2000
+    assert pages * size - file.stat().st_size <= 1 << 20, "what the cache does not hold is in the file"
+    copy.close()
+
+
+def open_files() -> set[Path]:
+    """Return the files without a name that SQLite has open in this process."""
+    return {path for path in Path("/proc/self/fd").iterdir() if "etilqs_" in str(path.resolve())}
 
 
 async def test_old_tombstones_that_every_group_has_read_expire() -> None:

@@ -17,7 +17,7 @@ from steelyard.broker.kafka.messages import Outgoing, confirmed
 from steelyard.broker.log import LogError, Record
 
 DELIVERY_SECONDS = 30.0
-"""Time in which a message is written, or its writer is told that this is unknown."""
+"""Time in which a message is written, or its writer learns that this is unknown."""
 TRANSACTION_SECONDS = 10.0
 """Time after which the brokers end a transaction that its writer left open. Readers of its partitions wait for it."""
 GRACE_SECONDS = 2.0

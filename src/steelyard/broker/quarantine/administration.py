@@ -11,7 +11,7 @@ import orjson
 from steelyard.broker.log import EVENTS, QUARANTINE, Log, Record
 from steelyard.broker.quarantine.dead_letters import COMMANDS, drop, release, said_of
 from steelyard.broker.quarantine.marks import RELEASED, mark, whose
-from steelyard.broker.scan import topic_pieces
+from steelyard.broker.scan import partition_records
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Quarantined:
 
 
 def quarantined_of(record: Record) -> Quarantined | None:
-    """Quarantine that a record of the topic tells of; None where the record ends it."""
+    """Quarantine that a record of the topic describes; None where the record ends it."""
     if record.value is None:
         return None
     said = said_of(record.value)
@@ -37,13 +37,14 @@ def quarantined_of(record: Record) -> Quarantined | None:
 
 async def quarantined(log: Log) -> list[Quarantined]:
     """List all quarantines, the longest first."""
-    held = [
-        entity
-        async for records in topic_pieces(log, QUARANTINE)
-        for record in records
-        if (entity := quarantined_of(record)) is not None
-    ]
-    return sorted(held, key=lambda entity: (entity.since, entity.key, entity.consumer))
+    held: dict[str, Quarantined | None] = {}
+    for partition in await log.ends(QUARANTINE):
+        # To the end, not to where it was when this began: a mark that is written again meanwhile has left its old
+        # offset, and a list up to the old end would lack its entity.
+        async for record in partition_records(log, QUARANTINE, partition):
+            held[record.key] = quarantined_of(record)
+    entities = [entity for entity in held.values() if entity is not None]
+    return sorted(entities, key=lambda entity: (entity.since, entity.key, entity.consumer))
 
 
 async def end_quarantine(log: Log, entities: Sequence[Quarantined], *, dropping: bool) -> None:

@@ -2,9 +2,9 @@
 
 `consume` calls this for every record. A message that is malformed, or at which the step failed again and again, goes
 to DEAD with its reason; a mark in QUARANTINE says that its key is shut. The message itself and what comes for the key
-go to WAITING, in order. Once somebody has looked, a RELEASE lets all of it be worked off, a DROP all but the message
-that failed. A mark, or the tombstone that ends it, names the last message that it has seen: read again, that changes
-nothing. One group alone may work a topic off in this way. `marks.py` is for those who look.
+go to WAITING, in order. Once an administrator has inspected it, a RELEASE lets all of it be processed, a DROP all but
+the message that failed. A mark, or the tombstone that ends it, names the last message that it has seen: read again,
+that changes nothing. One group alone may work a topic off in this way. `marks.py` is for consumers that follow a state.
 """
 
 import logging
@@ -18,6 +18,7 @@ from steelyard.broker.log import DEAD, QUARANTINE, WAITING, Log, Message, Record
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import partition_records
 from steelyard.errors import is_engine_failure
+from steelyard.schema.faults import exception_text
 
 RELEASE = "release"
 """Header of a message that ends the quarantine of its key: what failed is tried once more, then what waits."""
@@ -52,7 +53,7 @@ class StepFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class MessagePosition:
     """Position of a message in its own topic."""
 
     topic: str
@@ -60,11 +61,11 @@ class Place:
     offset: int
 
     @classmethod
-    def of(cls, record: Record) -> "Place":
+    def of(cls, record: Record) -> "MessagePosition":
         return cls(record.topic, record.partition, record.offset)
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
+    def parse(cls, text: str) -> "MessagePosition":
         topic, partition, offset = text.split("/")
         return cls(topic, int(partition), int(offset))
 
@@ -82,7 +83,7 @@ class Place:
 class _Entity:
     """A key, as the log has it and as the batch has changed it."""
 
-    last: Place | None = None
+    last: MessagePosition | None = None
     reason: str | None = None
     """Why it is shut; None while it is open."""
     since: str | None = None
@@ -90,7 +91,7 @@ class _Entity:
     """Messages that wait, the one that failed among them."""
     waiting: list[Record] = field(default_factory=list)
     """Put aside in this batch: not in the log yet."""
-    failed: Place | None = None
+    failed: MessagePosition | None = None
     """The one of `waiting` that failed."""
     emptied: bool = False
     """True once the waiting messages of the entity were taken from the log in this batch."""
@@ -99,7 +100,7 @@ class _Entity:
     def of(cls, mark: Record | None) -> "_Entity":
         if mark is None:
             return cls()
-        last = Place.parse(mark.headers[_ORIGIN])
+        last = MessagePosition.parse(mark.headers[_ORIGIN])
         if mark.value is None:
             return cls(last)
         said = said_of(mark.value)
@@ -112,13 +113,13 @@ class _Entity:
     def reach(self, record: Record) -> None:
         """The record has been dealt with; what waited before it may come after it."""
         if self.last is None or not self.last.covers(record):
-            self.last = Place.of(record)
+            self.last = MessagePosition.of(record)
 
 
 class Quarantine:
     """Quarantines that one batch meets. `refused`: messages at which the step has failed for good, with the reasons."""
 
-    def __init__(self, log: Log, step: Step, refused: Mapping[Place, str] | None = None) -> None:
+    def __init__(self, log: Log, step: Step, refused: Mapping[MessagePosition, str] | None = None) -> None:
         self._log, self._step = log, step
         self._refused = refused or {}
         self._entities: dict[str, _Entity] = {}
@@ -129,8 +130,11 @@ class Quarantine:
         marks = await self._log.latest_of(QUARANTINE, keys)
         self._entities |= {key: _Entity.of(marks.get(key)) for key in keys}
 
-    async def look(self, record: Record) -> list[Message]:
-        """Messages that follow from a record. Raises StopPartition, StepFailed, and what a failing engine raises."""
+    async def messages_of(self, record: Record) -> list[Message]:
+        """Return the messages that follow from a record.
+
+        Raises StopPartition, StepFailed, and what a failing engine raises.
+        """
         if record.key not in self._entities:
             self._entities[record.key] = _Entity.of(await self._log.latest(QUARANTINE, record.key))
         entity = self._entities[record.key]
@@ -143,7 +147,7 @@ class Quarantine:
         return await self._stepped(record, entity)
 
     async def _stepped(self, record: Record, entity: _Entity) -> list[Message]:
-        if (refusal := self._refused.get(Place.of(record))) is not None:
+        if (refusal := self._refused.get(MessagePosition.of(record))) is not None:
             return self._put_aside(record, entity, refusal)
         try:
             return list(await self._step(record))
@@ -158,30 +162,34 @@ class Quarantine:
 
     def _put_aside(self, record: Record, entity: _Entity, reason: str) -> list[Message]:
         entity.reason, entity.since, entity.count = printable(reason), record.written.isoformat(), 0
-        entity.failed = Place.of(record)
+        entity.failed = MessagePosition.of(record)
         _log.critical(
             "%s: a message of %s is put in quarantine, and later ones wait: %s; see steelyard quarantine show %s",
             record.topic, record.key, entity.reason, record.key,
         )  # fmt: skip
-        headers = {**record.headers, "reason": entity.reason, _ORIGIN: str(Place.of(record))}
+        headers = {**record.headers, "reason": entity.reason, _ORIGIN: str(MessagePosition.of(record))}
         return [Message(DEAD, record.key, record.value, headers), *self._wait(record, entity, failed=True)]
 
     def _wait(self, record: Record, entity: _Entity, *, failed: bool = False) -> list[Message]:
         entity.waiting.append(record)
         entity.count += 1
         entity.reach(record)
-        headers = {**record.headers, _ORIGIN: str(Place.of(record)), **({_FAILED: "1"} if failed else {})}
+        headers = {
+            **record.headers,
+            _ORIGIN: str(MessagePosition.of(record)),
+            **({_FAILED: "1"} if failed else {}),
+        }
         return [Message(WAITING, record.key, record.value, headers), _mark(record.key, entity)]
 
     async def _release(self, record: Record, entity: _Entity) -> list[Message]:
-        """Work off what waited, in its order; the first at which the step fails begins a quarantine anew."""
+        """Work off what waited, in its order; the first at which the step fails begins a new quarantine."""
         key = record.key
-        if (refusal := self._refused.get(Place.of(record))) is not None:
+        if (refusal := self._refused.get(MessagePosition.of(record))) is not None:
             entity.reason = printable(f"cannot be released: {refusal}")
             entity.reach(record)
             return [_mark(key, entity)]
         waiting = [] if entity.emptied else await _waiting(self._log, key)
-        waiting += [Waiting(record, Place.of(record) == entity.failed) for record in entity.waiting]
+        waiting += [Waiting(record, MessagePosition.of(record) == entity.failed) for record in entity.waiting]
         if DROP in record.headers:
             waiting = [message for message in waiting if not message.failed]
         entity.reason, entity.emptied, entity.waiting, entity.count = None, True, [], 0
@@ -216,7 +224,7 @@ def said_of(mark: bytes) -> dict[str, Any]:
 
 def described(error: BaseException) -> str:
     """An exception in a line: its type, and what it says."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return exception_text(error)
 
 
 def _mark(key: str, entity: _Entity) -> Message:
@@ -247,7 +255,7 @@ async def waiting_of(log: Log, key: str) -> list[Record]:
 
 
 def _original(record: Record) -> Waiting:
-    place = Place.parse(record.headers[_ORIGIN])
+    place = MessagePosition.parse(record.headers[_ORIGIN])
     headers = {name: value for name, value in record.headers.items() if name not in {_ORIGIN, _FAILED}}
     original = replace(
         record, topic=place.topic, partition=place.partition, offset=place.offset, headers=headers

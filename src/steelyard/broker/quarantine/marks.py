@@ -1,7 +1,7 @@
 """Entities that one consumer has put in quarantine: marks in QUARANTINE under its name, which survive it, and which
 people see.
 
-For consumers that follow a state (`follow.py`), and for services that look at each entity from time to time. Nothing
+For consumers that follow a state (`follow.py`), and for services that check each entity from time to time. Nothing
 waits behind such a mark: it ends when the entity is taken after all. A release is a mark of the same key that asks for
 another try; a drop removes the mark, and the entity's next change is tried as any other.
 """
@@ -40,7 +40,7 @@ class Aside:
         return frozenset(self._reasons)
 
     async def put(self, key: str, reason: str) -> None:
-        """Put an entity aside. Nothing is written, and nobody is alerted, where it was for the same reason."""
+        """Put an entity aside. Nothing is written or reported where it was put aside for the same reason."""
         reason = printable(reason)
         if self._reasons.get(key) == reason:
             return
@@ -62,7 +62,7 @@ class Aside:
             self._since.pop(key, None)
 
     async def released(self) -> frozenset[str]:
-        """Read what others have written; the entities that somebody wants to be tried again.
+        """Read what others have written; return the entities that an administrator wants to be tried again.
 
         Reads nothing while nothing is put aside.
         """

@@ -54,7 +54,7 @@ class Collector:
 
 
 class Doubling(Collector):
-    """Forgets to look at the offset."""
+    """Forgets to check the offset."""
 
     def seen(self, state: Message | Record, record: Record) -> bool:
         return False
@@ -177,7 +177,7 @@ async def test_a_service_that_is_wrong_is_found(make: type[Collector], right: bo
 
 
 class Early(Collector):
-    """Writes beside the transaction."""
+    """Writes outside the transaction."""
 
     async def step(self, record: Record) -> Sequence[Message]:
         outputs = await super().step(record)

@@ -1,8 +1,8 @@
 """The log in one SQLite file: several processes of one machine write and read it.
 
-Positions lie beside the records, so `transact` is one commit. What is published at once shares a transaction, as the
-writes of a process share commits. Reads are made on the event loop's thread: they take microseconds, and another thread
-would have to get Python's lock back for every row.
+Positions lie in the same database as the records, so `transact` is one commit. What is published at once shares a
+transaction, as the writes of a process share commits. Reads are made on the event loop's thread: they take
+microseconds, and another thread would have to get Python's lock back for every row.
 """
 
 import asyncio
@@ -37,6 +37,8 @@ from steelyard.broker.sqlite.members import Held, Member
 from steelyard.broker.sqlite.records import MOST_PARTITIONS, Identity, Topic
 from steelyard.processes import this_process
 
+FEW = 50
+"""Number of records of one partition that are read together with those of the next."""
 EXPIRE_CHUNK = 2000
 """Records that one commit removes: writers wait for no more than that."""
 _TOPICS = (*sorted(COMPACTED), EVENTS, OUTCOMES, DEAD, WAITING)
@@ -79,6 +81,8 @@ class SqliteLog:
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
         placed = await self.placed(messages)
+        if not placed:
+            return []  # a transaction without a change would still wake all tasks that wait for one
         with self._lock:
             joined = self._joined
             if joined is None:
@@ -127,6 +131,22 @@ class SqliteLog:
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
         return self.read_now(await self.topic(topic), partition, start, limit)
+
+    async def read_each(
+        self, topic: str, starts: Mapping[int, int], limit: int = 500
+    ) -> Mapping[int, Sequence[Record]]:
+        known = await self.topic(topic)
+        news: dict[int, Sequence[Record]] = {}
+        for partition in self.unread_now(known, starts):
+            if read := self.read_now(known, partition, starts[partition], limit):
+                news[partition] = read
+            if len(read) > FEW:
+                await asyncio.sleep(0)  # the lease has to be renewed meanwhile
+        return news
+
+    def unread_now(self, topic: Topic, starts: Mapping[int, int]) -> list[int]:
+        """Return the partitions that have records from these offsets on."""
+        return self.file.read_now(lambda connection: records.with_records(connection, topic, starts))
 
     async def ends(self, topic: str) -> Mapping[int, int]:
         """One counter gives all offsets, so it is the end of all partitions."""
@@ -206,7 +226,7 @@ class SqliteInbox:
     async def batch(self, limit: int = 500, wait: float = 1.0) -> Batch:
         until = time.monotonic() + wait
         while True:
-            version = self._log.version()
+            version = self._log.version() if wait else 0  # without a wait nobody asks for it
             if self._stale():
                 await self.renew()
                 continue
@@ -216,8 +236,11 @@ class SqliteInbox:
             ]
             self._turns += 1
             turn = self._turns % len(starts) if starts else 0
+            unread = self._log.unread_now(self._topic, dict(starts[turn:] + starts[:turn]))
             batch = gather(
-                partial(self._log.read_now, self._topic), dict(starts[turn:] + starts[:turn]), limit
+                partial(self._log.read_now, self._topic),
+                {partition: self._held.positions[partition] for partition in unread},
+                limit,
             )
             now = time.monotonic()
             if batch.records or now >= until:
@@ -237,7 +260,7 @@ class SqliteInbox:
         try:
             written = await self._log.file.write(write)
         except Fenced:
-            self._renewed = -members.LEASE_SECONDS  # what is held has to be looked up anew
+            self._renewed = -members.LEASE_SECONDS  # what is held has to be looked up again
             raise
         self._held = Held(self._held.generation, {**self._held.positions, **batch.positions})
         return written

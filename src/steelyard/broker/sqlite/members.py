@@ -33,7 +33,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Held:
-    """Partitions that a member holds, and the next offset of each. Another generation means: look again."""
+    """Partitions that a member holds, and the next offset of each. Another generation means that they must be read
+    again."""
 
     generation: int
     positions: Mapping[int, int]

@@ -104,7 +104,7 @@ def begin_epoch(connection: sqlite3.Connection, epoch: int) -> None:
     """Raise the epoch. Raises LogError unless it grows."""
     (current,) = connection.execute("SELECT epoch FROM log").fetchone()
     if epoch <= current:
-        raise LogError(f"the log has epoch {current}; {epoch} is no later one")
+        raise LogError(f"the log has epoch {current}; {epoch} is not a later one")
     connection.execute("UPDATE log SET epoch = ?", (epoch,))
 
 
@@ -182,6 +182,24 @@ def read(
     return read
 
 
+def with_records(connection: sqlite3.Connection, topic: Topic, starts: Mapping[int, int]) -> list[int]:
+    """Return the partitions, in the order of `starts`, that have records from these offsets on.
+
+    One statement for all of them: most queries find nothing, and a statement takes much longer than a search in the
+    tree.
+    """
+    if not starts:
+        return []
+    columns = ", ".join(["EXISTS (SELECT 1 FROM records WHERE position >= ? AND position < ?)"] * len(starts))
+    bounds = [
+        bound
+        for partition, start in starts.items()
+        for bound in (topic.first(partition) + max(0, min(start, _PLACE)), topic.first(partition) + _PLACE)
+    ]
+    row = connection.execute(f"SELECT {columns}", bounds).fetchone()
+    return [partition for partition, exists in zip(starts, row, strict=True) if exists]
+
+
 def latest(connection: sqlite3.Connection, topic: Topic, key: str) -> Record | None:
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM records WHERE compacted = ? AND key = ?", (topic.number, key)
@@ -195,7 +213,8 @@ def group_positions(connection: sqlite3.Connection, group: str, topic: str) -> d
 
 
 def unread(connection: sqlite3.Connection, topic: Topic, positions: Mapping[int, int]) -> dict[int, int]:
-    """Count the records from these positions on; offsets do not tell, since all partitions share one counter."""
+    """Count the records from these positions on; offsets do not give the number, since all partitions share one
+    counter."""
     query = "SELECT count(*) FROM (SELECT 1 FROM records WHERE position >= ? AND position < ? LIMIT ?)"
     counts = {}
     for partition, start in positions.items():
@@ -218,8 +237,8 @@ def expire_tombstones(connection: sqlite3.Connection, topic: Topic, before: date
     kept = {
         partition: _unread(connection, topic, partition) for partition in {_place(row[0]) for row in rows}
     }
-    # A tombstone that a group has yet to read tells it to delete: removed before, the group's copy keeps the entity
-    # for ever.
+    # A tombstone that a group has yet to read orders it to delete: if it is removed before, the group's copy keeps the
+    # entity for ever.
     gone = [row for row in rows if row[0] - topic.first(_place(row[0])) < kept[_place(row[0])]]
     connection.executemany("DELETE FROM records WHERE position = ?", gone)
     return len(gone)
@@ -232,8 +251,8 @@ def expire(connection: sqlite3.Connection, topic: Topic, partition: int, before:
         "SELECT position, written FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
         (first, first + _unread(connection, topic, partition), limit),
     ).fetchall()
-    # Stops at the first record that stays, also where a clock that went back made a later one look older: a hole in
-    # the middle of a partition would look like compaction.
+    # Stops at the first record that stays, also where a clock that went back made a later one seem older: a hole in
+    # the middle of a partition would be taken for compaction.
     gone = next((index for index, (_, written) in enumerate(rows) if written >= bound), len(rows))
     if gone:
         connection.execute(

@@ -1,4 +1,4 @@
-"""The demo's story, told to the platform through `steelyard.client` and nothing else.
+"""The demo's story: what it does on the platform, through `steelyard.client` and nothing else.
 
 One dataset and two models are uploaded; each model is served, evaluated, reported on and audited. The second audit is
 compared with the first.
@@ -108,7 +108,7 @@ class Story:
         waiting = {id for _, id in entities}
         while waiting:
             for row_id in [id for id, row in self.rows.items() if row.status not in SUCCESS]:
-                entity = self._look(row_id)
+                entity = self._fetch(row_id)
                 # Of any entity: one that something waits for ends the demo at once, not when the time is up.
                 if entity.status in FAILURE:
                     raise DemoFailed(f"{entity_words(entity)}")
@@ -120,7 +120,7 @@ class Story:
             if waiting:
                 time.sleep(POLL_SECONDS)
 
-    def _look(self, id: str) -> DyffEntity:
+    def _fetch(self, id: str) -> DyffEntity:
         collection = getattr(self.client, f"{self.rows[id].kind.lower()}s")
         entity: DyffEntity = collection.get(id)
         running = entity.status == "Admitted" and self.rows[id].kind in WORKFLOWS

@@ -50,7 +50,7 @@ def compare(
     from steelyard.runs.compare import compare_runs, page
 
     compared = compare_runs(runs, rubric, cluster_by)
-    # The page before the text: a path that cannot be written is told before results scroll by.
+    # The page comes before the text: a path that cannot be written is reported before results scroll by.
     if output is not None:
         _write(output, page(compared, runs[0]))
     typer.echo(_json(compared) if form == "json" else _table(compared))

@@ -49,7 +49,7 @@ def _title(expected: ExpectedCalls) -> str:
 
 
 def _why(spec: JudgeSpec) -> str:
-    """Why there are more calls to a judge than answers."""
+    """Return why there are more calls to a judge than answers."""
     reasons = ["each pair in both orders"] if spec.pairwise else []
     if spec.times > 1:
         reasons.append(f"{spec.times} times each")

@@ -1,6 +1,6 @@
 """The models behind `steelyard eval mock`: three that add numbers, some better than others, and judges.
 
-They stand for an endpoint while somebody tries the command line: scores differ by model, judges disagree at times, and
+They stand for an endpoint while a user tries the command line: scores differ by model, judges disagree at times, and
 a few verdicts cannot be read. What a model answers depends on its name, the prompt and, unless `temperature` is 0, on
 how often it was asked the same.
 """

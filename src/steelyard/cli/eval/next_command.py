@@ -100,8 +100,8 @@ def _with_higher_cap(
     option = f"--max-tokens-total {raised:.0f}" if in_tokens else f"--max-cost {raised:g}"
     judges = "; its judges need more" if name == MODEL and request.judges else ""
     unit = " tokens" if in_tokens else ""
-    given = f"with {option}" if command == SAME else option
-    return f"to go on (at this rate about {_rounded_up(needed):,.6g}{unit} are needed{judges}): {command} {given}"
+    setting = f"with {option}" if command == SAME else option
+    return f"to go on (at this rate about {_rounded_up(needed):,.6g}{unit} are needed{judges}): {command} {setting}"
 
 
 def _amount(account: Spender, in_tokens: bool) -> float:

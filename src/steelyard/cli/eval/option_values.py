@@ -28,9 +28,9 @@ def seconds(flag: str, text: str) -> float:
         raise UsageError(f"{flag} {text}: {error}") from error
 
 
-def urls(given: Sequence[str], flag: str = "--url") -> tuple[str, ...]:
+def urls(texts: Sequence[str], flag: str = "--url") -> tuple[str, ...]:
     """Base URLs, each once."""
-    return tuple(dict.fromkeys(_base_url(flag, url) for url in given))
+    return tuple(dict.fromkeys(_base_url(flag, url) for url in texts))
 
 
 def _base_url(flag: str, url: str) -> str:
@@ -40,10 +40,10 @@ def _base_url(flag: str, url: str) -> str:
         raise UsageError(f"{flag} {url}: {error}") from error
 
 
-def columns(given: Sequence[str]) -> dict[str, str]:
+def columns(texts: Sequence[str]) -> dict[str, str]:
     """`prompt=question` as from the new name to the file's."""
     pairs = {}
-    for pair in given:
+    for pair in texts:
         new, equals, old = pair.partition("=")
         if not equals or not new or not old:
             raise UsageError(f"--map {pair}: should be NAME=COLUMN, such as prompt=question")
@@ -53,10 +53,10 @@ def columns(given: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def parameters(given: Sequence[str]) -> dict[str, JsonValue]:
+def parameters(texts: Sequence[str]) -> dict[str, JsonValue]:
     """`top_k=40`, `logit_bias={"50256": -100}`: JSON where it is, else text."""
     values: dict[str, JsonValue] = {}
-    for pair in given:
+    for pair in texts:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise UsageError(f"--param {pair}: should be NAME=VALUE, such as top_k=40")
@@ -69,9 +69,9 @@ def parameters(given: Sequence[str]) -> dict[str, JsonValue]:
     return values
 
 
-def text_of(flag: str, given: str) -> str:
+def text_of(flag: str, value: str) -> str:
     """The text itself, or with `@FILE` what the file holds."""
-    return read(flag, Path(given[1:])) if given.startswith("@") else given
+    return read(flag, Path(value[1:])) if value.startswith("@") else value
 
 
 def read(flag: str, path: Path) -> str:

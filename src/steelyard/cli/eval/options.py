@@ -35,8 +35,8 @@ class EndpointOptions:
         File,
         typer.Option(
             metavar="FOLDER",
-            help="Start a server of the model in this folder, ask it, and end it, in place of --url: vLLM for "
-            "safetensors with config.json, llama.cpp for GGUF.",
+            help="Start a server of the model in this folder, ask it, and stop it afterwards, instead of --url: "
+            "vLLM for safetensors with config.json, llama.cpp for GGUF.",
         ),
     ] = None
     runner: Annotated[

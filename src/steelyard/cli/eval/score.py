@@ -31,12 +31,12 @@ def score(
         Texts,
         typer.Option(
             metavar="RUBRIC",
-            help="How to score, beside the rubrics that scored the run before. May be repeated.",
+            help="How to score, in addition to the rubrics that scored the run before. May be repeated.",
         ),
     ] = None,
     only: Annotated[
         bool,
-        typer.Option("--only", help="Score by the rubrics named here alone; the first one leads the report."),
+        typer.Option("--only", help="Score only by the rubrics named here; the first one leads the report."),
     ] = False,
     *,
     scoring: ScoringOptions,

@@ -76,7 +76,7 @@ def _check_unchanged(resolved: ResolvedRequest, serve: ServeSpec, name: str) -> 
 
 
 def _is_answered(folder: RunFolder, request: RunRequest) -> bool:
-    """Tell whether every answer is there, so that nothing needs the server; judges may be the same model."""
+    """Return whether every answer is there, so that nothing needs the server; judges may be the same model."""
     return folder.verified and not request.judges
 
 

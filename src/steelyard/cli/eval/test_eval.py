@@ -96,14 +96,14 @@ def test_few_shot_rows_have_to_be_there(tmp_path: Path) -> None:
         request_from(few_shot=empty)
 
 
-def test_a_line_tells_what_there_is_to_tell() -> None:
+def test_a_line_shows_what_there_is_to_show() -> None:
     assert line(SNAPSHOT) == (
         "1,234 of 10,000, 120.5/s, 60 in flight of 64, 1 row error, 2 retries, 1,020 tokens, 0.5 spent, "
         "73 s left, row 7 takes 12 s so far"
     )
 
 
-def test_a_plain_display_tells_now_and_then() -> None:
+def test_a_plain_display_reports_now_and_then() -> None:
     out, now = io.StringIO(), [0.0]
     plain = Plain(out, lambda: now[0])
     plain.begins(RunFolder(Path("run")), 10_000, 0)

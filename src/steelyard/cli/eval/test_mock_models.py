@@ -1,3 +1,5 @@
+"""Models of the mock endpoint: how often each is right, and how its judges decide."""
+
 from functools import cache
 
 import pytest

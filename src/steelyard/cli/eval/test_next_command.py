@@ -1,4 +1,4 @@
-"""Commands that a user is told to type next; the test types them."""
+"""Commands that a user is asked to type next; the test types them."""
 
 import asyncio
 import shlex
@@ -129,7 +129,7 @@ async def test_the_run_of_a_judge_is_not_to_be_scored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "rubric"), [("target", "exact-match"), ("gold", "exact-match?target=COLUMN")]
 )
-async def test_an_unscored_run_is_told_a_rubric_that_fits_its_columns(
+async def test_an_unscored_run_gets_a_rubric_that_fits_its_columns(
     tmp_path: Path, column: str, rubric: str
 ) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "say 1", column: "1"}])

@@ -81,7 +81,7 @@ def test_prices_of_a_model(tmp_path: Path, content: str) -> None:
         "{",
     ],
 )
-def test_what_tells_no_prices(tmp_path: Path, content: Any) -> None:
+def test_a_file_without_prices_is_refused(tmp_path: Path, content: Any) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(content)
     with pytest.raises(UsageError, match="--prices"):

@@ -40,9 +40,9 @@ def apply(
     if dry_run:
         typer.echo(str(with_client(cluster, lambda client: client.ray.clusters.dry_run(config))).rstrip())
         return
-    made = with_client(cluster, lambda client: client.ray.clusters.apply(config, force=force))
-    wait = next_command(cluster, f"ray wait {made.name}", namespace=made.namespace)
-    typer.echo(f"raycluster/{made.name} applied; wait for it with: {wait}")
+    applied = with_client(cluster, lambda client: client.ray.clusters.apply(config, force=force))
+    wait = next_command(cluster, f"ray wait {applied.name}", namespace=applied.namespace)
+    typer.echo(f"raycluster/{applied.name} applied; wait for it with: {wait}")
 
 
 @on_cluster
@@ -94,8 +94,8 @@ def scale(
     cluster: ClusterOptions,
 ) -> None:
     """Change the number of workers."""
-    made = with_client(cluster, lambda client: client.ray.clusters.scale(name, replicas, group=group))
-    groups = ", ".join(f"{count} (group {group})" for group, count in made.groups.items())
+    scaled = with_client(cluster, lambda client: client.ray.clusters.scale(name, replicas, group=group))
+    groups = ", ".join(f"{count} (group {group})" for group, count in scaled.groups.items())
     typer.echo(f"raycluster/{name} scaled; workers wanted: {groups}")
 
 
@@ -119,7 +119,7 @@ def certificate(
     folder: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Folder for keys and certificates. Default: one of the user's data folder."
+            metavar="FOLDER", help="Folder for keys and certificates. Default: one in the user's data folder."
         ),
     ] = None,
     *,

@@ -29,9 +29,9 @@ def submit(
     from steelyard.clusters import JobConfig
 
     config = JobConfig(**config_of(file))
-    made = with_client(cluster, lambda client: client.ray.jobs.submit(config))
-    follow = next_command(cluster, f"ray job logs -f {made.name}", namespace=made.namespace)
-    typer.echo(f"rayjob/{made.name} submitted; follow it with: {follow}")
+    submitted = with_client(cluster, lambda client: client.ray.jobs.submit(config))
+    follow = next_command(cluster, f"ray job logs -f {submitted.name}", namespace=submitted.namespace)
+    typer.echo(f"rayjob/{submitted.name} submitted; follow it with: {follow}")
 
 
 @on_cluster

@@ -16,7 +16,7 @@ RUN = CliRunner()
 
 
 @pytest.mark.parametrize("words", ["ray", "ray job", "queue", "appwrapper"])
-def test_each_group_tells_its_commands(words: str) -> None:
+def test_each_group_lists_its_commands(words: str) -> None:
     assert "list" in RUN.invoke(app, [*words.split(), "--help"]).output
 
 

@@ -25,7 +25,7 @@ JobArgument = Annotated[
 
 
 @dataclass(frozen=True)
-class Place:
+class ClusterTarget:
     """A cluster and a namespace in it; `state` is set for the cluster of this machine."""
 
     namespace: str
@@ -88,7 +88,7 @@ class ClusterOptions:
         """The extra with which the commands work: jobs of this machine need what runs them as well."""
         return "operator" if self.kubeconfig or os.environ.get("KUBECONFIG") else "local"
 
-    def find(self) -> Place:
+    def find(self) -> ClusterTarget:
         """Return the running cluster. UsageError says how to start one."""
         place = self.running()
         if place is None:
@@ -102,25 +102,25 @@ class ClusterOptions:
             )
         return place
 
-    def running(self) -> Place | None:
+    def running(self) -> ClusterTarget | None:
         """Return the cluster, or None where none is named and none runs on this machine."""
         if self.kubeconfig is not None:
             return self.place(self.kubeconfig)
         from steelyard.local.detached import running
 
         state = choose_state_dir(self.state_dir)
-        # The cluster of this machine wins over KUBECONFIG: whoever started one here means it.
+        # The cluster of this machine wins over KUBECONFIG: a user who started one here means it.
         if running(state):
             return self.place(state.kubeconfig, state)
         named = self.context is not None or os.environ.get("KUBECONFIG")
         return self.place(None) if named and self.state_dir is None else None
 
-    def place(self, kubeconfig: Path | None, state: "StateDir | None" = None) -> Place:
+    def place(self, kubeconfig: Path | None, state: "StateDir | None" = None) -> ClusterTarget:
         """Return the place of a cluster, in the namespace that kubectl would take."""
         from steelyard.kube.kubeconfig import namespace_of
 
         own = namespace_of(kubeconfig, self.context) or "default"
-        return Place(self.namespace or own, kubeconfig, self.context, state, own)
+        return ClusterTarget(self.namespace or own, kubeconfig, self.context, state, own)
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
@@ -133,7 +133,7 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     return with_options(checked)
 
 
-def on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
+def on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
     """Do the work on the cluster. A refusal or silence of its API is raised as an error of one line."""
     import asyncio
 
@@ -151,7 +151,7 @@ def on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
         raise SteelyardError(f"the cluster refuses: {error.message}") from error
 
 
-async def _on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
+async def _on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
     from steelyard.cli.train.outage import outages_told
     from steelyard.kube.client import connect
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from steelyard.cli.connection import choose_state_dir, command_name
 from steelyard.cli.extras import check_local
 from steelyard.cli.train import framework_file, program, register, wording
-from steelyard.cli.train.cluster import ClusterOptions, Place, on, short
+from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget, on, short
 from steelyard.cli.train.foreground import EXIT_INTERRUPTED, Ended, Session
 from steelyard.cli.train.screen import Screen, open_screen
 from steelyard.clusters.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT_REGISTER
@@ -52,7 +52,7 @@ class TrainingRequest:
     replicas: Mapping[str, int] = field(default_factory=dict)
     python: Path | None = None
     image: str | None = None
-    beside: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
     name: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
@@ -102,8 +102,8 @@ def _complete(training: TrainingRequest, *, here: bool) -> TrainingRequest:
 
 @contextmanager
 def _platform(
-    training: TrainingRequest, running: Place | None, cluster: ClusterOptions, screen: Screen
-) -> Iterator[tuple[Place, Callable[[], None]]]:
+    training: TrainingRequest, running: ClusterTarget | None, cluster: ClusterOptions, screen: Screen
+) -> Iterator[tuple[ClusterTarget, Callable[[], None]]]:
     """The place, and what keeps a platform that was started here beyond the end of this command."""
     kept = False
     # A platform that was there before is never ended here.
@@ -135,7 +135,7 @@ def _platform(
             stop(state.path)
 
 
-def _dry(training: TrainingRequest, running: Place | None, cluster: ClusterOptions) -> int:
+def _dry(training: TrainingRequest, running: ClusterTarget | None, cluster: ClusterOptions) -> int:
     """Print the manifest. Nothing is started for it; a Framework by its name has to be asked for where one runs."""
     if running is not None:
         return on(running, lambda api: _printed(training, running, api))
@@ -145,7 +145,7 @@ def _dry(training: TrainingRequest, running: Place | None, cluster: ClusterOptio
     return asyncio.run(_printed(training, cluster.place(state.kubeconfig, state), None))
 
 
-async def _printed(training: TrainingRequest, place: Place, api: "RestCluster | None") -> int:
+async def _printed(training: TrainingRequest, place: ClusterTarget, api: "RestCluster | None") -> int:
     import yaml
 
     framework = await framework_file.framework(api, training.framework or "", apply=False)
@@ -155,7 +155,7 @@ async def _printed(training: TrainingRequest, place: Place, api: "RestCluster | 
     return 0
 
 
-async def _run(training: TrainingRequest, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+async def _run(training: TrainingRequest, place: ClusterTarget, api: "RestCluster", screen: Screen) -> Ended:
     framework = await framework_file.framework(api, training.framework or "", apply=True)
     job_manifest, files = _manifest(training, place, framework)
     job = await jobs.submit(api, job_manifest, files)
@@ -163,7 +163,7 @@ async def _run(training: TrainingRequest, place: Place, api: "RestCluster", scre
     command = f"python {words}" if training.script.is_python else words
     screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {command}")
     if training.detach:
-        # A detached job has nobody who waits for its output: the user makes the Model by this command.
+        # No command waits for the output of a detached job: the user makes the Model by this command.
         waits = training.output_model and register.runs_at(place)
         hint = f"\n  its model:  {place.command(f'register {job.name}')}" if waits else ""
         screen.ends(
@@ -180,17 +180,17 @@ async def _run(training: TrainingRequest, place: Place, api: "RestCluster", scre
 
 
 def _manifest(
-    training: TrainingRequest, place: Place, framework: TrainingFramework
+    training: TrainingRequest, place: ClusterTarget, framework: TrainingFramework
 ) -> tuple[Json, Json | None]:
     """The job, and the ConfigMap with its files where they have to travel."""
     name, files = training.name or "", None
     if place.state is not None:
-        if training.beside:
+        if training.files:
             raise UsageError("--file: is for a cluster; on this machine the script runs in its own folder")
         what = program.on_this_machine(training.script, place, training.python or Path(), training.image)
     else:
         what = program.on_a_cluster(training.script, training.image)
-        files = program.files(training.script, name, place.namespace, training.beside)
+        files = program.files(training.script, name, place.namespace, training.files)
     request = _request(training, name, place, framework, what)
     if files is not None:
         request = replace(request, code=program.volume(files))
@@ -198,7 +198,7 @@ def _manifest(
 
 
 def _request(
-    training: TrainingRequest, name: str, place: Place, framework: TrainingFramework, what: Program
+    training: TrainingRequest, name: str, place: ClusterTarget, framework: TrainingFramework, what: Program
 ) -> JobRequest:
     annotations = training.script.annotations
     if training.output_model:
@@ -228,7 +228,7 @@ def _request(
     return replace(request, program=replace(what, environment=environment, resources=training.resources))
 
 
-async def _report_end(ended: Ended, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+async def _report_end(ended: Ended, place: ClusterTarget, api: "RestCluster", screen: Screen) -> Ended:
     """The last words; of a job that promised a Model, once it is there."""
     job, code = ended.job, ended.exit_code
     if job.state == "Succeeded" and job.output_model:
@@ -237,8 +237,8 @@ async def _report_end(ended: Ended, place: Place, api: "RestCluster", screen: Sc
         code = 0 if job.outputs.get("state") != "Failed" else 1
         text = f"model: {wording.output(job)}"
         if job.outputs.get("state") == "Carried" and register.runs_at(place):
-            made = await register.registered(job, place)
-            text = f"model: {made.name} ({made.id})"
+            model = await register.registered(job, place)
+            text = f"model: {model.name} ({model.id})"
     else:
         text = wording.ended(job)
     if code:

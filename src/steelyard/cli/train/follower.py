@@ -98,7 +98,7 @@ class Follower:
             if when and report.share is not None:
                 self._paces.setdefault(line.replica, Pace()).see(when, report.share)
         text = line.text if not report or self._raw else line.text.partition(MARK)[0].rstrip()
-        if text or not report:  # a report may follow what somebody wrote without an end of line
+        if text or not report:  # a report may follow text without an end of line
             self._screen.line(line.replica, text, line.time)
 
     def _changed(self, job: JobView) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steelyard.cli.train import wording
-from steelyard.cli.train.cluster import Place
+from steelyard.cli.train.cluster import ClusterTarget
 from steelyard.cli.train.follower import Follower
 from steelyard.cli.train.screen import Screen
 from steelyard.clusters.training import jobs
@@ -44,7 +44,7 @@ class Ended:
 class Session:
     """One job, one screen, and the signals of this process."""
 
-    def __init__(self, cluster: LogCluster, job: JobView, place: Place, screen: Screen) -> None:
+    def __init__(self, cluster: LogCluster, job: JobView, place: ClusterTarget, screen: Screen) -> None:
         self._cluster, self._place, self._screen = cluster, place, screen
         self._follower = Follower(screen, job)
         self._signals: asyncio.Queue[int] = asyncio.Queue()

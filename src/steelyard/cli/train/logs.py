@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.train.cluster import ClusterOptions, JobArgument, Place, on, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget, JobArgument, on, on_cluster
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
@@ -55,7 +55,12 @@ def logs(
 
 
 async def _print(
-    api: "LogCluster", place: Place, name: str, replicas: list[str], tail: int | None, timestamps: bool
+    api: "LogCluster",
+    place: ClusterTarget,
+    name: str,
+    replicas: list[str],
+    tail: int | None,
+    timestamps: bool,
 ) -> None:
     from steelyard.cli.train.screen import Prefixes, coloured
     from steelyard.clusters.training import jobs
@@ -64,7 +69,7 @@ async def _print(
     job = await jobs.find(api, name, place.namespace)
     check_replicas(job, replicas)
     pods = chosen(await jobs.pods(api, job), replicas, job)
-    # The kubelet keeps the log of a container's last attempt beside that of the present one.
+    # The kubelet keeps the log of a container's last attempt, in addition to that of the present one.
     lines = [line for pod in pods for line in await previous(api, pod)] if tail is None else []
     lines += await written([Tail(api, pod) for pod in pods], tail)
     prefixes = Prefixes(coloured())
@@ -96,7 +101,9 @@ def _why_no_lines(job: "JobView", *, gone: bool) -> str:
     return f"nothing is written{' yet' if not job.finished else ''}"
 
 
-async def _follow(api: "LogCluster", place: Place, name: str, replicas: list[str], tail: int | None) -> None:
+async def _follow(
+    api: "LogCluster", place: ClusterTarget, name: str, replicas: list[str], tail: int | None
+) -> None:
     import asyncio
 
     from steelyard.cli.train import wording

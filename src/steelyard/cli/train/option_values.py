@@ -11,10 +11,10 @@ DIGITS = 18
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-def environment(given: Sequence[str]) -> dict[str, str]:
+def environment(texts: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE`; `NAME` alone takes the value that it has here. Raises UsageError."""
     variables = {}
-    for text in given:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not _NAME.fullmatch(name):
             raise UsageError(f"--env {text}: should be NAME=VALUE, or NAME for its value here")
@@ -24,10 +24,10 @@ def environment(given: Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def replicas(given: Sequence[str]) -> dict[str, int]:
+def replicas(texts: Sequence[str]) -> dict[str, int]:
     """`PS=2`. Raises UsageError."""
     counts = {}
-    for text in given:
+    for text in texts:
         role, _, count = text.partition("=")
         if not role or not (count.isascii() and count.isdecimal()) or len(count) > DIGITS:
             raise UsageError(f"--replicas {text}: should be TYPE=NUMBER, such as PS=2")
@@ -42,8 +42,8 @@ def resources(cpus: str | None, memory: str | None, gpus: int | None) -> dict[st
     for option, text, example in (("--cpus", cpus, "2 or 500m"), ("--memory", memory, "4Gi")):
         if text is not None and not re.fullmatch(QUANTITY_PATTERN, text):
             raise UsageError(f"{option} {text}: should be a quantity such as {example}")
-    given = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": gpus}
-    return {name: str(value) for name, value in given.items() if value is not None}
+    amounts = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": gpus}
+    return {name: str(value) for name, value in amounts.items() if value is not None}
 
 
 def deadline(text: str | None) -> int | None:

@@ -24,7 +24,7 @@ class _Once(logging.Handler):
             return
         self._told = time.monotonic()
         clear = CLEAR if sys.stderr.isatty() else ""
-        print(f"{clear}the cluster does not answer; trying again, jobs go on meanwhile", file=sys.stderr)
+        print(f"{clear}the cluster does not answer; trying again; the jobs continue", file=sys.stderr)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.cli.train.cluster import Place
+from steelyard.cli.train.cluster import ClusterTarget
 from steelyard.clusters.names import CODE_DIGEST, PROGRAM
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, imported, imports
 from steelyard.clusters.training.manifest import CODE, Program
@@ -45,7 +45,7 @@ class Script:
 
 
 def script(text: str, arguments: Sequence[str]) -> Script:
-    """Raises UsageError where it is no file, or none that can be run."""
+    """Raises UsageError where it is not a file, or none that can be run."""
     path = Path(text)
     if not path.is_file():
         raise UsageError(f"{text}: there is no such file; it should be a Python script or a program")
@@ -79,7 +79,7 @@ def check_python(program: Script, framework: str, python: Path | None) -> Path:
     return chosen
 
 
-def on_this_machine(program: Script, place: Place, python: Path, image: str | None) -> Program:
+def on_this_machine(program: Script, place: ClusterTarget, python: Path, image: str | None) -> Program:
     """Return the program as it runs here: in the current folder, by the user's own Python."""
     from steelyard.cli.train import python_image
     from steelyard.local.kubelet.images import ImageMissing, find
@@ -106,12 +106,13 @@ def on_a_cluster(program: Script, image: str | None) -> Program:
     return Program(image, _command(program, f"{CODE}/{program.path.name}"), environment=environment)
 
 
-def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) -> Json:
-    """The ConfigMap that carries the script, the files beside it and `steelyard.progress`. Raises UsageError."""
+def files(program: Script, name: str, namespace: str, modules: Sequence[Path]) -> Json:
+    """The ConfigMap that carries the script, the other files of its folder and `steelyard.progress`. Raises
+    UsageError."""
     import steelyard.progress
 
-    contents = {path.name: _content(path) for path in (program.path, *beside)}
-    if len(contents) <= len(beside):
+    contents = {path.name: _content(path) for path in (program.path, *modules)}
+    if len(contents) <= len(modules):
         raise UsageError(
             "--file: two files have the same name; each needs a name of its own, as all lie in one folder"
         )
@@ -119,7 +120,7 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
     size = sum(map(len, contents.values()))
     if size > CODE_BYTES:
         raise UsageError(
-            f"{program.path}: with the files beside it has {size} bytes; {CODE_BYTES} may travel along"
+            f"{program.path}: with the files next to it has {size} bytes; {CODE_BYTES} may travel along"
         )
     return {
         "apiVersion": "v1",
@@ -135,7 +136,7 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
 
 
 def volume(files: Json) -> Json:
-    """Return the volume of the files: `steelyard/progress.py` is a module beside the script."""
+    """Return the volume of the files: `steelyard/progress.py` is a module next to the script."""
     keys = (*files["data"], *files["binaryData"])
     paths = {key: PROGRESS_PATH if key == PROGRESS_KEY else key for key in keys}
     items = [{"key": key, "path": path} for key, path in paths.items()]
@@ -150,7 +151,7 @@ def _content(path: Path) -> bytes:
 
 
 def _text(content: bytes) -> str | None:
-    """None for what is no text, such as a compiled program."""
+    """Return the text of a file; None for what is not text, such as a compiled program."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -161,8 +162,8 @@ def _command(program: Script, where: str) -> tuple[str, ...]:
     return (*(("python",) if program.is_python else ()), where, *program.arguments)
 
 
-def threads(replicas: int, given: Mapping[str, str]) -> dict[str, str]:
+def threads(replicas: int, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the threads of one replica: on one machine they share its cores, and each would use them all."""
-    if "OMP_NUM_THREADS" in given:
+    if "OMP_NUM_THREADS" in variables:
         return {}
     return {"OMP_NUM_THREADS": str(max(len(os.sched_getaffinity(0)) // replicas, 1))}

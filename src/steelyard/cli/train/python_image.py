@@ -13,20 +13,22 @@ from steelyard.errors import UsageError
 from steelyard.local.lock import waited_for
 from steelyard.local.state import StateDir, write_atomically
 
-LOOK_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
-def choose(given: Path | None) -> Path:
-    """The Python given (or that of an environment's folder), else the active environment's, else our own.
+def choose(interpreter: Path | None) -> Path:
+    """The chosen Python (or that of an environment's folder), else the active environment's, else our own.
 
     Raises UsageError where it is none. Links are kept: an environment's `python` is one.
     """
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
-    path = (given or Path(active or sys.executable)).expanduser().absolute()
+    path = (interpreter or Path(active or sys.executable)).expanduser().absolute()
     if path.is_dir():
         path = path / "bin" / "python"
     if not os.access(path, os.X_OK) or path.is_dir():
-        raise UsageError(f"--python {given or path}: is no Python; give a program or an environment's folder")
+        raise UsageError(
+            f"--python {interpreter or path}: is not a Python interpreter; give a program or an environment's folder"
+        )
     return path
 
 
@@ -34,14 +36,14 @@ def check_module(python: Path, module: str, framework: str) -> None:
     """Raises UsageError where this Python cannot import what the framework's programs import."""
     if not module:
         return
-    look = f"import importlib.util as u, sys; sys.exit(0 if u.find_spec({module!r}) else 3)"
+    check = f"import importlib.util as u, sys; sys.exit(0 if u.find_spec({module!r}) else 3)"
     try:
         done = subprocess.run(
             # In its own process: it is another interpreter than this one, with other packages.
-            [python, "-c", look],
+            [python, "-c", check],
             capture_output=True,
             text=True,
-            timeout=LOOK_SECONDS,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

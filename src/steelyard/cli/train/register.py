@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.train.cluster import ClusterOptions, JobArgument, Place, on, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget, JobArgument, on, on_cluster
 from steelyard.types import mapping
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def register(
     typer.echo(f"model: {model.name} ({model.id})")
 
 
-def runs_at(place: Place) -> bool:
+def runs_at(place: ClusterTarget) -> bool:
     """Return whether the platform, which keeps Models, runs on this machine."""
     from steelyard.local.state import read_platform
 
@@ -72,7 +72,7 @@ def runs_at(place: Place) -> bool:
 
 
 async def registered(
-    job: "JobView", place: Place, account: str | None = None, name: str | None = None
+    job: "JobView", place: ClusterTarget, account: str | None = None, name: str | None = None
 ) -> "Model":
     """Return the Model of a job's output. Raises UsageError where there is none, or no platform to keep it."""
     import asyncio
@@ -124,17 +124,17 @@ def _upload(
 
     outputs = job.outputs
     with Client(*read_platform(state)) as client:
-        made = client.models.create_from_folder(
+        model = client.models.create_from_folder(
             folder,
             account=account or job.namespace,
             name=name or str(outputs["model"]),
             # By uid: a job that was deleted and made again under its name is another one.
             idempotency_key=f"training-{job.uid}",
         )
-        client.models.label(made.id, {"training-job": job.name, "training-job-uid": job.uid})
+        client.models.label(model.id, {"training-job": job.name, "training-job-uid": job.uid})
         title = f"Trained by {job.kind} {job.namespace}/{job.name}"
-        client.models.edit_documentation(made.id, title=title[:140], fullPage=_lineage(job))
-        return made
+        client.models.edit_documentation(model.id, title=title[:140], fullPage=_lineage(job))
+        return model
 
 
 def _lineage(job: "JobView") -> str:

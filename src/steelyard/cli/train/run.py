@@ -53,12 +53,12 @@ def run(
             help="Container image with the framework, instead of --python. A cluster needs one.",
         ),
     ] = None,
-    beside: Annotated[
+    files: Annotated[
         list[Path] | None,
         typer.Option(
             "--file",
             metavar="FILE",
-            help="On a cluster: further file to put beside the script. May be repeated.",
+            help="On a cluster: further file to put next to the script. May be repeated.",
         ),
     ] = None,
     name: Annotated[
@@ -153,7 +153,7 @@ def run(
         replicas=option_values.replicas(replicas or []),
         python=python,
         image=image,
-        beside=tuple(beside or ()),
+        files=tuple(files or ()),
         name=name,
         environment=option_values.environment(env or []),
         resources=option_values.resources(cpus, memory, gpus),

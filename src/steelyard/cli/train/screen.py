@@ -107,7 +107,7 @@ class Plain:
 
 
 class Live(Plain):
-    """Lines scroll, and below them one is drawn anew in place."""
+    """Lines scroll, and below them one is redrawn in place."""
 
     def __init__(self, out: IO[str], *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(out, colour=True, clock=clock)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from steelyard.cli.main import app
 from steelyard.cli.train import execute, option_values, program
-from steelyard.cli.train.cluster import ClusterOptions, Place
+from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME
 from steelyard.errors import SteelyardError, UsageError
@@ -27,11 +27,11 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
+def here(tmp_path: Path) -> ClusterTarget:
     state = StateDir(tmp_path / "state")
     prepare(state)
     write_images(state.images)
-    return Place("default", state.kubeconfig, None, state)
+    return ClusterTarget("default", state.kubeconfig, None, state)
 
 
 def training_request(path: Path, **given: Any) -> execute.TrainingRequest:
@@ -39,7 +39,9 @@ def training_request(path: Path, **given: Any) -> execute.TrainingRequest:
     return execute.TrainingRequest(**{"script": completed, "framework": "pytorch", "name": "digits", **given})
 
 
-def test_on_this_machine_the_script_runs_where_it_lies(script: Path, here: Place, tmp_path: Path) -> None:
+def test_on_this_machine_the_script_runs_where_it_lies(
+    script: Path, here: ClusterTarget, tmp_path: Path
+) -> None:
     python = tmp_path / "env" / "bin" / "python"
     given = training_request(script, workers=2, python=python, environment={"A": "1", "PYTHONPATH": "/mine"})
     for _ in range(2):  # the second finds the image
@@ -68,8 +70,8 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
     for folder in ("a", "c"):
         Path(folder).mkdir()
         Path(folder, "b.py").touch()
-    given = training_request(script, image="registry/torch", beside=(Path("model.py"),))
-    made, files = execute._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    given = training_request(script, image="registry/torch", files=(Path("model.py"),))
+    made, files = execute._manifest(given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
     assert files is not None
     assert files["metadata"] == {"name": "digits-code", "namespace": "team"}
     assert files["binaryData"] == {}
@@ -81,19 +83,19 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
     for wrong, fault in (
         (training_request(script), "--image: is missing"),
         (
-            training_request(script, image="x", beside=(Path("a/b.py"), Path("c/b.py"))),
+            training_request(script, image="x", files=(Path("a/b.py"), Path("c/b.py"))),
             "two files have the same name",
         ),
     ):
         with pytest.raises(UsageError, match=fault):
-            execute._manifest(wrong, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+            execute._manifest(wrong, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
 
 
 @pytest.mark.parametrize("content", [b"#!/bin/sh\necho", b"\x7fELF\xff\xfe"], ids=["a script", "a binary"])
 def test_a_program_that_is_not_python_can_be_executed_there(script: Path, content: bytes) -> None:
     Path("tool").write_bytes(content)
     given = training_request(script, script=program.Script(Path("tool"), ()), image="registry/tool")
-    made, files = execute._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    made, files = execute._manifest(given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
     spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["containers"][0]["command"] == ["/steelyard/code/tool"]
     code = spec["volumes"][0]["configMap"]
@@ -105,7 +107,7 @@ def test_a_program_that_is_not_python_can_be_executed_there(script: Path, conten
 
 def test_an_output_on_a_cluster_has_a_claim(script: Path) -> None:
     given = training_request(script, image="x", output_model="digits", output_claim="models")
-    made, _ = execute._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    made, _ = execute._manifest(given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
     assert made["metadata"]["annotations"]["steelyard/output-claim"] == "models"
 
 
@@ -113,7 +115,7 @@ def test_an_output_on_a_cluster_has_a_claim(script: Path) -> None:
     ("given", "fault"),
     [
         ({"framework": None, "script": "plain"}, "--framework: is missing, and plain.py does not say it"),
-        ({"python": Path("nowhere")}, "is no Python"),
+        ({"python": Path("nowhere")}, "is not a Python interpreter"),
         ({"name": "a" * 63, "image": "x"}, "choose a name of at most 54"),
         ({"workers": 0, "image": "x"}, "no replica at all"),
         ({"workers": 0, "image": "x", "framework": "xgboost"}, "no replica at all"),
@@ -176,7 +178,7 @@ def test_no_platform_is_said_with_the_way_to_start_one(
         ClusterOptions("default", tmp_path / "none", None, None).find()
     monkeypatch.setenv("KUBECONFIG", "elsewhere")
     monkeypatch.chdir(tmp_path)
-    assert ClusterOptions("default", None, None, None).find() == Place("default", None)
+    assert ClusterOptions("default", None, None, None).find() == ClusterTarget("default", None)
 
 
 def test_a_dry_run_prints_a_manifest_and_starts_nothing(script: Path, tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_a_dry_run_prints_a_manifest_and_starts_nothing(script: Path, tmp_path: 
     assert images.count("localhost/python/") == 1
 
 
-def test_an_option_that_is_the_script_s_is_told_where_to_go(script: Path) -> None:
+def test_an_option_that_is_the_script_s_is_an_error_that_says_where_it_goes(script: Path) -> None:
     done = CliRunner().invoke(app, ["train", "run", "train.py", "--epochs", "3"])
     assert done.exit_code == 2
     assert "go after --" in done.output

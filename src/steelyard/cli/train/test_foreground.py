@@ -1,4 +1,4 @@
-"""A job that somebody follows or waits for: events, signals, screens, and a cluster that is away."""
+"""A job that a user follows or waits for: events, signals, screens, and a cluster that is away."""
 
 import asyncio
 import io
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from steelyard.cli.train import control
-from steelyard.cli.train.cluster import Place
+from steelyard.cli.train.cluster import ClusterTarget
 from steelyard.cli.train.follower import Follower
 from steelyard.cli.train.foreground import Session
 from steelyard.cli.train.outage import WATCHES, outages_told
@@ -77,7 +77,9 @@ async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_without_a_terminal_two_signals_at_once_are_one() -> None:
-    session = Session(MemoryCluster(), JobView(make_job()), Place("default", None), Plain(io.StringIO()))
+    session = Session(
+        MemoryCluster(), JobView(make_job()), ClusterTarget("default", None), Plain(io.StringIO())
+    )
     for at in (1.0, 1.05, 2.0):
         session._heard(15, lambda at=at: at)  # type: ignore[misc]
     assert session._signals.qsize() == 2
@@ -113,7 +115,7 @@ async def test_a_session_ends_as_its_job_does() -> None:
     cluster, out = MemoryCluster(), io.StringIO()
     view = await stored(cluster)
     await make_pod(cluster, view, "worker-0", ["1 hello"])
-    session = Session(cluster, view, Place("default", None), Plain(out))
+    session = Session(cluster, view, ClusterTarget("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
     await until(lambda: "hello" in out.getvalue())
     await set_status(cluster, view, conditions=["Failed"], failures=[FAILURE])
@@ -123,7 +125,7 @@ async def test_a_session_ends_as_its_job_does() -> None:
 
 
 def suspended(cluster: MemoryCluster, view: JobView) -> bool:
-    """Tell whether the job is told to stop."""
+    """Return whether the job is asked to stop."""
     job = cluster.store.find(view.type, view.name, view.namespace)
     assert job
     return bool(job["spec"]["runPolicy"].get("suspend"))
@@ -136,7 +138,7 @@ async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
     monkeypatch.setattr("steelyard.cli.train.foreground.DECIDE_SECONDS", 60.0 if stopped else 0.05)
     cluster, out = MemoryCluster(), io.StringIO()
     view = await stored(cluster)
-    session = Session(cluster, view, Place("default", None), Plain(out))
+    session = Session(cluster, view, ClusterTarget("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
     for _ in range(signals):
         session._signals.put_nowait(2)
@@ -153,4 +155,4 @@ def test_a_cluster_that_is_away_is_said_once(capsys: pytest.CaptureFixture[str])
     with outages_told():
         for _ in range(3):
             logging.getLogger(WATCHES).warning("cannot follow pods")
-    assert capsys.readouterr().err == "the cluster does not answer; trying again, jobs go on meanwhile\n"
+    assert capsys.readouterr().err == "the cluster does not answer; trying again; the jobs continue\n"

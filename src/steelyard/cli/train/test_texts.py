@@ -50,7 +50,7 @@ def shown(*events: Any, raw: bool = False) -> list[str]:
     return [text for text in out.getvalue().splitlines() if not text.startswith("starting")]
 
 
-def test_lines_have_the_names_of_their_replicas_and_reports_are_told() -> None:
+def test_lines_have_the_names_of_their_replicas_and_reports_are_shown() -> None:
     report = '{"progress": {"step": 5, "total": 10}}'
     said = shown(line("a"), line(report), line("b", name="master-0"))
     assert [said[0], said[2]] == ["worker-0 | a", "master-0 | b"]
@@ -179,7 +179,7 @@ def test_a_description_says_which_gpus_each_replica_has() -> None:
     assert "REPLICA   GPU\nworker-0  GPU-a\nworker-0  GPU-b" in text
 
 
-def test_an_exit_code_that_nobody_knows_is_not_shown() -> None:
+def test_an_unknown_exit_code_is_not_shown() -> None:
     deleted = job("Running", replicas=[replica(0, exitCode=records.UNKNOWN_EXIT)])
     assert str(records.UNKNOWN_EXIT) not in describe.described(deleted, [], {}, [], NOW)
 

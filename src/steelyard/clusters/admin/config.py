@@ -125,8 +125,8 @@ def _group(group: QuotaGroup) -> Json:
 
 def _quota(name: str, quota: Quota) -> Json:
     limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
-    given = {field: str(value) for field, value in limits.items() if value is not None}
-    return {"name": name, "nominalQuota": str(quota.nominal), **given}
+    texts = {field: str(value) for field, value in limits.items() if value is not None}
+    return {"name": name, "nominalQuota": str(quota.nominal), **texts}
 
 
 class CohortConfig(Config):
@@ -136,7 +136,7 @@ class CohortConfig(Config):
     parent: ObjectName | None = None
     """Cohort from which this one borrows, and to which it lends."""
     groups: Annotated[tuple[QuotaGroup, ...], Field(max_length=16)] = ()
-    """Quotas beside those of the queues."""
+    """Quotas in addition to those of the queues."""
 
     def relations(self) -> Iterator[Fault]:
         if self.parent == self.name:

@@ -44,7 +44,7 @@ class FaultTolerance(Config):
     forceful_deletion_grace_seconds: Seconds | None = None
     """Time that the parts have to go before their Pods are ended by force."""
     deletion_on_failure_grace_seconds: Seconds | None = None
-    """Time that the parts stay after the AppWrapper has failed, to look at them."""
+    """Time that the parts stay after the AppWrapper has failed, so that they can be inspected."""
     success_ttl_seconds: Seconds | None = None
     """Time from the start until the parts of an AppWrapper that has succeeded are removed; it stays itself."""
     terminal_exit_codes: tuple[ExitCode, ...] = ()
@@ -54,7 +54,9 @@ class FaultTolerance(Config):
 
     def relations(self) -> Iterator[Fault]:
         if self.terminal_exit_codes and self.retryable_exit_codes:
-            yield Fault("retryable_exit_codes", "has no effect beside terminal_exit_codes: give one of them")
+            yield Fault(
+                "retryable_exit_codes", "has no effect together with terminal_exit_codes: give one of them"
+            )
 
     def annotations(self) -> dict[str, str]:
         durations = {
@@ -136,7 +138,7 @@ def _set_count(part: ClusterConfig | Json) -> int:
 def pod_sets(part: Json) -> list[Json]:
     """Return where the Pods of a part are described, for kinds that the controller does not know to read.
 
-    Without it their Pods would run beside the queue's quota.
+    Without it the queue's quota would not count their Pods.
     """
     if part.get("kind") == "PyTorchJob":
         return []

@@ -7,7 +7,7 @@ from steelyard.clusters.blocking import Sync, blocking
 from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import NotFound
 from steelyard.clusters.kinds import LOCAL_QUEUE, WORKLOAD
-from steelyard.clusters.queues.view import Place, QueueView, WorkloadView, place_of
+from steelyard.clusters.queues.view import QueuePosition, QueueView, WorkloadView, place_of
 from steelyard.types import Json
 
 
@@ -35,7 +35,9 @@ class AsyncQueues:
         views.sort(key=lambda view: (str(view.resource["metadata"].get("creationTimestamp")), view.name))
         return [view for view in views if queue in (None, view.queue)]
 
-    async def place(self, name: str, namespace: str | None = None, *, kind: str = "RayCluster") -> Place:
+    async def place(
+        self, name: str, namespace: str | None = None, *, kind: str = "RayCluster"
+    ) -> QueuePosition:
         """Return the place of an object in its queue, and why it waits. Raises NotFound if it has no workload."""
         views = await self.workloads(namespace)
         view = next((view for view in views if f"{kind}/{name}" == view.owner or view.name == name), None)

@@ -27,7 +27,7 @@ class QueueView(ObjectView):
 
     @property
     def default(self) -> bool:
-        """True for the queue of jobs that name none."""
+        """Return whether jobs that name no queue go to this one."""
         return annotations_of(self.resource).get(DEFAULT_QUEUE) == "true" or self.name == "default"
 
     @property
@@ -67,8 +67,8 @@ class QueueView(ObjectView):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Place of a workload in its queue, and what it waits for."""
+class QueuePosition:
+    """Position of a workload in its queue, and what it waits for."""
 
     queue: str
     workload: str
@@ -150,18 +150,18 @@ class WorkloadView(ObjectView):
         return any(owner.get("uid") == uid for owner in owner_references(self.resource))
 
 
-def place_of(uid: str, workloads: Sequence[WorkloadView], now: datetime) -> Place | None:
+def place_of(uid: str, workloads: Sequence[WorkloadView], now: datetime) -> QueuePosition | None:
     """Return the place of what has this uid; None where there is no workload of it."""
     own = next((workload for workload in workloads if workload.stands_for(uid)), None)
     if own is None:
         return None
     if own.state in ("Admitted", "Finished"):
-        return Place(own.queue, own.name, 0, 0, "")
+        return QueuePosition(own.queue, own.name, 0, 0, "")
     queue = [workload for workload in workloads if workload.queue == own.queue]
     waiting = sorted((workload for workload in queue if workload.state == "Pending"), key=_order)
     position = next((number for number, item in enumerate(waiting, 1) if item.name == own.name), 1)
     start = None if own.state == "Inactive" else _estimate(position, queue, now)
-    return Place(own.queue, own.name, position, max(len(waiting), position), own.why, start)
+    return QueuePosition(own.queue, own.name, position, max(len(waiting), position), own.why, start)
 
 
 def _order(workload: WorkloadView) -> tuple[int, str, str]:

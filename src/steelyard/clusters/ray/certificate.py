@@ -111,7 +111,7 @@ def _data_folder() -> Path:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write files that nobody else can read at any moment, each whole or not at all."""
+    """Write files that no other user can read at any moment, each whole or not at all."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in texts.items():
         new = folder / f".{name}.{uuid.uuid4().hex}"

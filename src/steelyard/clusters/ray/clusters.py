@@ -71,7 +71,7 @@ class AsyncClusters:
         return RayCluster(await self._connection.get(RAY_CLUSTER, name, namespace))
 
     async def save(self, cluster: RayCluster) -> RayCluster:
-        """Write a cluster that was read and changed. Raises Conflict if somebody else has changed it meanwhile."""
+        """Write a cluster that was read and changed. Raises Conflict if another client has changed it meanwhile."""
         return RayCluster(await self._connection.replace(RAY_CLUSTER, cluster.resource))
 
     async def list(
@@ -178,7 +178,7 @@ class AsyncClusters:
         if isinstance(replicas, bool) or replicas < 0:
             raise BadConfig(name, [Fault("replicas", f"{replicas} must not be negative")])
         path = f"/spec/workerGroupSpecs/{index}"
-        # The test refuses the patch where somebody has changed the list of groups meanwhile.
+        # The test refuses the patch where another client has changed the list of groups meanwhile.
         patch: list[Json] = [{"op": "test", "path": f"{path}/groupName", "value": wanted}]
         fields = {"replicas": replicas}
         if not cluster.resource["spec"].get("enableInTreeAutoscaling"):

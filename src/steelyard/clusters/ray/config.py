@@ -150,15 +150,15 @@ class WorkerGroup(PodSettings):
 
     def relations(self) -> Iterator[Fault]:
         yield from super().relations()
-        least, most, wanted = self.min_replicas, self.max_replicas, self.replicas
+        least, most, replicas = self.min_replicas, self.max_replicas, self.replicas
         if least is not None and most is not None and least > most:
             yield Fault(
                 "min_replicas", f"{least} must be less than or equal to max_replicas, which is {most}"
             )
-        if wanted is not None and least is not None and wanted < least:
-            yield Fault("replicas", f"{wanted} must not be less than min_replicas, which is {least}")
-        if wanted is not None and most is not None and wanted > most:
-            yield Fault("replicas", f"{wanted} must not be more than max_replicas, which is {most}")
+        if replicas is not None and least is not None and replicas < least:
+            yield Fault("replicas", f"{replicas} must not be less than min_replicas, which is {least}")
+        if replicas is not None and most is not None and replicas > most:
+            yield Fault("replicas", f"{replicas} must not be more than max_replicas, which is {most}")
 
 
 class Autoscaling(Config):

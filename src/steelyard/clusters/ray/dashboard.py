@@ -9,7 +9,7 @@ from steelyard.types import Json
 
 
 def belongs(obj: Json, cluster: Json) -> bool:
-    """Tell whether an object is the cluster's: owned by it, or labelled as its own."""
+    """Return whether an object is the cluster's: owned by it, or labelled as its own."""
     uid, name = text(cluster, "metadata", "uid"), text(cluster, "metadata", "name")
     owned = any(owner.get("uid") == uid for owner in owner_references(obj))
     return owned or labels_of(obj).get(names.CLUSTER) == name

@@ -99,7 +99,7 @@ class JobConfig(Config):
         if self.working_dir is not None:
             yield from _folder(self.working_dir)
             if self.runtime_env.working_dir is not None:
-                yield Fault("runtime_env.working_dir", "cannot be given beside working_dir")
+                yield Fault("runtime_env.working_dir", "cannot be given together with working_dir")
 
 
 def queued_job_faults(config: JobConfig) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from steelyard.clusters.queues.view import Place
+from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import Problem, pod_problems
 from steelyard.clusters.reading import number, part, text, time_of
@@ -33,7 +33,7 @@ class JobStatus:
     ended: datetime | None = None
     failed_attempts: int = 0
     problems: tuple[Problem, ...] = ()
-    place: Place | None = None
+    place: QueuePosition | None = None
     resource: Json = field(default_factory=dict, repr=False)
 
     @property
@@ -49,7 +49,7 @@ class JobStatus:
         return f"{self.name}: {self.phase}" + (f" ({why})" if why else "")
 
 
-def job_status(job: Json, pods: Sequence[Json] = (), place: Place | None = None) -> JobStatus:
+def job_status(job: Json, pods: Sequence[Json] = (), place: QueuePosition | None = None) -> JobStatus:
     """Return the status of a RayJob; `pods` are those of its cluster and its submitter."""
     phase, reason, message = _phase(job, place)
     problems = tuple(problem for pod in pods for problem in pod_problems(pod))
@@ -76,7 +76,7 @@ def job_status(job: Json, pods: Sequence[Json] = (), place: Place | None = None)
     )
 
 
-def _phase(job: Json, place: Place | None) -> tuple[JobPhase, str, str]:  # noqa: PLR0911
+def _phase(job: Json, place: QueuePosition | None) -> tuple[JobPhase, str, str]:  # noqa: PLR0911
     deployment, own = text(job, "status", "jobDeploymentStatus"), text(job, "status", "jobStatus")
     reason, message = text(job, "status", "reason"), text(job, "status", "message")
     if place is not None and not place.admitted:

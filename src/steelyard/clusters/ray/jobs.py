@@ -65,17 +65,17 @@ class AsyncJobs:
             needed = [(verb, SECRET) for verb in ("create", "patch", "delete")]
             await self._connection.ensure_rights(namespace, *needed, ("create", RAY_JOB))
         # The files come first: a job without its files would wait for them for ever.
-        made: list[Json] = []
+        objects: list[Json] = []
         try:
             for secret in secrets:
-                made.append(await self._connection.create(SECRET, secret))
+                objects.append(await self._connection.create(SECRET, secret))
             job = await self._connection.create(RAY_JOB, manifest)
         except ClusterError:
-            for secret in made:
+            for secret in objects:
                 metadata = secret["metadata"]
                 await self._connection.delete(SECRET, metadata["name"], namespace, uid=metadata["uid"])
             raise
-        for secret in made:
+        for secret in objects:
             await self._connection.patch(SECRET, secret["metadata"]["name"], owner_patch(job), namespace)
         return job_status(job)
 

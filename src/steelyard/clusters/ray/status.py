@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from steelyard.clusters.queues.view import Place
+from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import condition_of, items, number, part, text, time_of
 from steelyard.kube.objects import labels_of
@@ -50,7 +50,7 @@ class ClusterStatus:
     """Ready workers."""
     wanted: int = 0
     problems: tuple[Problem, ...] = ()
-    place: Place | None = None
+    place: QueuePosition | None = None
     created: datetime | None = None
     resource: Json = field(default_factory=dict, repr=False)
 
@@ -64,7 +64,7 @@ class ClusterStatus:
 
     @property
     def stuck(self) -> bool:
-        """True if it will not become ready by itself, although nobody has said that it failed."""
+        """Return whether it will not become ready by itself, although its status does not say that it failed."""
         return self.failed or (not self.ready and any(problem.stuck for problem in self.problems))
 
     @property
@@ -85,7 +85,7 @@ class ClusterStatus:
 
 
 def cluster_status(
-    cluster: Json, pods: Sequence[Json] = (), events: Sequence[Json] = (), place: Place | None = None
+    cluster: Json, pods: Sequence[Json] = (), events: Sequence[Json] = (), place: QueuePosition | None = None
 ) -> ClusterStatus:
     """Return the status of a RayCluster. `pods` and `events` are those of its namespace; others' are left out."""
     name, namespace = text(cluster, "metadata", "name"), text(cluster, "metadata", "namespace")
@@ -113,7 +113,7 @@ def cluster_status(
 
 
 def needs_queue(cluster: Json) -> bool:
-    """Tell whether the cluster's place in a queue says where it stands."""
+    """Return whether the cluster's place in a queue says where it stands."""
     return bool(labels_of(cluster).get(names.QUEUE)) and _state(cluster) != "ready"
 
 
@@ -121,7 +121,7 @@ def is_starting(cluster: Json) -> bool:
     return _phase(cluster, None)[0] == "Starting"
 
 
-def _phase(cluster: Json, place: Place | None) -> tuple[Phase, str, str]:  # noqa: PLR0911
+def _phase(cluster: Json, place: QueuePosition | None) -> tuple[Phase, str, str]:  # noqa: PLR0911
     state, said = _state(cluster), text(cluster, "status", "reason")
     suspended = part(cluster, "spec").get("suspend") is True
     if text(cluster, "metadata", "deletionTimestamp"):

@@ -109,7 +109,7 @@ def test_defect_2_what_was_read_is_written_as_it_was(client: Client, memory: Mem
     assert client.ray.clusters.get("demo").groups == {"workers": 3}
 
 
-def test_a_cluster_that_somebody_else_changed_is_not_overwritten(client: Client, memory: MemoryApi) -> None:
+def test_a_cluster_that_another_client_changed_is_not_overwritten(client: Client, memory: MemoryApi) -> None:
     put(memory, RAY_CLUSTER, make_cluster())
     first, second = client.ray.clusters.get("demo"), client.ray.clusters.get("demo")
     first.resource["spec"]["suspend"] = True

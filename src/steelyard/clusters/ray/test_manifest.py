@@ -59,7 +59,7 @@ def test_groups_volumes_tolerations_and_overrides_are_in_the_manifest() -> None:
     assert [group["replicas"] for group in spec["workerGroupSpecs"]] == [3, 1]
 
 
-def test_with_a_queue_and_the_autoscaler_kueue_is_told_that_workers_come_and_go() -> None:
+def test_with_a_queue_and_the_autoscaler_kueue_is_informed_that_workers_come_and_go() -> None:
     config = ClusterConfig(
         name="demo", autoscaling=Autoscaling(), workers=(WorkerGroup(min_replicas=0, max_replicas=4),)
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.clusters.queues.view import Place
+from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray.doubles import make_cluster, make_event, make_pod
 from steelyard.clusters.ray.status import cluster_status
 
@@ -49,7 +49,7 @@ def test_an_image_that_is_not_there_is_named() -> None:
     assert "Pod demo-head" in status.message
 
 
-def test_a_pod_that_fits_nowhere_is_told_and_may_still_find_a_place() -> None:
+def test_a_pod_that_fits_nowhere_is_reported_and_may_still_find_a_place() -> None:
     pod = make_pod("demo-head", conditions=[
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"},
     ])  # fmt: skip
@@ -57,7 +57,7 @@ def test_a_pod_that_fits_nowhere_is_told_and_may_still_find_a_place() -> None:
     assert (status.reason, status.stuck) == ("Unschedulable", False)
 
 
-def test_events_of_its_own_pods_are_told_and_those_of_others_are_not() -> None:
+def test_events_of_its_own_pods_are_reported_and_those_of_others_are_not() -> None:
     pods = [make_pod("demo-head"), make_pod("other-head", cluster="other")]
     events = [
         make_event("Pod", "demo-head", "FailedMount", "no such secret"),
@@ -118,7 +118,7 @@ def test_a_pod_that_waits_for_room_is_named_once_and_one_that_has_found_room_not
 
 
 def test_a_cluster_in_a_queue_says_its_place_and_what_it_waits_for() -> None:
-    place = Place("team", "raycluster-demo", 2, 5, "insufficient quota for cpu")
+    place = QueuePosition("team", "raycluster-demo", 2, 5, "insufficient quota for cpu")
     status = cluster_status(make_cluster(state="suspended", suspend=True), place=place)
     assert (status.phase, status.message) == (
         "Queued",
@@ -126,7 +126,7 @@ def test_a_cluster_in_a_queue_says_its_place_and_what_it_waits_for() -> None:
     )
 
 
-def test_the_reason_of_a_failure_is_told() -> None:
+def test_the_reason_of_a_failure_is_reported() -> None:
     cluster = make_cluster(state="failed")
     cluster["status"]["reason"] = "pods is forbidden: exceeded quota"
     assert "exceeded quota" in str(cluster_status(cluster))

@@ -30,12 +30,12 @@ class RayCluster(ObjectView):
 
     @property
     def dashboard(self) -> str | None:
-        """Address of the dashboard as the platform tells it; `clusters.dashboard` also looks elsewhere."""
+        """Address of the dashboard as the platform reports it; `clusters.dashboard` also looks elsewhere."""
         return self.annotations.get(ray_annotations.DASHBOARD) or None
 
     @property
     def groups(self) -> Mapping[str, int]:
-        """Wanted workers by group."""
+        """Desired number of workers by group."""
         return {
             text(group, "groupName"): number(group, "replicas")
             for group in items(self.resource, "spec", "workerGroupSpecs")
@@ -43,5 +43,5 @@ class RayCluster(ObjectView):
 
     @property
     def status(self) -> ClusterStatus:
-        """Status as far as the object itself tells it; `clusters.status` also says what its Pods wait for."""
+        """Status as far as the object itself shows it; `clusters.status` also says what its Pods wait for."""
         return cluster_status(self.resource)

@@ -1,8 +1,8 @@
 """Conversion of jobs in the list form of early operators to kinds of `kubeflow.org/v1` (`steelyard train convert`).
 
 In that form `spec` is a list of replicas, each with its type and one container, or a map with such a list below
-`replicaSpecs`. Names of fields were never settled, so several are read; what is left out or changed is told in notes.
-Versions just before v1 had today's map of replicas, and the fields of the runPolicy beside it.
+`replicaSpecs`. Names of fields were never settled, so several are read; notes say what is left out or changed.
+Versions just before v1 had today's map of replicas, and the fields of the runPolicy directly in `spec`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _UNDERSTOOD = frozenset(
 )
 _POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
 _RUN_POLICY = ("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
-"""Fields that stood beside the replicas before there was a runPolicy."""
+"""Fields that stood next to the replicas before there was a runPolicy."""
 _OURS = ("DMLC_", "MX_CONFIG", "TF_CONFIG")
 """Variables that the operator sets. Set by hand they would win, with the old addresses."""
 
@@ -44,7 +44,7 @@ class Converted:
 def convert(document: object) -> Converted:
     """The job of one YAML document. Raises BadJob, which names the field that it does not understand."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        raise BadJob("this is no manifest: it has no `kind`")
+        raise BadJob("this is not a manifest: it has no `kind`")
     framework = _framework(document)
     spec = document.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get(framework.specs), dict):
@@ -125,35 +125,35 @@ def _replica(entry: object, framework: TrainingFramework, where: str, notes: lis
     name = _type(entry, framework, where)
     count = _first(entry, _COUNT, 1)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise BadJob(f"{where}: {count!r} is no number of replicas")
+        raise BadJob(f"{where}: {count!r} is not a number of replicas")
     template = _template(entry, where)
     _name_container(template, framework, where, notes)
     _move_port(entry, template, framework, name)
     _drop_variables(template, notes)
     policy = entry.get("restartPolicy") or template["spec"].pop("restartPolicy", None) or "OnFailure"
     if policy not in _POLICIES:
-        raise BadJob(f"{where}.restartPolicy: {policy!r} is none of {', '.join(_POLICIES)}")
+        raise BadJob(f"{where}.restartPolicy: {policy!r} is not one of {', '.join(_POLICIES)}")
     if unknown := sorted(entry.keys() - _UNDERSTOOD):
         notes.append(f"left out of {where}: {', '.join(unknown)}")
     return name, {"replicas": count, "restartPolicy": policy, "template": template}
 
 
 def _type(entry: Json, framework: TrainingFramework, where: str) -> str:
-    given = str(_first(entry, _TYPE, ""))
-    plain = given.replace("_", "").replace("-", "").lower().removeprefix("mx")
+    type_ = str(_first(entry, _TYPE, ""))
+    plain = type_.replace("_", "").replace("-", "").lower().removeprefix("mx")
     role = next((known for known in framework.known if known.lower() == plain), None)
     if role is None:
         there = ", ".join(framework.known)
         raise BadJob(
-            f"{where}: {given or 'nothing'} is no replica type of {framework.resource.kind}; there are {there}"
+            f"{where}: {type_ or 'nothing'} is not a replica type of {framework.resource.kind}; there are {there}"
         )
     return role
 
 
 def _template(entry: Json, where: str) -> Json:
     """The Pods' template, from whichever form the container was written in."""
-    given = mapping(entry, "template")
-    spec: Json = {**(given.get("spec") or {key: given[key] for key in given if key != "metadata"})}
+    template = mapping(entry, "template")
+    spec: Json = {**(template.get("spec") or {key: template[key] for key in template if key != "metadata"})}
     spec |= {key: entry[key] for key in _POD if key in entry}
     flat = {key: entry[key] for key in _CONTAINER if key in entry}
     containers = spec.get("containers") or entry.get("containers") or [entry.get("container") or flat]
@@ -162,13 +162,13 @@ def _template(entry: Json, where: str) -> Json:
     ):
         raise BadJob(f"{where}: has no container with an image")
     spec["containers"] = [_container(container) for container in containers]
-    metadata = {"metadata": given["metadata"]} if given.get("metadata") else {}
+    metadata = {"metadata": template["metadata"]} if template.get("metadata") else {}
     return {**metadata, "spec": spec}
 
 
-def _container(given: Json) -> Json:
+def _container(container: Json) -> Json:
     """The container, with its variables as a list and its command as one."""
-    made = {**given}
+    made = {**container}
     if isinstance(made.get("env"), Mapping):
         made["env"] = [{"name": name, "value": str(value)} for name, value in made["env"].items()]
     for key in ("command", "args"):

@@ -40,8 +40,8 @@ def make_job(name: str = "digits", *, workers: int = 2, **status: Any) -> Json:
 async def stored(cluster: MemoryCluster, job: Json | None = None) -> JobView:
     """The job, in the cluster with its status."""
     job = job or make_job()
-    made = await cluster.create(PYTORCH_JOBS, {**job, "status": {}})
-    return await set_status(cluster, JobView(made), **job["status"])
+    created = await cluster.create(PYTORCH_JOBS, {**job, "status": {}})
+    return await set_status(cluster, JobView(created), **job["status"])
 
 
 async def set_status(cluster: MemoryCluster, job: JobView, **status: Any) -> JobView:

@@ -12,7 +12,7 @@ class NoSuchJob(UsageError):
 
 
 class JobDeleted(SteelyardError):
-    """The job was deleted while somebody waited for it."""
+    """The job was deleted while the caller waited for it."""
 
 
 class WaitedTooLong(SteelyardError):

@@ -143,7 +143,7 @@ class _Following:
         self._deleted = True
 
     async def _look_for_warnings(self) -> None:
-        """Why there are no Pods. Asked for now and then: no watch is kept for what is rarely needed."""
+        """Return why there are no Pods. Asked for now and then: no watch is kept for what is rarely needed."""
         reported: set[str] = set()
         while True:
             await asyncio.sleep(WARNING_SECONDS)
@@ -171,7 +171,7 @@ class _Following:
         ]
 
     async def _finish(self) -> None:
-        """The rest of the logs; a Pod that the watch has not told of yet is read, too."""
+        """The rest of the logs; a Pod that the watch has not reported yet is read, too."""
         try:
             for pod in await jobs.pods(self._cluster, self._job):
                 self._on_pod(None, pod)
@@ -223,7 +223,7 @@ class _Following:
             await self._restarted(uid, container_status(pod))
 
     async def _restarted(self, uid: str, before: Json) -> None:
-        """The container's status is another, the Pod is gone, or it is time to look all the same."""
+        """The container's status has changed, the Pod is gone, or it is time to check again anyway."""
         for _ in range(10):
             pod = self._pods.get(uid)
             if pod is None or container_status(pod) != before:

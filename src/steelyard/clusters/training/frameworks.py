@@ -1,7 +1,7 @@
 """The number of workers as replica types of a framework's own kind of job.
 
 Kinds, fields and container names are v1's; the operator has them, too, and a test holds the two together. A framework
-that is none of these is a resource of kind Framework, whose jobs are DLJobs.
+that is not one of these is a resource of kind Framework, whose jobs are DLJobs.
 """
 
 import ast
@@ -40,7 +40,7 @@ class TrainingFramework:
     leader: str = ""
     """The replica type of one of the workers, where it has one of its own."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """Replica types that a job needs beside its workers, with their usual numbers."""
+    """Replica types that a job needs in addition to its workers, with their usual numbers."""
     spec: Json = field(default_factory=dict)
     """Further fields that its `spec` needs."""
     worker: str = WORKER
@@ -126,7 +126,7 @@ def of_resource(framework: Json) -> TrainingFramework:
     roles = spec.get("roles") or [{"name": "worker"}]  # it takes any
     names = tuple(str(role["name"]) for role in roles)
     worker = next((name for name in names if name.lower() == "worker"), names[-1])
-    # A role that a job need not have is started for whoever asks for it.
+    # An optional role is started only if the user asks for it.
     beside = {
         str(role["name"]): int(role.get("default") or role["minimum"])
         for role in roles

@@ -21,7 +21,7 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
     """
     resource, name = resource_of(manifest), manifest["metadata"]["name"]
     try:
-        made = await cluster.create(resource, manifest)
+        created = await cluster.create(resource, manifest)
     except AlreadyExists as error:
         raise BadJob(f"--name {name}: there is a {resource.kind} of this name; choose another") from error
     except (Invalid, BadRequest) as error:
@@ -31,8 +31,8 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
             raise BadJob(f"--namespace {manifest['metadata']['namespace']}: {error.message}") from error
         raise BadJob(f"the cluster does not know {resource.kind}: {error.message}") from error
     if files is not None:
-        await cluster.create(CONFIG_MAPS, _owned(files, made))
-    return JobView(made)
+        await cluster.create(CONFIG_MAPS, _owned(files, created))
+    return JobView(created)
 
 
 def _owned(files: Json, job: Json) -> Json:

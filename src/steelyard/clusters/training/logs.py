@@ -135,8 +135,8 @@ async def _whole(tail: Tail, last: int | None) -> list[Line]:
 
 def chosen(pods: Sequence[Json], replicas: Sequence[str], job: JobView) -> list[Json]:
     """The Pods of the replicas named: `worker-0`, or `worker` for all of a type."""
-    wanted = [name.lower().removeprefix(f"{job.name}-") for name in replicas]
-    if not wanted:
+    names = [name.lower().removeprefix(f"{job.name}-") for name in replicas]
+    if not names:
         return list(pods)
     named = [(pod, replica_of(pod)[0]) for pod in pods]
-    return [pod for pod, name in named if name in wanted or name.rpartition("-")[0] in wanted]
+    return [pod for pod, name in named if name in names or name.rpartition("-")[0] in names]

@@ -96,15 +96,15 @@ def manifest(request: JobRequest) -> Json:
 
 
 def _own(request: JobRequest) -> Json:
-    """The kind's fields beside its replicas. A Chief or parameter servers end a TFJob by rules of their own."""
+    """The kind's fields in addition to its replicas. A Chief or parameter servers end a TFJob by rules of their own."""
     if "PS" in request.counts or "Chief" in request.counts:
         return {name: value for name, value in request.framework.spec.items() if name != "successPolicy"}
     return request.framework.spec
 
 
 def _run_policy(request: JobRequest) -> Json:
-    given = {"backoffLimit": request.backoff_limit, "activeDeadlineSeconds": request.deadline}
-    kept = {name: value for name, value in given.items() if value is not None}
+    policy = {"backoffLimit": request.backoff_limit, "activeDeadlineSeconds": request.deadline}
+    kept = {name: value for name, value in policy.items() if value is not None}
     return {"cleanPodPolicy": "Running", **kept}  # what runs on after the end would run for ever
 
 

@@ -27,7 +27,7 @@ class Progress:
 
     @property
     def told(self) -> str:
-        """The same as `description`, under its earlier name."""
+        """Return `description`; clients of earlier versions ask for it by this name."""
         return self.description
 
     @property
@@ -78,7 +78,7 @@ class Pace:
 
     @property
     def seconds_left(self) -> float | None:
-        """None until two reports have told a pace."""
+        """Estimate the time left; None until two reports have shown a pace."""
         if self._first is None or self._last is None:
             return None
         seconds, share = (self._last[0] - self._first[0]).total_seconds(), self._last[1] - self._first[1]

@@ -60,7 +60,7 @@ class FailureView:
 
     @property
     def told(self) -> str:
-        """The same as `description`, under its earlier name."""
+        """Return `description`; clients of earlier versions ask for it by this name."""
         return self.description
 
     @property

@@ -104,11 +104,11 @@ WRONG = [
     ("another kind", {"kind": "Pod"}, "there are PyTorchJob, TFJob"),
     ("no list", _job(spec={"a": 1}), "spec: has to be a list of replicas"),
     ("no name", _job({"type": "worker", "image": "x"}, metadata={}), "metadata.name"),
-    ("no type", _job({"image": "x"}), r"spec\[0\]: nothing is no replica type"),
+    ("no type", _job({"image": "x"}), r"spec\[0\]: nothing is not a replica type"),
     (
         "a type that is none",
         _job({"type": "boss", "image": "x"}),
-        "boss is no replica type of MXJob; there are Scheduler",
+        "boss is not a replica type of MXJob; there are Scheduler",
     ),
     (
         "a type twice",
@@ -116,7 +116,7 @@ WRONG = [
         r"spec\[1\]: the replica type Worker is there twice",
     ),
     ("no image", _job({"type": "worker"}), "no container with an image"),
-    ("no number", _job({"type": "worker", "image": "x", "replicas": "two"}), "'two' is no number"),
+    ("no number", _job({"type": "worker", "image": "x", "replicas": "two"}), "'two' is not a number"),
     (
         "a policy that is none",
         _job({"type": "worker", "image": "x", "restartPolicy": "Never!"}),

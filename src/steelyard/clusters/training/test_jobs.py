@@ -137,7 +137,7 @@ async def test_a_job_is_followed_to_its_end_over_a_restart(cluster: MemoryCluste
 
 
 class LatePods(MemoryCluster):
-    """The watch of the Pods tells nothing in time."""
+    """The watch of the Pods sends nothing in time."""
 
     async def watch(self, resource: Resource, *given: Any, **more: Any) -> AsyncIterator[WatchEvent]:
         if resource == PODS:
@@ -158,7 +158,7 @@ async def test_what_a_pod_wrote_is_read_though_the_job_ended_before_the_pod_was_
     assert (await both(followed(cluster, job), goes_on()))[1] == ["worker-0.0 quick"]
 
 
-async def test_who_waits_for_a_job_that_is_deleted_is_told(cluster: MemoryCluster) -> None:
+async def test_a_wait_for_a_job_that_is_deleted_ends_with_an_error(cluster: MemoryCluster) -> None:
     job = await stored(cluster)
     waiters = [
         asyncio.ensure_future(waiter) for waiter in (followed(cluster, job), training.wait(cluster, job))

@@ -1,4 +1,4 @@
-"""Reports in log lines: read, told, and reckoned with."""
+"""Reports in log lines: read, shown, and used for estimates."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,7 +35,7 @@ def test_a_report_is_found_in_a_line(text: str, values: dict[str, int] | None) -
         ({"step": 1, "total": 0}, "step 1 of 0", None),
     ],
 )
-def test_a_report_is_told_in_words(values: dict[str, object], expected: str, share: float | None) -> None:
+def test_a_report_is_shown_in_words(values: dict[str, object], expected: str, share: float | None) -> None:
     assert (Progress(values).description, Progress(values).share) == (expected, share)
 
 
@@ -45,7 +45,7 @@ def test_the_newest_report_counts() -> None:
     assert report.values == {"step": 2}
 
 
-def test_the_rest_takes_as_long_as_the_pace_says_and_a_restart_begins_anew() -> None:
+def test_the_rest_takes_as_long_as_the_pace_says_and_a_restart_starts_again() -> None:
     pace = Pace()
     assert pace.seconds_left is None
     pace.see(START, 0.1)

@@ -38,7 +38,7 @@ def test_the_state_is_the_condition_that_holds(conditions: list[Any], state: str
         (None, "", "failed"),
     ],
 )
-def test_an_end_is_told_in_words(code: int | None, reason: str, expected: str) -> None:
+def test_an_end_is_reported_in_words(code: int | None, reason: str, expected: str) -> None:
     assert ending(code, reason) == expected
 
 

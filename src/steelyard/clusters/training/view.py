@@ -99,22 +99,23 @@ class JobView:
 
     @property
     def suspended(self) -> bool:
-        """True where the job is meant to be stopped."""
+        """Return whether the job is meant to be stopped."""
         return bool(_object(self._spec.get("runPolicy")).get("suspend"))
 
     @property
     def backoff_limit(self) -> int | None:
         """Restarts that the job says it may have."""
-        given = _object(self._spec.get("runPolicy")).get("backoffLimit")
-        return given if isinstance(given, int) else None
+        limit = _object(self._spec.get("runPolicy")).get("backoffLimit")
+        return limit if isinstance(limit, int) else None
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Replicas wanted, by type; what the job leaves to its framework is seen in the status, and 1 before that."""
+        """Desired number of replicas by type; a number that the job leaves to its framework comes from the status, and
+        is 1 before that."""
         fields = (_object(value) for name, value in self._spec.items() if SPECS.search(name))
         roles = next(filter(None, fields), {})
-        seen = Counter(str(replica["type"]) for replica in sequence(self._status, "replicas"))
-        usual = {role: seen[role] if seen else 1 for role in roles}
+        counts = Counter(str(replica["type"]) for replica in sequence(self._status, "replicas"))
+        usual = {role: counts[role] if counts else 1 for role in roles}
         return {
             role: usual[role]
             if (given := _object(spec).get("replicas")) is None
@@ -128,8 +129,8 @@ class JobView:
         known = {
             replica.name: replica for replica in map(replica_of_status, sequence(self._status, "replicas"))
         }
-        wanted = (ReplicaView(role, index) for role, n in self.counts.items() for index in range(n))
-        return tuple({replica.name: known.get(replica.name, replica) for replica in wanted}.values())
+        views = (ReplicaView(role, index) for role, n in self.counts.items() for index in range(n))
+        return tuple({replica.name: known.get(replica.name, replica) for replica in views}.values())
 
     @property
     def running(self) -> int:
@@ -186,7 +187,7 @@ class JobView:
 
     @property
     def output_settled(self) -> bool:
-        """True once the operator has kept the output, or has failed to."""
+        """Return whether the operator has kept the output, or has failed to."""
         return self.outputs.get("state") in {"Registered", "Carried", "Failed"}
 
     @property

@@ -53,10 +53,10 @@ async def _gone_at_first(informer: Informer, job: JobView, queue: "asyncio.Queue
         queue.put_nowait(None)
 
 
-def _informer(cluster: Cluster, job: JobView, seen: Callable[[JobView | None], None]) -> Informer:
+def _informer(cluster: Cluster, job: JobView, listener: Callable[[JobView | None], None]) -> Informer:
     def on_change(old: Json | None, new: Json | None) -> None:
         ours = new is not None and new["metadata"]["uid"] == job.uid
-        seen(JobView(new) if ours and new is not None else None)
+        listener(JobView(new) if ours and new is not None else None)
 
     return Informer(
         cluster,

@@ -33,9 +33,9 @@ def widget_of(panel: Panel) -> Any:
             message.value = _text(error, colour="#b00020")
 
     def button(label: str, work: Callable[[], object]) -> Any:
-        made = ipywidgets.Button(description=label, button_style="danger" if label == "Delete" else "")
-        made.on_click(lambda _: run(work))
-        return made
+        button = ipywidgets.Button(description=label, button_style="danger" if label == "Delete" else "")
+        button.on_click(lambda _: run(work))
+        return button
 
     def chosen(action: Callable[[str], object]) -> Callable[[], object]:
         return lambda: action(names.value) if names.value else "nothing is chosen"

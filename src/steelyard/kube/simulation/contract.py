@@ -60,12 +60,12 @@ def version_of(obj: Json) -> str:
 
 @case
 async def a_created_object_gets_what_the_server_sets(cluster: Cluster, namespace: str) -> None:
-    made = await cluster.create(CONFIG_MAPS, config_map(namespace, "set-by-server", {"a": "1"}))
-    assert made["metadata"]["uid"]
-    assert version_of(made)
-    assert made["metadata"]["creationTimestamp"].endswith("Z")
-    assert made["data"] == {"a": "1"}
-    assert await cluster.get(CONFIG_MAPS, "set-by-server", namespace) == made
+    created = await cluster.create(CONFIG_MAPS, config_map(namespace, "set-by-server", {"a": "1"}))
+    assert created["metadata"]["uid"]
+    assert version_of(created)
+    assert created["metadata"]["creationTimestamp"].endswith("Z")
+    assert created["data"] == {"a": "1"}
+    assert await cluster.get(CONFIG_MAPS, "set-by-server", namespace) == created
 
 
 @case
@@ -183,10 +183,10 @@ async def a_json_patch_tests_before_it_writes(cluster: Cluster, namespace: str) 
 async def a_lease_is_never_replaced_blindly(cluster: Cluster, namespace: str) -> None:
     metadata = {"name": "blind", "namespace": namespace}
     lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": {}}
-    made = await cluster.create(LEASES, lease)
+    created = await cluster.create(LEASES, lease)
     held = {"holderIdentity": "me", "renewTime": "2026-01-01T00:00:00.000000Z"}
     await refused(Invalid, cluster.replace(LEASES, {**lease, "spec": held}), status=422)
-    assert (await cluster.replace(LEASES, {**made, "spec": held}))["spec"] == held
+    assert (await cluster.replace(LEASES, {**created, "spec": held}))["spec"] == held
 
 
 # ---- status
@@ -231,8 +231,8 @@ def widget(namespace: str, name: str, **more: Any) -> Json:
 @case
 async def status_is_written_by_its_subresource_only(cluster: Cluster, namespace: str) -> None:
     await _widgets(cluster)
-    made = await cluster.create(WIDGETS, widget(namespace, "status", spec={"a": 1}, status={"no": True}))
-    assert "status" not in made
+    created = await cluster.create(WIDGETS, widget(namespace, "status", spec={"a": 1}, status={"no": True}))
+    assert "status" not in created
     ignored = await cluster.patch(WIDGETS, "status", {"status": {"no": True}}, namespace)
     assert "status" not in ignored
     change = {"status": {"a": 1}, "spec": {"a": 2}, "metadata": {"labels": {"no": "no"}}}
@@ -248,13 +248,13 @@ async def status_is_written_by_its_subresource_only(cluster: Cluster, namespace:
 @case
 async def generation_counts_changes_of_the_spec(cluster: Cluster, namespace: str) -> None:
     await _widgets(cluster)
-    made = await cluster.create(WIDGETS, widget(namespace, "generation", spec={"a": 1}))
+    created = await cluster.create(WIDGETS, widget(namespace, "generation", spec={"a": 1}))
 
     async def after(change: Json, subresource: str = "") -> int:
         obj = await cluster.patch(WIDGETS, "generation", change, namespace, subresource=subresource)
         return cast("int", obj["metadata"]["generation"])
 
-    assert made["metadata"]["generation"] == 1
+    assert created["metadata"]["generation"] == 1
     assert await after({"metadata": {"labels": {"a": "b"}}}) == 1
     assert await after({"status": {"a": 1}}, "status") == 1
     assert await after({"spec": {"a": 2}}) == 2
@@ -273,13 +273,13 @@ async def what_has_no_status_has_no_status_subresource(cluster: Cluster, namespa
 
 @case
 async def a_deletion_may_insist_on_the_uid(cluster: Cluster, namespace: str) -> None:
-    made = await cluster.create(CONFIG_MAPS, config_map(namespace, "uid"))
+    created = await cluster.create(CONFIG_MAPS, config_map(namespace, "uid"))
     other = "00000000-0000-4000-8000-000000000000"
     await refused(Conflict, cluster.delete(CONFIG_MAPS, "uid", namespace, uid=other), status=409)
-    await cluster.delete(CONFIG_MAPS, "uid", namespace, uid=made["metadata"]["uid"])
+    await cluster.delete(CONFIG_MAPS, "uid", namespace, uid=created["metadata"]["uid"])
     await refused(NotFound, cluster.get(CONFIG_MAPS, "uid", namespace))
     again = await cluster.create(CONFIG_MAPS, config_map(namespace, "uid"))
-    assert again["metadata"]["uid"] != made["metadata"]["uid"]
+    assert again["metadata"]["uid"] != created["metadata"]["uid"]
 
 
 @case
@@ -295,8 +295,8 @@ async def a_pod_on_a_node_stays_until_its_kubelet_confirms(cluster: Cluster, nam
 
 @case
 async def a_pod_on_no_node_goes_at_once(cluster: Cluster, namespace: str) -> None:
-    made = await cluster.create(PODS, pod(namespace, "waiting", None))
-    assert made["status"]["phase"] == "Pending"
+    created = await cluster.create(PODS, pod(namespace, "waiting", None))
+    assert created["status"]["phase"] == "Pending"
     await cluster.delete(PODS, "waiting", namespace)
     await refused(NotFound, cluster.get(PODS, "waiting", namespace))
 
@@ -327,18 +327,18 @@ async def watching(
 @case
 async def a_watch_goes_on_where_a_list_was(cluster: Cluster, namespace: str) -> None:
     start = (await cluster.list(CONFIG_MAPS, namespace)).resource_version
-    made = await cluster.create(CONFIG_MAPS, config_map(namespace, "watch", {"n": "0"}, case="watch"))
+    created = await cluster.create(CONFIG_MAPS, config_map(namespace, "watch", {"n": "0"}, case="watch"))
     async with watching(cluster, namespace, start, "case=watch") as following:
         added = await following()
-        assert (added.type, added.object) == ("ADDED", made)
+        assert (added.type, added.object) == ("ADDED", created)
         changed = await cluster.patch(CONFIG_MAPS, "watch", {"data": {"n": "1"}}, namespace)
         modified = await following()
         assert (modified.type, modified.object) == ("MODIFIED", changed)
         await cluster.delete(CONFIG_MAPS, "watch", namespace)
         deleted = await following()
         assert (deleted.type, deleted.object["data"]) == ("DELETED", {"n": "1"})
-        assert version_of(deleted.object) not in (version_of(changed), version_of(made))
-    async with watching(cluster, namespace, version_of(made), "case=watch") as following:
+        assert version_of(deleted.object) not in (version_of(changed), version_of(created))
+    async with watching(cluster, namespace, version_of(created), "case=watch") as following:
         assert [(await following()).type for _ in range(2)] == ["MODIFIED", "DELETED"]
 
 
@@ -349,8 +349,8 @@ async def a_watch_sees_objects_come_into_its_selection_and_leave(cluster: Cluste
     async with watching(cluster, namespace, start, "here=yes") as following:
         for value in ("yes", "no", "yes"):
             await cluster.patch(CONFIG_MAPS, "moving", {"metadata": {"labels": {"here": value}}}, namespace)
-        seen = [(await following()).type for _ in range(3)]
-        assert seen == ["ADDED", "DELETED", "ADDED"]
+        types = [(await following()).type for _ in range(3)]
+        assert types == ["ADDED", "DELETED", "ADDED"]
 
 
 @case

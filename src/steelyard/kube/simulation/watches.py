@@ -93,7 +93,7 @@ def apply(cluster: "SavedCluster", change: str, name: str, number: int) -> None:
             cluster.saved = store.snapshot()
         case "restore":  # from a backup: versions and objects are as they were
             cluster.restore(cluster.saved)
-        case "reset":  # a new database: versions begin anew
+        case "reset":  # a new database: versions begin again
             cluster.restore(EMPTY)
 
 

@@ -7,7 +7,7 @@ from steelyard.local.apiserver.content import TOO_DEEP, BadContent, decoded, is_
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.managed.yaml import BadYaml, duplicate_keys, yaml_object
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import YAML, content_type
 from steelyard.local.apiserver.protobuf.body import PROTOBUF, Envelope, envelope, enveloped_object
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults

@@ -38,7 +38,7 @@ def charge(objects: Objects, pod: Json, *, dry_run: bool) -> None:
 
 
 def _is_exempt(budget: Json, pod: Json) -> bool:
-    """Tell whether the budget does not count this Pod, since it is not ready."""
+    """Return whether the budget does not count this Pod, since it is not ready."""
     if is_ready(pod):
         return False
     status = status_of(budget)

@@ -183,20 +183,25 @@ def readiness_gates(pod: Json, now: datetime) -> str:
 # ---- others
 
 
+_JOB_ENDS = ("Complete", "Failed")
+_JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+
+
 def job_status(job: Json, now: datetime) -> str:
-    for condition in conditions_of(job):
-        kind = condition.get(
-            "type"
-        )  # the API takes conditions without one, and this is the table of all Jobs
-        if condition.get("status") == "True" and kind in ("Complete", "Failed", "Suspended", "FailureTarget"):
-            return str(kind)
-    return "Terminating" if "deletionTimestamp" in job["metadata"] else "Running"
+    """Name the Job's end; before it, what is to become of the Job."""
+    # The API takes conditions without a type, and this is the table of all Jobs.
+    true = {condition.get("type") for condition in conditions_of(job) if condition.get("status") == "True"}
+    if end := next((state for state in _JOB_ENDS if state in true), ""):
+        return end
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    return next((state for state in _JOB_STATES if state in true), "Running")
 
 
 def job_completions(job: Json, now: datetime) -> str:
-    done, wanted = field_of(job, "status", "succeeded") or 0, field_of(job, "spec", "completions")
-    if wanted is not None:
-        return f"{done}/{wanted}"
+    done, completions = field_of(job, "status", "succeeded") or 0, field_of(job, "spec", "completions")
+    if completions is not None:
+        return f"{done}/{completions}"
     parallel = field_of(job, "spec", "parallelism") or 0
     return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
 

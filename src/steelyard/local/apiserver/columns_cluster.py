@@ -111,7 +111,7 @@ def requested_duration(obj: Json, now: datetime) -> str:
 
 def request_state(obj: Json, now: datetime) -> str:
     kinds = [condition.get("type") for condition in conditions_of(obj)]
-    # As kubectl shows it: a denial is told rather than an approval.
+    # As kubectl shows it: a denial is shown rather than an approval.
     state = next((kind for kind in ("Denied", "Approved") if kind in kinds), "Pending")
     parts = [state, *(["Failed"] if "Failed" in kinds else [])]
     return ",".join([*parts, *(["Issued"] if status_of(obj).get("certificate") else [])])

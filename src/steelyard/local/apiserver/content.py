@@ -62,7 +62,7 @@ def _syntax_fault(body: bytes) -> str:
 
 
 def _is_in_list(text: str) -> bool:
-    """Tell whether the innermost bracket that is open at the end of a text is a list's."""
+    """Return whether the innermost bracket that is open at the end of a text is a list's."""
     opened = ""
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"(\\.|[^"\\])*"', "", text)):
         opened = opened + bracket if bracket in "[{" else opened[:-1]
@@ -70,7 +70,7 @@ def _is_in_list(text: str) -> bool:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Tell whether lists and objects are nested deeper than `MAX_DEPTH`."""
+    """Return whether lists and objects are nested deeper than `MAX_DEPTH`."""
     level: list[Any] = [value]
     # Level by level and not by recursion, which is what must be kept from going too deep.
     for _ in range(MAX_DEPTH):

@@ -1,7 +1,7 @@
 """The server without a transport: `handle(Request) -> Response`.
 
-Parses paths, answers what is not about objects, hands the rest to `rest.py`, and lets no answer out before the commit
-of what it tells.
+Parses paths, answers what is not about objects, hands the rest to `rest.py`, and sends no answer before the commit of
+what it reports.
 """
 
 import logging
@@ -25,6 +25,7 @@ from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import NoSuchPage, Refusal
 from steelyard.local.apiserver.execution import execution_of
 from steelyard.local.apiserver.health import HEALTH, health_response, not_a_page
+from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.metrics import ApiServerMetrics
@@ -37,7 +38,13 @@ from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.streams.attaching import attachment_of
 from steelyard.local.apiserver.streams.forwarding import forwarding_of
-from steelyard.local.apiserver.streams.session import Session, check_upgrade, connection_options
+from steelyard.local.apiserver.streams.session import (
+    Session,
+    check_upgrade,
+    check_websocket,
+    connection_options,
+)
+from steelyard.local.apiserver.streams.upstream import Upstream, upstream_of
 from steelyard.local.apiserver.subresources import bind, evict, named_in_body
 from steelyard.local.apiserver.watch_paths import with_parameter
 from steelyard.local.apiserver.yaml_answers import in_yaml, wants_yaml
@@ -52,7 +59,7 @@ _SERVED = ("scale", "log", "token", "binding", "eviction", "approval", "finalize
 # What the refusal of a subresource names instead.
 _INSTEAD = {
     "ephemeralcontainers": ": a Pod's containers are fixed when it starts; use kubectl exec or kubectl debug --copy-to",
-    "proxy": ": programs of this machine reach the address itself, and kubectl port-forward a port of a Pod",
+    "proxy": ": programs of this machine reach the node's address itself",
 }
 
 
@@ -88,13 +95,34 @@ class Core:
             self._authorize(request)
             target = self._target("", "v1", parts[2:])
             item = self.rest.objects.item(target.kind, target.key)
-            check_upgrade(request, target.subresource)
+            check_upgrade(request)
             await self._admit_session(request, target)
-            if target.subresource == "portforward":
-                return forwarding_of(self.pods, request, item)
-            if target.subresource == "attach":
-                return attachment_of(self.pods, request, item)
-            return execution_of(self.pods, sys.executable, request, item)
+            session = self._session_of(target.subresource, request, item)
+            # Last: kubectl tries SPDY once a WebSocket was refused, and shows the refusal of that.
+            check_websocket(request, target.subresource)
+            return session
+        except Refusal as refusal:
+            return await self._refused(refusal)
+
+    def _session_of(self, subresource: str, request: Request, item: Item) -> Session:
+        if subresource == "portforward":
+            return forwarding_of(self.pods, request, item)
+        if subresource == "attach":
+            return attachment_of(self.pods, request, item)
+        return execution_of(self.pods, sys.executable, request, item)
+
+    async def upstream(self, request: Request) -> Upstream | Response:
+        """Return the program to which a request below `proxy` is passed on, or the refusal."""
+        parts = [segment for segment in request.path.split("/") if segment]
+        try:
+            self._authorize(request)
+            target = self._target("", "v1", parts[2:7])
+            upstream = upstream_of(self.rest.objects, target)
+            if request.headers.get("upgrade"):
+                text = "this server passes on no upgraded connections: use kubectl port-forward"
+                raise errors.not_implemented(text)
+            await self._admit_session(request, target)
+            return upstream
         except Refusal as refusal:
             return await self._refused(refusal)
 
@@ -102,10 +130,10 @@ class Core:
         """Ask webhooks and policies about a connection, in as many attempts as their answers take."""
         for _ in range(ATTEMPTS):
             options = write_options(request, "")
-            wanted = connection_options(request, target.subresource)
+            connection = connection_options(request, target.subresource)
             try:
                 admission = self.rest.objects.admission
-                return admission.admit_part(target.kind, target.key, wanted, options, target.subresource)
+                return admission.admit_part(target.kind, target.key, connection, options, target.subresource)
             except Pending as pending:
                 await request.answers.fetch(pending)
         raise Refusal(
@@ -167,13 +195,13 @@ class Core:
             try:
                 return self._route(request, routed)
             except Pending as pending:
-                # No write is begun and nothing is held: whoever does not answer keeps nobody else waiting.
+                # No write is begun and nothing is held: a client that does not answer keeps no other client waiting.
                 await request.answers.fetch(pending)
         text = "Operation cannot be fulfilled: the object changes faster than webhooks answer"
         raise Refusal(409, "Conflict", text)
 
     async def _refused(self, refusal: Refusal) -> Response:
-        """A refusal, too, tells of what is stored: that a name is taken, for one."""
+        """A refusal, too, reports what is stored: for example, that a name is taken."""
         try:
             await self.store.settled()
         except OSError as error:
@@ -188,10 +216,10 @@ class Core:
         """Raise Refusal where the user may not do what is asked; asked before anything is looked up."""
         if request.user.is_master:
             return
-        wanted = attributes_of(request)
-        decision = self.reviews.rbac.decide(request.user, wanted)
+        attributes = attributes_of(request)
+        decision = self.reviews.rbac.decide(request.user, attributes)
         if not decision.allowed:
-            raise refused(request.user, wanted, decision.reason)
+            raise refused(request.user, attributes, decision.reason)
 
     def impersonated(self, user: User, headers: Iterable[tuple[str, str]]) -> User:
         """The user in whose name a request is sent; raises Refusal."""
@@ -248,7 +276,8 @@ class Core:
         # What no built-in group has, no part of a real server answers.
         known = not group or self.registry.has_builtin(group, version)
         missing = errors.no_such_path() if known else NoSuchPage()
-        if kind is None or len(parts) > 3:
+        # What is below `proxy` is the path of another program.
+        if kind is None or (len(parts) > 3 and parts[2] != "proxy"):
             raise missing
         if kind.namespaced is False and namespace is not None:
             raise missing

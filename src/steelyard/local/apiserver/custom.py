@@ -31,7 +31,7 @@ def kinds_of(crd: Json) -> list[ResourceType]:
 
 
 def _converted(kind: ResourceType, stored: ResourceType) -> ResourceType:
-    """A version beside the stored one: the same object by another name (conversion strategy None)."""
+    """A version other than the stored one: the same object by another name (conversion strategy None)."""
     return replace(
         kind,
         stored_as=stored,

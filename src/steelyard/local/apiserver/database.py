@@ -11,7 +11,7 @@ from steelyard.local.apiserver.store import Row
 
 log = logging.getLogger(__name__)
 
-# SQLite's locks and shared memory do not hold there, and a commit may be told before it is kept.
+# SQLite's locks and shared memory do not hold there, and a commit may be reported before it is kept.
 NETWORK_FILE_SYSTEMS = frozenset(
     [
         "nfs",
@@ -151,7 +151,7 @@ def _open(path: Path) -> sqlite3.Connection:
     # has the file keeps it: to wait for long would change nothing.
     connection = sqlite3.connect(path, isolation_level=None, timeout=0.2)
     try:
-        # Exclusive: a second process fails here instead of writing beside this one.
+        # Exclusive: a second process fails here instead of writing at the same time.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # of a new file
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -181,9 +181,9 @@ def _unusable(path: Path, error: sqlite3.Error) -> OSError:
     """Return SQLite's error in words; a damaged file needs a person."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return DatabaseUnusable(f"{path}: is damaged ({error}); {_GO_ON}")
-    made = OSError(f"{path} cannot be used: {error}")
-    made.__cause__ = error
-    return made
+    failure = OSError(f"{path} cannot be used: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def _shrink(connection: sqlite3.Connection) -> None:

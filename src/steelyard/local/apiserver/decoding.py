@@ -64,7 +64,7 @@ def decode_fields(node: Node, value: Any, unknown: list[str], path: str = "") ->
 
 
 def decode_changes(node: Node, value: Json, old: Json, unknown: list[str]) -> None:
-    """Decode an object beside its old form, which was decoded before: fields that are equal there are left alone.
+    """Decode an object, given its old form, which was decoded before: fields that are equal there are left alone.
 
     Raises Undecodable.
     """
@@ -89,7 +89,7 @@ def _read_object(node: Node, value: Any, unknown: list[str], path: str) -> Any:
 def _read_struct(
     node: Node, value: Json, unknown: list[str], path: str, old: Mapping[str, Any] = _NOTHING
 ) -> None:
-    properties, left_out = node.properties or {}, node.left_out
+    properties, left_out = node.properties or {}, node.left_out - node.kept
     for name, member in list(value.items()):
         if name in old and member is not None and _is_same(member, old[name]):
             continue
@@ -114,13 +114,13 @@ def _read_struct(
     for name, empty in node.written.items():
         if name not in value:
             value[name] = _empty(properties[name], "") if empty == {} else empty
-        elif value[name] == []:
+        elif value[name] == [] and name not in node.kept:
             # An empty list that is always written comes back from a real server's storage as null.
             value[name] = None
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Tell whether two values are one as JSON: to Python 1, 1.0 and true are equal."""
+    """Return whether two values are one as JSON: to Python 1, 1.0 and true are equal."""
     try:
         return bool(value == other) and orjson.dumps(value) == orjson.dumps(other)
     except TypeError:  # a number that is too large for JSON here

@@ -95,12 +95,12 @@ class Definitions:
 
     def _names(self, definition: Json) -> tuple[Json, tuple[str, str] | None]:
         """Names that the definition gets of those that it asks for, and the last conflict: its reason and the name."""
-        wanted = definition["spec"]["names"]
+        requested = definition["spec"]["names"]
         accepted = dict(status_of(definition).get("acceptedNames") or {})
         resources, kinds = self._registry.taken(definition)
         conflict = None
         for name in ("plural", "singular", "shortNames", "kind", "listKind"):
-            values = wanted.get(name) or []
+            values = requested.get(name) or []
             taken = kinds if name in ("kind", "listKind") else resources
             rivals = sorted(taken.intersection([values] if isinstance(values, str) else values))
             if rivals:
@@ -109,8 +109,8 @@ class Definitions:
                 accepted[name] = values
             else:
                 accepted.pop(name, None)
-        if wanted.get("categories"):
-            accepted["categories"] = wanted["categories"]
+        if requested.get("categories"):
+            accepted["categories"] = requested["categories"]
         return accepted, conflict
 
     def _status(self, definition: Json, names: Json, conflict: tuple[str, str] | None) -> Json:

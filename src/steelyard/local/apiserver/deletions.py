@@ -6,7 +6,7 @@ from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Deletion, Options
+from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.parameters import (
     META_GROUP,
     YAML,
@@ -27,23 +27,23 @@ def deletion_options(request: Request) -> tuple[Deletion, Options]:
 
     As on a real server the query does not count where there is a body: kubectl asks for a dry run in the body alone.
     """
-    wanted = _body(request) if request.body.strip() else _query(request)
-    causes = _causes(wanted)
+    content = _body(request) if request.body.strip() else _query(request)
+    causes = _causes(content)
     if causes:
         raise errors.is_invalid(META_GROUP, "DeleteOptions", "", causes)
-    conditions = mapping(wanted, "preconditions")
-    propagation = wanted.get("propagationPolicy") or ""
+    conditions = mapping(content, "preconditions")
+    propagation = content.get("propagationPolicy") or ""
     # The field from before propagation policies; old clients still send it.
-    if (orphan := wanted.get("orphanDependents")) is not None:
+    if (orphan := content.get("orphanDependents")) is not None:
         propagation = "Orphan" if orphan else "Background"
     deletion = Deletion(
-        wanted.get("gracePeriodSeconds"),
+        content.get("gracePeriodSeconds"),
         propagation,
         str(conditions.get("uid") or ""),
         str(conditions.get("resourceVersion") or ""),
         cascades=orphan is False,
     )
-    options = write_options(request, "DeleteOptions", dry_run=wanted.get("dryRun") or [])
+    options = write_options(request, "DeleteOptions", dry_run=content.get("dryRun") or [])
     options.sent |= _sent(deletion)
     return deletion, options
 
@@ -68,26 +68,26 @@ def _body(request: Request) -> Json:
 
 
 def _query(request: Request) -> Json:
-    wanted: Json = {}
+    content: Json = {}
     if "gracePeriodSeconds" in request.query:
-        wanted["gracePeriodSeconds"] = integer(request, "gracePeriodSeconds", signed=True)
+        content["gracePeriodSeconds"] = integer(request, "gracePeriodSeconds", signed=True)
     if policy := request.query.get("propagationPolicy"):
-        wanted["propagationPolicy"] = policy
+        content["propagationPolicy"] = policy
     if "orphanDependents" in request.query:
-        wanted["orphanDependents"] = request.flag("orphanDependents")
+        content["orphanDependents"] = request.flag("orphanDependents")
     if "dryRun" in request.query:
-        wanted["dryRun"] = list(request.repeated("dryRun"))
-    return wanted
+        content["dryRun"] = list(request.repeated("dryRun"))
+    return content
 
 
-def _causes(wanted: Json) -> list[Cause]:
-    policy, causes = wanted.get("propagationPolicy"), []
-    if policy is not None and wanted.get("orphanDependents") is not None:
+def _causes(content: Json) -> list[Cause]:
+    policy, causes = content.get("propagationPolicy"), []
+    if policy is not None and content.get("orphanDependents") is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
         causes.append(errors.invalid("propagationPolicy", policy, text))
     if policy is not None and policy not in _CHOICES:
         causes.append(errors.unsupported("propagationPolicy", policy, [*_CHOICES, "nil"]))
-    return causes + dry_run_causes(wanted.get("dryRun") or [])
+    return causes + dry_run_causes(content.get("dryRun") or [])
 
 
 def _sent(deletion: Deletion) -> Json:

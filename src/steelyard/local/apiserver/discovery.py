@@ -11,6 +11,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import JSON, Request, Response, json_response
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.served import documents, resources_of
+from steelyard.local.release import KUBERNETES
 from steelyard.types import Json
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
@@ -27,7 +28,7 @@ VERSION: Json = {
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "33",
     # Clients compare it with what they need: it names the release whose behaviour is kept.
-    "gitVersion": "v1.34.4+steelyard",
+    "gitVersion": KUBERNETES,
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -128,8 +129,8 @@ class Discovery:
             "items": [self._discovered_group(group) for group in groups],
         }
         response = json_response(content)
-        # By this type clients tell the form: with another one they read the
-        # body as the old form, and find no groups.
+        # By this type clients recognise the form: with another one they read the body as the old form, and find no
+        # groups.
         response.content_type = _AGGREGATED.format(version)
         return response
 
@@ -171,7 +172,7 @@ def _custom_entries(kind: ResourceType) -> Iterable[Json]:
     if kind.categories:
         entry["categories"] = list(kind.categories)
     stored = f"{kind.group}/{kind.stored.version}/{kind.kind}"
-    # Clients tell by it whether objects have been stored in another version.
+    # Clients know by it whether objects have been stored in another version.
     entry["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
     yield entry
     own = {"singularName": "", "namespaced": kind.namespaced}

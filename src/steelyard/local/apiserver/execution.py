@@ -34,7 +34,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Execution:
-    """A command that is to run, and which of its streams are wanted."""
+    """A command that is to run, and which of its streams the client asks for."""
 
     command: tuple[str, ...]
     pid: int  # of the container's first process
@@ -74,13 +74,13 @@ def execution_of(pods: Path | None, python: str, request: Request, item: Item) -
     return Execution(command, run.pid, **streams)
 
 
-async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send) -> None:
+async def execute(execution: Execution, messages: AsyncIterator[bytes], send: Send) -> None:
     """Runs it, passes its streams on, and says how it ended. It ends with its container and with its caller."""
-    async with _running(wanted) as (process, terminal), _ending_with(wanted.pid, process):
-        await send(bytes([STDOUT if wanted.stdout else ERROR]))  # tells the client that all is set up
+    async with _running(execution) as (process, terminal), _ending_with(execution.pid, process):
+        await send(bytes([STDOUT if execution.stdout else ERROR]))  # shows the client that all is set up
         reader = await _reader(terminal) if terminal is not None else process.stdout
         sent = Sent(send)
-        copies = [_copy(reader, STDOUT, sent), _copy(None if wanted.tty else process.stderr, STDERR, sent)]
+        copies = [_copy(reader, STDOUT, sent), _copy(None if execution.tty else process.stderr, STDERR, sent)]
         output = asyncio.gather(*copies)
         # Its end is the sign that the caller is gone: the socket has nothing more to say.
         feeding = asyncio.create_task(_feed(messages, process, terminal))
@@ -127,15 +127,15 @@ def status_of(code: int) -> Json:
 
 
 @asynccontextmanager
-async def _running(wanted: Execution) -> AsyncIterator[tuple[Process, int | None]]:
+async def _running(execution: Execution) -> AsyncIterator[tuple[Process, int | None]]:
     """The process, and our side of its terminal if it has one."""
-    ours, theirs = os.openpty() if wanted.tty else (None, None)
+    ours, theirs = os.openpty() if execution.tty else (None, None)
     try:
         process = await asyncio.create_subprocess_exec(
-            *wanted.command,
-            stdin=theirs if theirs is not None else PIPE if wanted.stdin else DEVNULL,
-            stdout=theirs if theirs is not None else PIPE if wanted.stdout else DEVNULL,
-            stderr=theirs if theirs is not None else PIPE if wanted.stderr else DEVNULL,
+            *execution.command,
+            stdin=theirs if theirs is not None else PIPE if execution.stdin else DEVNULL,
+            stdout=theirs if theirs is not None else PIPE if execution.stdout else DEVNULL,
+            stderr=theirs if theirs is not None else PIPE if execution.stderr else DEVNULL,
             # A session of its own: what the command starts is its group, and is killed with it.
             start_new_session=True,
         )

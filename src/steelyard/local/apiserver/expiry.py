@@ -1,4 +1,4 @@
-"""Expiry of objects: events an hour after they were last written, and Pods that nobody is left to end.
+"""Expiry of objects: events an hour after they were last written, and Pods without a node that could end them.
 
 A folder lives for years. `server.serve` runs `Expiry.run` as a task; tests call `expire` and `collect` with a clock.
 """
@@ -72,7 +72,7 @@ class Expiry:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def expire(self) -> None:
-        """Remove what is old. Watches are told, as of every removal."""
+        """Remove what is old. Watches get the event, as of every removal."""
         while old := list(islice(self._old(), BATCH)):
             for key in old:
                 if (item := self._store.get(EVENTS, key)) is not None:
@@ -98,7 +98,7 @@ class Expiry:
             item for item in self._store.bucket(PODS).items() if item.deleting and self._is_nobodys(item)
         ]
         for number, item in enumerate(nobodys, 1):
-            # The loop pauses: what has changed since, or was made anew under the name, is left to the next sweep.
+            # The loop pauses: what has changed since, or was made again under the name, is left to the next sweep.
             if self._store.get(PODS, item.key) is item:
                 self._store.remove(PODS, item.parsed())
             if number % BATCH == 0 and not await self._settled():
@@ -124,7 +124,7 @@ class Expiry:
 
 
 def is_worth_a_pause(forgotten: int, written: int) -> bool:
-    """Tell whether to give memory back, by the changes that were forgotten since the last time, and those that were
+    """Return whether to give memory back, by the changes that were forgotten since the last time, and those that were
     written since the last sweep: not for a few, and not amid a crowd, which needs it again.
     """
     return forgotten >= LEAST_FORGOTTEN and forgotten > 2 * written
@@ -134,7 +134,7 @@ def return_memory() -> None:
     """Give the C library's free pages back to the machine: by itself it keeps all below the highest in use.
 
     That takes about a tenth of a second for a heap of 180 MB, in which nothing is answered. A thread of its own would
-    spare nobody the pause: the C library's lock is held meanwhile, and the event loop waits for it with its next
+    not avoid the pause: the C library's lock is held meanwhile, and the event loop waits for it with its next
     allocation.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library than GNU's
@@ -144,9 +144,9 @@ def return_memory() -> None:
 def _written(item: Item, now: datetime) -> datetime:
     """Return when a stored event was last written, as far as it says so."""
     event = item.parsed()
-    made = field_of(event, "metadata", "creationTimestamp")
+    created = field_of(event, "metadata", "creationTimestamp")
     times = [
-        made,
+        created,
         event.get("lastTimestamp"),
         event.get("eventTime"),
         field_of(event, "series", "lastObservedTime"),

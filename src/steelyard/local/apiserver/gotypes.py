@@ -4,6 +4,7 @@ It decides what the published schemas do not say: the words of a refusal, and wh
 """
 
 import gzip
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ _GATED = {
     "NodeSpec": {"configSource"},
     "PodSpec": {"hostnameOverride"},
 }
+# Fields that a refusal shows as they were sent, an empty list or map where it was one and null where there was none.
+_KEPT = {"CustomResourceDefinitionSpec": {"versions"}}
+_KEPT_OF_TEMPLATES = frozenset({"labels"})
 _ZERO = {"string": "", "integer": 0, "number": 0, "boolean": False, "quantity": "0", "int-or-string": 0}
 
 
@@ -57,7 +61,10 @@ def hold(node: Node, schema: str) -> None:
         elif not mark or (mark == "?" and is_struct and not pointer):
             written[name] = None if pointer or is_list else zero(below)
     node.left_out, node.written = frozenset(left_out), written
-    node.gated = frozenset(_GATED.get(node.struct, ()))
+    node.gated, node.kept = (frozenset(fields.get(node.struct, ())) for fields in (_GATED, _KEPT))
+    if node.struct == "PodTemplateSpec":
+        # A node of its own: the metadata of the object itself is never shown so.
+        node.properties["metadata"] = replace(node.properties["metadata"], kept=_KEPT_OF_TEMPLATES)
 
 
 def _name_types(node: Node, name: str) -> None:

@@ -38,6 +38,7 @@ class Rules:
     prepare: Callable[[Json], None] = nothing  # a new object: what clients may not set
     default: Callable[[Json], None] = nothing  # every write: what clients may leave out
     check: Check = no_causes  # new and, in an update, old
+    trim: Callable[[Json], None] = nothing  # after the check: what a refusal shows empty, and no object
     status_check: Check = no_causes
     keep_status: Callable[[Json, Json], None] = keep_nothing  # what a write of the status may not change
     warn: Callable[[Json], list[str]] = no_warnings  # what is taken, and will not do what its author thinks
@@ -46,7 +47,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Paths at which a kind keeps the wanted and the present number of replicas, and their selector."""
+    """Paths at which a kind keeps the desired and the current number of replicas, and their selector."""
 
     replicas: tuple[str, ...]
     current: tuple[str, ...]

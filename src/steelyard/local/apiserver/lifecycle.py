@@ -15,7 +15,8 @@ from steelyard.local.apiserver.admission.server import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.objects import Deletion, Objects, Options
+from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.protection import (
     CLAIMS,
     NETWORK_PROTECTION,
@@ -56,7 +57,7 @@ class Lifecycle:
         # Only after a commit: what is taken back was no deletion, and must have no consequences.
         self._store.listeners.append(self._committed)
 
-    # ---- what to look at
+    # ---- the objects to check
 
     def _committed(self, changes: list[Change]) -> None:
         for change in changes:
@@ -111,7 +112,7 @@ class Lifecycle:
             # A namespace with thousands of objects must not hold up requests and leases (fair shares).
             if done % BATCH == 0:
                 await asyncio.sleep(0)
-        with contextlib.suppress(OSError):  # told to whoever wrote; what is undone comes again with a change
+        with contextlib.suppress(OSError):  # reported to the writer; what is undone comes again with a change
             await self._store.settled()
 
     def _visit(self, reference: Reference) -> None:
@@ -143,8 +144,8 @@ class Lifecycle:
             finalizers = finalizers_of(item.parsed()) if self._collects_garbage else []
             if ORPHAN in finalizers:
                 for bucket, key in self._store.dependents(item.uid):
-                    # Orphaned before the owner goes: afterwards they would count
-                    # as children of nobody, and be collected.
+                    # Orphaned before the owner goes: afterwards they would count as children of a missing owner, and be
+                    # collected.
                     if (dependent := self._store.get(bucket, key)) is not None:
                         self._forget_owners(self._registry.stored(bucket), dependent, {item.uid})
                 self._drop_finalizer(kind, item, ORPHAN)
@@ -178,7 +179,7 @@ class Lifecycle:
         bucket, key = reference
         item = self._store.get(bucket, key)
         if item is not None:
-            # With the uid: an object that was made anew under the name meanwhile is not the one that lost its owner.
+            # With the uid: an object that was made again under the name meanwhile is not the one that lost its owner.
             request = Deletion(propagation=propagation, uid=item.uid)
             self._objects.delete(self._registry.stored(bucket), item, request, Options())
 
@@ -218,14 +219,14 @@ class Lifecycle:
                 yield dependent.parsed()
 
     def _state(self, owner: Json, item: Item) -> OwnerState | None:
-        """Tell what became of an owner, by its uid, where such an owner could be; None for an unknown kind."""
+        """Return what became of an owner, by its uid, where such an owner could be; None for an unknown kind."""
         kind = self._registry.named(owner["apiVersion"], owner["kind"])
         if kind is None:
             return None
         if kind.namespaced and not item.namespace:
-            return "alive"  # nobody can say in which namespace it would be
+            return "alive"  # its namespace is unknown
         parent = self._store.owner(owner["uid"])
-        # As the real garbage collector: a reference to another name or kind with a living uid names nobody.
+        # As the real garbage collector: a reference to another name or kind with a living uid names no owner.
         if parent is None or parent[0] != kind.bucket or parent[1][1] != owner["name"]:
             return "gone"
         # An owner with a namespace owns in that namespace only: one of another is as good as gone.

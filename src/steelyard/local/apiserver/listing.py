@@ -30,7 +30,7 @@ class Page:
     after: str
 
     def token(self) -> str:
-        # The form of real servers, so that clients which look into it find what they know.
+        # The form of real servers, so that clients which read it find what they know.
         content = {"v": _VERSION, "rv": self.version, "start": f"{self.after}\0"}
         return base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("=")
 

@@ -59,7 +59,7 @@ class PodLogs:
         follow = request.flag("follow") and not request.flag("previous")
         name, node = pod["metadata"]["name"], field_of(pod, "spec", "nodeName") or ""
         if not node and not path.exists():
-            # As on a real server, a Pod without a node has no log, also for whoever would follow it.
+            # As on a real server, a Pod without a node has no log, also for a client that would follow it.
             return Response(b"", 204, content_type="")
         if not follow and not path.exists():
             if not self._has_node(node):

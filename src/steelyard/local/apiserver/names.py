@@ -71,7 +71,7 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
 
 
 def shared_causes(metadata: Json) -> list[Cause]:
-    """Return the faults that every write looks for, also one that changes something else."""
+    """Return the faults for which every write is checked, also one that changes something else."""
     causes = labels_causes(mapping(metadata, "labels"), "metadata.labels")
     causes += annotations_causes(mapping(metadata, "annotations"), "metadata.annotations")
     return causes + _owner_causes(sequence(metadata, "ownerReferences"))

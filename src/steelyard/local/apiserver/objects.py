@@ -6,71 +6,44 @@ so that what it reads is still so when it writes.
 
 import contextlib
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from steelyard.kube.objects import annotations_of, spec_of, status_of
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.access.users import SERVER, User
-from steelyard.local.apiserver.answers import Answers
+from steelyard.local.apiserver.admission.admission import Admission
 from steelyard.local.apiserver.clock import Clock, stamp
-from steelyard.local.apiserver.decoding import Undecodable, decode_changes, decode_fields
+from steelyard.local.apiserver.decoding import Undecodable, decode_fields
+from steelyard.local.apiserver.deletion_rules import grace_of, is_held, set_propagation
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.managed.tracking import after_update, without_times, write_of
 from steelyard.local.apiserver.names import changed_causes, metadata_causes
-from steelyard.local.apiserver.published import is_published
-from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
+from steelyard.local.apiserver.object_decoding import decode
+from steelyard.local.apiserver.options import Deletion, Options
+from steelyard.local.apiserver.schema import fill_defaults
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, copied, sequence
+from steelyard.types import Json, copied
 
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 DEPLOYMENTS = "deployments.apps"
 _WHO = ("username", "uid", "groups", "extra")
 GENERATE_TRIES = 8
-LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
 MAX_BYTES = 3 << 20  # of an object; patches could make it grow without end
-_SHOWN = 30  # characters of a body that names no kind
+_FIRST = ("apiVersion", "kind", "metadata")  # as people expect to read an object
 _SERVER_SET = [
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp",
     "deletionGracePeriodSeconds", "generateName",
 ]  # fmt: skip
 
 
-@dataclass
-class Options:
-    """Options of a write; warnings are collected for its answer."""
-
-    dry_run: bool = False
-    validation: Literal["Strict", "Warn", "Ignore"] = "Warn"
-    warnings: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)  # of the body, as strict decoding names them
-    user: User = SERVER
-    manager: str = ""  # of the fields that the write changes
-    named: bool = False  # the request names the manager
-    api_version: str = ""  # of the request, where it is not the stored one
-    applied: bool = False  # the object's managed fields are those of an apply
-    part: str = ""  # the subresource by which the whole object is written
-    kind: str = "CreateOptions"  # and further fields as sent, for those who are asked about the write
-    sent: Json = field(default_factory=dict)
-    requested: ResourceType | None = None  # the kind in the version of the request
-    collection: bool = False  # one of many objects is deleted: the request names none
-    answers: Answers | None = None  # of webhooks; the server's own writes ask none
-
-    def keep(self, name: str, make: Callable[[], str]) -> str:
-        """Return a value that is the same in all attempts at one request."""
-        return self.answers.keep(name, make) if self.answers is not None else make()
-
-
 class Objects:
     """Writes of objects of any kind."""
 
-    def __init__(self, store: Store, clock: Clock, admission: "Admission") -> None:
+    def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
         self.store, self.clock, self.admission = store, clock, admission
 
     def item(self, kind: ResourceType, key: Key) -> Item:
@@ -87,7 +60,7 @@ class Objects:
         metadata = obj["metadata"]
         managers = metadata.pop("managedFields", None)
         version = str(metadata.get("resourceVersion") or "")
-        # What is no number is no version, and nobody can mean it.
+        # What is no number is no version, and no object can have it.
         if is_version(version) and int(version):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
         _set_namespace(kind, namespace, metadata)
@@ -96,7 +69,7 @@ class Objects:
             obj.pop("status", None)  # a Node is registered with its status
         obj["metadata"] = metadata
         if not options.applied and (managers or options.named):
-            # What the server makes of the object below is nobody's.
+            # What the server changes in the object below has no manager.
             own = copied(obj)
             complete(kind, own)
             managers = self._tracked(kind, {}, own, None, managers, options, "")
@@ -125,9 +98,10 @@ class Objects:
             causes += options.requested.new_check(obj, None)
         if causes:
             raise invalid(kind, obj, causes)
+        kind.rules.trim(obj)
         options.warnings += kind.rules.warn(obj)
         self.admission.admit(kind, obj, None, options)
-        # After the checks: an object that is refused is told so, also where its name is taken.
+        # After the checks: the answer names the faults of an object, also where its name is taken.
         there = self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"]))
         if there is not None:
             refusal = errors.already_exists(kind.group, kind.plural, metadata["name"])
@@ -183,21 +157,22 @@ class Objects:
         causes = self._update_causes(kind, old, new, subresource)
         if causes:
             raise invalid(kind, new, causes)
+        kind.rules.trim(new)
         options.warnings += kind.rules.warn(new) if not subresource else []
         if kind.has_generation and not subresource and _spec_changed(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self.admission.admit(kind, new, old, options, subresource)
         metadata = new["metadata"]
         finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
-        # Who drops the last finalizer of a deleted object ends it: nobody else would write it again.
-        if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
+        # The write that drops the last finalizer of a deleted object removes it: no other write would come.
+        if finished and not metadata.get("deletionGracePeriodSeconds") and not is_held(kind, new):
             if managers:
                 new["metadata"] = {**new["metadata"], "managedFields": managers}
             # As there: watches see the object as it was last stored, and the writer what it has written.
             self._remove(kind, item.parsed(), options)
             return orjson.dumps(new)
-        # A write that changes nothing is no event: controllers that write at
-        # every look would wake themselves for ever.
+        # A write that changes nothing is no event: controllers that write at every reconciliation would wake themselves
+        # for ever.
         if new == old and without_times(managers) == without_times(known):
             return item.raw
         if managers:
@@ -251,7 +226,7 @@ class Objects:
         if version and version != str(item.version):
             # The client saw another state than there is: what it decided may be wrong by now.
             raise errors.conflict(kind.group, kind.plural, item.name)
-        # Made anew under its name, it is another object, which the client does not mean.
+        # Made again under its name, it is another object, which the client does not mean.
         uid = metadata.get("uid") or item.uid
         if uid != item.uid:
             key = "/".join(filter(None, ["/registry", kind.plural, *item.key]))
@@ -284,7 +259,7 @@ class Objects:
         metadata, before = new["metadata"], old["metadata"]
         if subresource == "status" and (kind.keeps_metadata or metadata == before):
             return kind.rules.status_check(new, old)
-        # A real server looks twice: for all kinds alike, and by the rules of the kind.
+        # A real server checks twice: for all kinds alike, and by the rules of the kind.
         changed = changed_causes(metadata, before)
         causes = metadata_causes(metadata, "path") + changed
         causes += changed + (metadata_causes(metadata, kind.name_check) if not kind.custom else [])
@@ -311,7 +286,6 @@ class Objects:
     # ---- writing
 
     def _put(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
-        # The usual fields come first, as people expect to read them.
         ordered: dict[str, Any] = {name: obj[name] for name in _FIRST}
         obj = ordered | {name: value for name, value in obj.items() if name not in ordered}
         raw = orjson.dumps(obj)
@@ -329,7 +303,7 @@ class Objects:
     # ---- delete
 
     def delete(
-        self, kind: ResourceType, item: Item, request: "Deletion", options: Options
+        self, kind: ResourceType, item: Item, request: Deletion, options: Options
     ) -> tuple[bytes, bool]:
         """Raw JSON of the object, and whether it is gone already."""
         self.check_preconditions(kind, item, request)
@@ -338,11 +312,11 @@ class Objects:
         metadata = obj["metadata"]
         # Written into the object: the garbage collector works later, maybe in
         # another process, and knows the wish by it alone.
-        _set_propagation(kind, metadata, request.propagation)
+        set_propagation(kind, metadata, request.propagation)
         self.admission.before_delete(kind, obj)
-        grace = _grace(kind, obj, request.grace)
-        # Nobody has anything left to do: it goes at once.
-        if not metadata.get("finalizers") and not grace and not _held(kind, obj):
+        grace = grace_of(kind, obj, request.grace)
+        # No client has anything left to do: it goes at once.
+        if not metadata.get("finalizers") and not grace and not is_held(kind, obj):
             return self._removed_pod(kind, obj, options), True
         self._mark_deleted(kind, obj, grace or 0)
         return (item.raw if obj == item.parsed() else self._put(kind, obj, options)), False
@@ -357,7 +331,7 @@ class Objects:
                 self._put(kind, obj, options)
         return self._remove(kind, obj, options)
 
-    def check_preconditions(self, kind: ResourceType, item: Item, request: "Deletion") -> None:
+    def check_preconditions(self, kind: ResourceType, item: Item, request: Deletion) -> None:
         uid, version = request.uid, request.version
         if uid and uid != item.uid:
             text = (
@@ -375,7 +349,7 @@ class Objects:
     def _mark_deleted(self, kind: ResourceType, obj: Json, grace: int) -> None:
         metadata = obj["metadata"]
         already = metadata.get("deletionGracePeriodSeconds")
-        # A repeated deletion may only shorten the grace: it never gives a Pod more time than it was told.
+        # A repeated deletion may only shorten the grace: it never gives a Pod more time than the first one did.
         if "deletionTimestamp" in metadata and already is not None and already <= grace:
             return
         if "deletionTimestamp" not in metadata and "generation" in metadata:
@@ -389,51 +363,6 @@ class Objects:
             obj["status"] = {**status_of(obj), "phase": "Terminating"}
 
 
-@dataclass(frozen=True)
-class Deletion:
-    """Options of a deletion."""
-
-    grace: int | None = None
-    propagation: str = ""
-    uid: str = ""
-    version: str = ""
-    cascades: bool = False  # says by the oldest of its fields that dependents go, too
-
-
-class Admission:
-    """Checks of a write besides its kind's own rules; `admission/server.py` has the server's."""
-
-    def check_place(self, kind: ResourceType, obj: Json) -> None:
-        """Refuse a new object where none may be created."""
-
-    def add_to(self, kind: ResourceType, obj: Json, options: Options) -> None:
-        """Add to a new object what it gets from others, before its fields are completed."""
-
-    def mutates(self, kind: ResourceType, old: Json | None, options: Options) -> bool:
-        """Tell whether `mutate` has to be asked: most writes are spared it."""
-        return False
-
-    def mutate(
-        self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
-    ) -> None:
-        """Change an object before its rules are checked."""
-
-    def admit(
-        self, kind: ResourceType, obj: Json, old: Json | None, options: Options, subresource: str = ""
-    ) -> None:
-        """Refuse an object that its own rules allow."""
-
-    def admit_part(
-        self, kind: ResourceType, key: Key, part: Json | None, options: Options, subresource: str
-    ) -> None:
-        """Refuse, or change, what is sent to a subresource that is no form of the object itself."""
-
-    def admit_delete(self, kind: ResourceType, item: Item, options: Options) -> None: ...
-
-    def before_delete(self, kind: ResourceType, obj: Json) -> None:
-        """Add what must be done before the object may go."""
-
-
 def _set_namespace(kind: ResourceType, namespace: str, metadata: Json) -> None:
     if not kind.namespaced:
         metadata.pop("namespace", None)
@@ -444,83 +373,8 @@ def _set_namespace(kind: ResourceType, namespace: str, metadata: Json) -> None:
     metadata["namespace"] = namespace
 
 
-def decode(kind: ResourceType, obj: Json, options: Options, old: Json | None = None) -> None:
-    """Bring what a client sent to the kind's fields, in place: type, fields, metadata.
-
-    What is equal in an `old` form of it, which was decoded once, is left alone.
-    """
-    for name, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        # A built-in kind is known by the path; Kubernetes wants custom objects to name theirs.
-        if obj.get(name) in (None, ""):
-            if kind.custom:
-                raise _unnamed(kind, name, obj)
-            obj[name] = wanted
-    if obj["kind"] != kind.kind or obj["apiVersion"] != kind.api_version:
-        raise _wrong_kind(kind, obj)
-    unknown: list[str] = []
-    try:
-        if kind.custom:
-            unknown = sorted(drop_unknown(kind.node(), obj))
-            _check_metadata(kind, obj)
-        else:
-            decode_changes(kind.node(), obj, old or {}, unknown)
-    except Undecodable as error:
-        raise _undecodable(kind, str(error)) from error
-    # What the body says in its order comes first, and names unknown fields in it.
-    faults = list(dict.fromkeys([*options.faults, *(f'unknown field "{name}"' for name in unknown)]))
-    if faults and options.validation == "Strict":
-        raise _undecodable(kind, f"strict decoding error: {', '.join(faults)}")
-    if options.validation != "Ignore":
-        options.warnings += faults
-    if not isinstance(obj.get("metadata"), dict):
-        obj["metadata"] = {}
-    # Go leaves out empty maps and lists; selfLink is of versions before 1.20.
-    for name in ("labels", "annotations", "finalizers", "ownerReferences", "selfLink"):
-        if name in obj["metadata"] and (not obj["metadata"][name] or name == "selfLink"):
-            del obj["metadata"][name]
-
-
-def _check_metadata(kind: ResourceType, obj: Json) -> None:
-    """Custom objects' own schema says what is wrong in the rest."""
-    node = (kind.node().properties or {}).get("metadata")
-    if node is not None and obj.get("metadata") is not None:
-        decode_fields(node, obj["metadata"], [], "metadata")
-
-
 def is_version(text: object) -> bool:
     return isinstance(text, str) and text.isascii() and text.isdecimal()
-
-
-def _unnamed(kind: ResourceType, name: str, obj: Json) -> Refusal:
-    sent = orjson.dumps(obj).decode()
-    beginning = sent if len(sent) <= _SHOWN else f"{sent[:_SHOWN]} ..."
-    text = f"the object provided is unrecognized (must be of type {kind.kind})"
-    return errors.bad_request(
-        f"{text}: Object '{name[0].upper()}{name[1:]}' is missing in '{sent}' ({beginning})"
-    )
-
-
-def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
-    if kind.custom and obj["kind"] != kind.kind:
-        cause = errors.invalid("kind", obj["kind"], f"must be {kind.kind}")
-        return errors.is_invalid(
-            kind.group, str(obj["kind"]), field_of(obj, "metadata", "name") or "", [cause]
-        )
-    if kind.custom:
-        text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
-        return errors.bad_request(f"{text}({kind.api_version})")
-    version, name = str(obj["apiVersion"]), str(obj["kind"])
-    group, _, short = version.rpartition("/")
-    text = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:110"'
-    if is_published(group, short, name):
-        internal = kind.group.partition(".")[0] or "core"
-        text = f"converting ({short}.{name}) to ({internal}.{kind.kind}): unknown conversion"
-    return errors.bad_request(f'{name} in version "{short}" cannot be handled as a {kind.kind}: {text}')
-
-
-def _undecodable(kind: ResourceType, detail: str) -> Refusal:
-    article = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-    return errors.bad_request(f"{article}: {detail}")
 
 
 def complete(kind: ResourceType, obj: Json) -> None:
@@ -539,44 +393,3 @@ def _spec_changed(kind: ResourceType, old: Json, new: Json) -> bool:
     if kind.bucket == DEPLOYMENTS and annotations_of(old) != annotations_of(new):
         return True  # the one kind of which a real server counts them
     return any(old.get(key) != new.get(key) for key in (old.keys() | new.keys()) - apart)
-
-
-def _set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> None:
-    """Finalizers that stand for what becomes of the dependents."""
-    # batch/v1 orphans by default, since clients rely on what the first Jobs did.
-    if not propagation and kind.bucket == "jobs.batch":
-        propagation = "Orphan"
-    finalizers = [
-        finalizer
-        for finalizer in sequence(metadata, "finalizers")
-        if finalizer not in ("orphan", "foregroundDeletion")
-    ]
-    if not propagation:
-        return
-    if propagation == "Orphan":
-        finalizers.append("orphan")
-    elif propagation == "Foreground":
-        finalizers.append("foregroundDeletion")
-    metadata.pop("finalizers", None)
-    if finalizers:
-        metadata["finalizers"] = finalizers
-
-
-def _grace(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
-    """Seconds that a Pod gets to end; None for kinds without such."""
-    if kind.bucket != "pods":
-        return None
-    spec, phase = obj["spec"], status_of(obj).get("phase")
-    # No kubelet has anything of it to end.
-    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
-        return 0
-    wanted = int(spec.get("terminationGracePeriodSeconds", 30)) if requested is None else requested
-    return min(max(wanted, 0), LONGEST_GRACE)
-
-
-def _held(kind: ResourceType, obj: Json) -> bool:
-    """A namespace stays until its own finalizer is gone."""
-    return kind.bucket == "namespaces" and bool(spec_of(obj).get("finalizers"))
-
-
-_FIRST: tuple[str, ...] = ("apiVersion", "kind", "metadata")

@@ -1,4 +1,4 @@
-"""The one OpenAPI document of version 2, in which older clients look for all kinds, made of those of version 3."""
+"""The one OpenAPI document of version 2, in which older clients expect all kinds, made of those of version 3."""
 
 from collections.abc import Iterable, Iterator
 

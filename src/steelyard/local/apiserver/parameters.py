@@ -9,13 +9,13 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import BadContent, decoded
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.watch import WatchOptions
 from steelyard.types import Json
 
 YAML = "application/yaml"
 META_GROUP = "meta.k8s.io"
-_LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
+_LONGEST_WATCH = 86_400  # seconds; a client that asks for more begins another
 _DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
 _SENT = ("fieldManager", "fieldValidation")
 _MANAGER = 128  # bytes of a manager's name
@@ -97,7 +97,7 @@ def patch_options(request: Request, *, apply: bool = False) -> Options:
     if causes:
         raise errors.is_invalid(META_GROUP, "PatchOptions", "", causes)
     options = write_options(request, "PatchOptions")
-    # Whoever is asked about the write is told of an update.
+    # Admission and authorization treat the write as an update.
     options.kind = "UpdateOptions"
     return options
 
@@ -126,7 +126,8 @@ def watch_options(request: Request, current: int) -> WatchOptions:
     version = request.query.get("resourceVersion", "")
     if why := _no_version(version):
         raise Refusal(500, "", why)
-    # A real server waits for such a version in silence; a client that is ahead (of a restored database) is told here.
+    # A real server waits for such a version in silence; a client that is ahead (of a restored database) gets an error
+    # here.
     check_version(version, current)
     initial = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
     _check_watch(request, initial is not None)

@@ -41,14 +41,14 @@ def _converted(detail: str) -> str:
     match = _UNFIT.fullmatch(detail)
     if match is None:
         return detail
-    given, wanted = _KINDS.get(match[1], match[1]), match[2]
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {given}"
-    if wanted.startswith("map["):
-        return f"cannot restore map from {given}"
-    if "." in wanted:
-        return f"cannot restore struct from: {given}"
-    return f"unrecognized type: {wanted}"
+    value_kind, go_type = _KINDS.get(match[1], match[1]), match[2]
+    if go_type.startswith("[]"):
+        return f"cannot restore slice from {value_kind}"
+    if go_type.startswith("map["):
+        return f"cannot restore map from {value_kind}"
+    if "." in go_type:
+        return f"cannot restore struct from: {value_kind}"
+    return f"unrecognized type: {go_type}"
 
 
 def _ordered(obj: Json) -> Json:

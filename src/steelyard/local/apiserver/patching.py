@@ -11,7 +11,7 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.json_patches import TooMuch, Unfit, apply_operations
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.strategic import strategic_merge
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults

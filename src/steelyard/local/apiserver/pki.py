@@ -4,6 +4,7 @@ import ipaddress
 import logging
 import os
 import ssl
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -23,30 +24,33 @@ is set back.
 RENEW = timedelta(days=30)
 
 
-def server_context(folder: Path, host: str, now: datetime) -> ssl.SSLContext:
-    """TLS of the server; makes what is not there yet, and anew what is not valid for long or names another host."""
+def server_context(folder: Path, host: str, now: datetime, names: Sequence[str] = ()) -> ssl.SSLContext:
+    """Return TLS of the server, by the host and further names and addresses.
+
+    Makes what is not there yet, and again what is not valid for long or lacks one of the names.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if _is_due(folder / "ca.crt", now) or not _belong(folder / "ca.crt", folder / "ca.key"):
         _say_anew(folder / "ca.crt", folder / "ca.key")
         _make_authority(folder, now)
         # A certificate of the authority before is refused by everybody who trusts the new one alone.
         (folder / "server.crt").unlink(missing_ok=True)
-    if not _serves(folder / "server.crt", host, now):
+    if not _serves(folder / "server.crt", (host, *names), now):
         _say_anew(folder / "server.crt", folder / "server.key")
-        _make_server(folder, host, now)
-    if not _serves(folder / "admin.crt", "", now):
+        _make_server(folder, (host, *names), now)
+    if not _serves(folder / "admin.crt", (), now):
         _make_client(folder, "steelyard-admin", "system:masters", now)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
-    # A client may show a certificate of this authority; who shows none is known by a token, or is nobody.
+    # A client may show a certificate of this authority; one that shows none is known by a token, or is anonymous.
     context.load_verify_locations(folder / "ca.crt")
     context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
 def kubeconfig(url: str, ca: Path, token: str) -> Json:
-    """The administrator's; with a certificate beside the token, since some clients read only one of them."""
+    """The administrator's; with a certificate in addition to the token, since some clients read only one of them."""
     user: Json = {"token": token}
     if (certificate := ca.with_name("admin.crt")).exists():
         user |= {"client-certificate": str(certificate), "client-key": str(ca.with_name("admin.key"))}
@@ -73,7 +77,7 @@ def _read(path: Path) -> x509.Certificate | None:
 
 
 def _belong(certificate: Path, key: Path) -> bool:
-    """Tell whether both can be read, and the key is the certificate's."""
+    """Return whether both can be read, and the key is the certificate's."""
     loaded = _read(certificate)
     try:
         private = serialization.load_pem_private_key(key.read_bytes(), None)
@@ -86,16 +90,17 @@ def _say_anew(*paths: Path) -> None:
     """Warns only where files were there: a first start makes everything."""
     if any(path.exists() for path in paths):
         names = " and ".join(str(path) for path in paths)
-        _log.warning("%s are created again: one is lost, damaged, about to end or not yet valid", names)
+        why = "one is lost, damaged, about to end, not yet valid or lacks a name"
+        _log.warning("%s are created again: %s", names, why)
 
 
 def _is_due(path: Path, now: datetime) -> bool:
-    """Tell whether the certificate is missing, ends soon, or was made while the clock was ahead."""
+    """Return whether the certificate is missing, ends soon, or was made while the clock was ahead."""
     loaded = _read(path)
     return loaded is None or loaded.not_valid_after_utc < now + RENEW or loaded.not_valid_before_utc > now
 
 
-def _serves(path: Path, host: str, now: datetime) -> bool:
+def _serves(path: Path, hosts: Sequence[str], now: datetime) -> bool:
     loaded = _read(path)
     authority = _read(path.with_name("ca.crt"))
     if (
@@ -109,10 +114,10 @@ def _serves(path: Path, host: str, now: datetime) -> bool:
         loaded.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return False
-    if not host:  # a client's
+    if not hosts:  # a client's
         return True
-    names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return _alternative(host) in list(names)
+    names = list(loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    return all(_alternative(host) in names for host in hosts)
 
 
 def _make_authority(folder: Path, now: datetime) -> None:
@@ -130,11 +135,11 @@ def _make_authority(folder: Path, now: datetime) -> None:
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
     # After a crash between the two files they do not belong together, and both are made again.
-    _write(folder / "ca.key", _private(key))
-    _write(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / "ca.key", private_pem(key))
+    write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _make_server(folder: Path, host: str, now: datetime) -> None:
+def _make_server(folder: Path, names: Sequence[str], now: datetime) -> None:
     authority = _read(folder / "ca.crt")
     assert authority is not None
     signer = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
@@ -142,15 +147,15 @@ def _make_server(folder: Path, host: str, now: datetime) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name("steelyard-kubernetes"), authority.subject, key.public_key(), now)
     # Clients compare the name that they called with these alone; they read no common name any more.
-    hosts = dict.fromkeys(["localhost", "127.0.0.1", host])
+    hosts = dict.fromkeys(["localhost", "127.0.0.1", *names])
     alternative = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = builder.add_extension(alternative, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     certificate = builder.add_extension(issuer, critical=False).sign(signer, hashes.SHA256())
-    _write(folder / "server.key", _private(key))
-    _write(folder / "server.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / "server.key", private_pem(key))
+    write_private(folder / "server.crt", certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _make_client(folder: Path, name: str, group: str, now: datetime) -> None:
@@ -171,8 +176,8 @@ def _make_client(folder: Path, name: str, group: str, now: datetime) -> None:
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = builder.add_extension(issuer, critical=False).sign(signer, hashes.SHA256())
-    _write(folder / "admin.key", _private(key))
-    _write(folder / "admin.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / "admin.key", private_pem(key))
+    write_private(folder / "admin.crt", certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _name(common: str) -> x509.Name:
@@ -194,13 +199,14 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as PEM, not encrypted."""
     kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(*kinds, serialization.NoEncryption())
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, and for its owner alone."""
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all, and for its owner alone."""
     new = path.with_suffix(".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as file:

@@ -2,7 +2,8 @@
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.scheduling import SYSTEM_CLASSES
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json

@@ -32,16 +32,16 @@ def expired_protection(store: Store, bucket: str, item: Item) -> str:
 
 
 def is_new_volume(bucket: str, item: Item) -> bool:
-    """Tell whether a volume waits for the word that it can be claimed."""
+    """Return whether a volume waits for the word that it can be claimed."""
     if bucket != VOLUMES or item.deleting:
         return False
     volume = item.parsed()
-    # One that is made for a claim is bound by whoever made it.
+    # One that is made for a claim is bound by the program that made it.
     return phase_of(volume) == "Pending" and not field_of(volume, "spec", "claimRef", "uid")
 
 
 def is_new_network(bucket: str, item: Item) -> bool:
-    """Tell whether a network of Services lacks its finalizer, or the word that it is ready."""
+    """Return whether a network of Services lacks its finalizer, or the word that it is ready."""
     if bucket != NETWORKS or item.deleting:
         return False
     network = item.parsed()

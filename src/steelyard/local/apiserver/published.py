@@ -1,6 +1,6 @@
 """The built-in kinds' schemas, as Kubernetes 1.34 publishes them (`builtin.json.gz`), read when first asked for.
 
-The field tables stay in memory, the descriptions do not: `openapi.py` reads the file anew for each document.
+The field tables stay in memory, the descriptions do not: `openapi.py` reads the file again for each document.
 """
 
 import gzip

@@ -35,7 +35,7 @@ class Registry:
         return self._kinds.get((group, version, plural))
 
     def has_builtin(self, group: str, version: str) -> bool:
-        """Tell whether a group has built-in kinds in this version."""
+        """Return whether a group has built-in kinds in this version."""
         return (group, version) in self._builtin
 
     def named(self, api_version: str, kind: str) -> ResourceType | None:

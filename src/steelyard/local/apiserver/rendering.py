@@ -141,7 +141,7 @@ def _table(kind: ResourceType, request: Request, version: str) -> Renderer:
         return render([item], {"resourceVersion": str(item.version)})
 
     def event(item: Item) -> bytes:
-        """The columns are told once per watch."""
+        """The columns are sent once per watch."""
         first = not headed
         headed.append(True)
         return render([item], {"resourceVersion": str(item.version)}, header=first)

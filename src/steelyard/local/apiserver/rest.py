@@ -1,4 +1,4 @@
-"""The REST interface of objects: one request on one kind, told apart by method and path, done on `Objects`.
+"""The REST interface of objects: one request on one kind, chosen by method and path, done on `Objects`.
 
 `core.py` calls it with a path that it has parsed.
 """
@@ -20,7 +20,8 @@ from steelyard.local.apiserver.listing import list_response
 from steelyard.local.apiserver.managed.apply import APPLY, apply_config, read_config
 from steelyard.local.apiserver.managed.tracking import write_of
 from steelyard.local.apiserver.messages import Request, Response
-from steelyard.local.apiserver.objects import Deletion, Objects, Options
+from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.parameters import (
     check_version,
     content_type,
@@ -95,7 +96,7 @@ class Rest:
     # ---- writing
 
     def _create(self, request: Request, target: Target) -> Response:
-        # The collection over all namespaces can be read only: nobody says where the object is to go.
+        # The collection over all namespaces can be read only: the request does not say where the object is to go.
         if target.kind.namespaced and target.namespace is None:
             raise errors.method_not_allowed()
         options = self._options(request, target, write_options(request, "CreateOptions"))
@@ -129,7 +130,7 @@ class Rest:
                 target.kind.stored, item, self._in(target, new), options, target.subresource
             )
         except Refusal as refusal:
-            # Made anew for the words: an update changes what it is given.
+            # Made again for the message: an update changes its argument.
             again = patched(request, target.kind, Options(validation="Ignore"))
             raise of_patch(refusal, _changed(target.kind, item, again), strategic=sent_patch) from refusal
         return self._written(request, target, raw, options)
@@ -295,5 +296,5 @@ def _check_uid(kind: ResourceType, item: Item, new: Json) -> None:
     uid = metadata.get("uid") if isinstance(metadata, dict) else None
     if uid not in (None, "", item.uid):
         cause = errors.invalid("metadata.uid", uid, "field is immutable")
-        # A real server looks twice.
+        # A real server checks twice.
         raise errors.is_invalid(kind.group, kind.kind, item.name, [cause, cause])

@@ -17,7 +17,8 @@ from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request, Response, json_response
-from steelyard.local.apiserver.objects import Objects, decode
+from steelyard.local.apiserver.object_decoding import decode
+from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.published import kind_node
 from steelyard.types import Json, mapping, sequence
@@ -139,16 +140,16 @@ class Reviews:
         if request.method != "POST":
             raise errors.method_not_allowed()
         options = write_options(request, "CreateOptions")
-        wanted = read_object(request, TOKEN_REQUEST, options)
-        decode(TOKEN_REQUEST, wanted, options)
-        metadata = wanted["metadata"]
+        token_request = read_object(request, TOKEN_REQUEST, options)
+        decode(TOKEN_REQUEST, token_request, options)
+        metadata = token_request["metadata"]
         if metadata.get("name") not in (None, "", account.name):
             text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({account.name})"
             raise errors.bad_request(text)
         if metadata.get("namespace") not in (None, "", account.namespace):
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise errors.bad_request(text)
-        spec = dict(mapping(wanted, "spec"))
+        spec = dict(mapping(token_request, "spec"))
         seconds = spec.get("expirationSeconds")
         seconds = 3600 if seconds is None else seconds
         spec = {
@@ -156,11 +157,11 @@ class Reviews:
             "expirationSeconds": seconds,
             "boundObjectRef": spec.get("boundObjectRef"),
         }
-        made = options.keep("token time", self.clock.stamp)
+        created = options.keep("token time", self.clock.stamp)
         shown = {
             "metadata": {
                 **metadata, "name": account.name, "namespace": account.namespace, "uid": account.uid,
-                "creationTimestamp": made,
+                "creationTimestamp": created,
             },
             "spec": spec,
             "status": {"token": "", "expirationTimestamp": None},
@@ -246,6 +247,6 @@ def _access_causes(spec: Json, *, own: bool) -> list[Cause]:
 def _attributes(spec: Json) -> Attributes:
     if paths := spec.get("nonResourceAttributes"):
         return Attributes(paths.get("verb") or "", path=paths.get("path") or "")
-    wanted = mapping(spec, "resourceAttributes")
+    requested = mapping(spec, "resourceAttributes")
     fields = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
-    return Attributes(*(wanted.get(field) or "" for field in fields))
+    return Attributes(*(requested.get(field) or "" for field in fields))

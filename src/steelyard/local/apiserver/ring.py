@@ -53,8 +53,8 @@ class Ring:
         """A quarter of what is allowed, so that the list is not cut at every write."""
         count, size = 0, self._bytes
         keep = self._max_events * 3 // 4
-        # The newest change is kept however large it is: a watch that reads in
-        # time must not be told that it is too old.
+        # The newest change is kept however large it is: a watch that reads in time must not get the error that it is
+        # too old.
         while len(self._changes) - count > max(keep, 1) or (
             size > self._max_bytes * 3 // 4 and count < len(self._changes) - 1
         ):
@@ -91,7 +91,7 @@ class Ring:
 
     def cursor(self, version: int) -> int:
         """The position after `version`; Compacted where changes since then are forgotten."""
-        # A watch that began here would miss changes without knowing it; told so, its client lists again.
+        # A watch that began here would miss changes without knowing it; after this error, its client lists again.
         if version < self.floor:
             raise Compacted
         return self._first + bisect_right(self._changes, version, key=lambda change: change.version)
@@ -103,7 +103,7 @@ class Ring:
         return self._changes[cursor - self._first :], self._first + len(self._changes)
 
     def goes_on(self, cursor: int) -> bool:
-        """Tell whether there are changes from `cursor` on."""
+        """Return whether there are changes from `cursor` on."""
         return cursor < self._first + len(self._changes)
 
     def since(self, version: int) -> list[Change]:
@@ -113,7 +113,7 @@ class Ring:
     def wake(self) -> None:
         if self._wake and not self._wake.done():
             self._wake.set_result(None)
-        # Whoever waits from now on waits for the next change: a future is done only once.
+        # A caller that waits from now on waits for the next change: a future is done only once.
         self._wake = None
 
     def close(self) -> None:

@@ -18,7 +18,8 @@ from steelyard.local.apiserver.managed.fieldset import Path, set_of
 from steelyard.local.apiserver.managed.ownership import FIRST, Conflicts, applied
 from steelyard.local.apiserver.managed.tracking import managers_of, write_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
-from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import content_type, patch_options, write_options
 from steelyard.local.apiserver.patch_refusals import of_patch
 from steelyard.local.apiserver.patching import patched
@@ -71,15 +72,15 @@ def _applied(objects: Objects, request: Request, target: Target, item: Item) -> 
     live = item.parsed()
     managers = managers_of(live["metadata"].pop("managedFields", None))
     write = write_of(kind, kind.api_version, "scale", "")
-    wanted: Json = {}
+    desired: Json = {}
     if field_of(config, "spec", "replicas") is not None:
-        set_field(wanted, scaling.replicas, replicas)
+        set_field(desired, scaling.replicas, replicas)
     if not managers:
         path = tuple(f"f:{name}" for name in scaling.replicas)
         managers = {updater(FIRST, kind.api_version, "scale"): Entry(set_of(path), kind.api_version)}
     try:
         result = applied(
-            write, live, wanted, managers, applier(options.manager, "scale"), force=request.flag("force")
+            write, live, desired, managers, applier(options.manager, "scale"), force=request.flag("force")
         )
     except Conflicts as error:
         raise refused([_in_scale(*conflict) for conflict in error.conflicts]) from error

@@ -40,6 +40,7 @@ class Node:
     go: str = ""  # the type as Go prints it
     struct: str = ""  # the name of a structure
     left_out: frozenset[str] = frozenset()  # properties that Go leaves out where they are empty
+    kept: frozenset[str] = frozenset()  # those of them that a refusal shows as they were sent, and empty ones
     gated: frozenset[str] = frozenset()  # properties that are read and dropped
     written: dict[str, Any] = field(default_factory=dict)  # properties that Go always writes, and as what
 

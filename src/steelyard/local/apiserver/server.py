@@ -1,6 +1,7 @@
-"""The embedded API server's entry: `serve` for whoever runs one (`local/service.py`, tests)."""
+"""The embedded API server's entry: `serve` for those who run one (`local/service.py`, tests)."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,12 +10,13 @@ from pathlib import Path
 from aiohttp import web
 
 from steelyard.figures import Figures
-from steelyard.local.apiserver import pki
+from steelyard.local.apiserver import own_service, pki
 from steelyard.local.apiserver.access.accounts import Accounts
 from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.bootstrap import Aggregation, add_bootstrap_roles
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.tokens import AccountTokens
+from steelyard.local.apiserver.admission.cluster_addresses import Addresses
 from steelyard.local.apiserver.admission.policies import Policies
 from steelyard.local.apiserver.admission.quota import QuotaController
 from steelyard.local.apiserver.admission.server import ServerAdmission
@@ -27,8 +29,10 @@ from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.expiry import Expiry
 from steelyard.local.apiserver.lifecycle import Lifecycle
 from steelyard.local.apiserver.logs import PodLogs
-from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.openapi import OpenApi
+from steelyard.local.apiserver.options import Options
+from steelyard.local.apiserver.own_service import HOSTS, OwnService, service_address
 from steelyard.local.apiserver.priorities import CLASSES, add_system_classes
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest
@@ -51,6 +55,7 @@ class ApiServerConfig:
     service_network: str = "127.200.128.0/17"
     host: str = "127.0.0.1"
     port: int = 0
+    listener: int | None = None  # file descriptor of a listening socket, in place of host and port
     faults: Faults = field(default_factory=Faults)
     figures: Figures = field(default_factory=Figures)
     collects_garbage: bool = True  # else a controller does (`controllers/garbage/`)
@@ -58,12 +63,16 @@ class ApiServerConfig:
 
 @dataclass(frozen=True)
 class RunningServer:
-    """Address of a running server, and the certificate authority that vouches for it; `core` answers in its process."""
+    """Address of a running server, and the certificate authority that vouches for it; `core` answers in its process.
+
+    `descriptor` is that of its listening socket.
+    """
 
     url: str
     ca: Path
     port: int
     core: Core
+    descriptor: int
 
 
 @dataclass(frozen=True)
@@ -126,23 +135,33 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
 async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
     """A server that answers until the block is left."""
     clock = clock or Clock()
-    context = pki.server_context(config.pki, config.host, clock.now())
+    names = (*HOSTS, service_address(config.service_network))
+    context = pki.server_context(config.pki, config.host, clock.now(), names)
     parts = await make_parts(config, clock)
     transport = Transport(parts.core, parts.core.reviews.authentication)
-    # Cancelled when the client goes: a watch that nobody reads would else run on until its next change.
+    # Cancelled when the client goes: a watch without a reader would else run on until its next change.
     site = web.Server(transport.answer, access_log=None, handler_cancellation=True)
     try:
-        listener = await asyncio.get_running_loop().create_server(
-            site, config.host, config.port, ssl=context, backlog=512
-        )
+        loop = asyncio.get_running_loop()
+        if config.listener is None:
+            listener = await loop.create_server(site, config.host, config.port, ssl=context, backlog=512)
+        else:
+            inherited = socket.socket(fileno=config.listener)
+            inherited.set_inheritable(False)  # a Pod that held it would keep the port from the next server
+            listener = await loop.create_server(site, sock=inherited, ssl=context, backlog=512)
         tasks = [
             asyncio.create_task(parts.lifecycle.run(), name="lifecycle"),
             asyncio.create_task(parts.expiry.run(), name="expiry"),
         ]
         try:
-            port = listener.sockets[0].getsockname()[1]
+            address, port = listener.sockets[0].getsockname()[:2]
+            rest, network = parts.core.rest, config.service_network
+            Addresses(parts.store, network).renew(apart=(own_service.NAMESPACE, own_service.NAME))
+            OwnService(rest.objects, parts.core.registry, network, (address, port)).complete()
+            await parts.store.settled()
             host = f"[{config.host}]" if ":" in config.host else config.host
-            yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port, parts.core)
+            descriptor = listener.sockets[0].fileno()
+            yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port, parts.core, descriptor)
         finally:
             for task in tasks:
                 task.cancel()

@@ -65,7 +65,7 @@ class Bucket:
         """Return the items with a label of one of these values, in order; None where all have to be looked at.
 
         A controller lists the children of one owner by a label whose value is that owner's alone: without an index
-        each of a thousand owners would look at the children of all.
+        each of a thousand owners would read the children of all.
         """
         if name not in self._labels:
             if self.size < INDEXED_FROM or len(self._labels) == INDEXED_LABELS:
@@ -146,7 +146,8 @@ class Store:
     def bucket(self, kind: str) -> Bucket:
         contents = self._buckets.get(kind)
         if contents is None:
-            # Changes from before the start are in no ring: a watch from an older version is told to list again.
+            # Changes from before the start are in no ring: a watch from an older version gets the error by which its
+            # client lists again.
             contents = self._buckets[kind] = Bucket(Ring(self._floors.get(kind, self.start)))
         return contents
 
@@ -280,10 +281,12 @@ class Store:
         return self._database is not None and not self.closed and self._database.give_back()
 
     def end_watches(self, kind: str) -> None:
-        """The kind is served no more: whoever watches it is told by the end of the watch."""
+        """The kind is served no more: the end of the watch reports that to its clients."""
         if bucket := self._buckets.pop(kind, None):
             bucket.ring.close()
-        self._floors[kind] = self.version  # one of the same name, made anew, remembers nothing from before
+        self._floors[kind] = (
+            self.version
+        )  # one of the same name that is made again remembers nothing from before
 
     def close(self) -> None:
         """Commit what is pending, end every watch."""

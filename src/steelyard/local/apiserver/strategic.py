@@ -98,9 +98,9 @@ def _ordered(items: list[Any], order: list[Any], before: list[Any], key: str) ->
     def name_of(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    wanted, was = [name_of(item) for item in order], [name_of(item) for item in before]
-    known = sorted((e for e in items if name_of(e) in wanted), key=lambda e: wanted.index(name_of(e)))
-    own = [item for item in items if name_of(item) not in wanted]
+    order_keys, was = [name_of(item) for item in order], [name_of(item) for item in before]
+    known = sorted((e for e in items if name_of(e) in order_keys), key=lambda e: order_keys.index(name_of(e)))
+    own = [item for item in items if name_of(item) not in order_keys]
     result: list[Any] = []
     for element in known:
         # As kubectl's own merge has it: an apply that names two containers

@@ -17,7 +17,7 @@ class _Fields(list[tuple[str, Any]]):
 
 
 def has_key_twice(body: bytes, value: Any) -> bool:
-    """Tell whether a key may be lost in the value of a body; never a wrong no.
+    """Return whether a key may be lost in the value of a body; never a wrong no.
 
     A lost key takes its quotes with it, so counting them saves the search. An escape could make up for it.
     """

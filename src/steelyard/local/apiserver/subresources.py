@@ -7,7 +7,8 @@ from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response, json_response
-from steelyard.local.apiserver.objects import Deletion, Objects
+from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.options import Deletion
 from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.rest import Target
@@ -56,18 +57,18 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
     if name != target.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     eviction["metadata"] = named(mapping(eviction, "metadata"), target)
-    wanted = eviction.get("deleteOptions") or {}  # of any type still
+    delete_options = eviction.get("deleteOptions") or {}  # of any type still
     try:
-        decode_fields(node_of(f"{META}DeleteOptions"), wanted, [])
+        decode_fields(node_of(f"{META}DeleteOptions"), delete_options, [])
     except Undecodable as error:
         text = f'Eviction in version "v1" cannot be handled as a Eviction: {error}'
         raise errors.bad_request(text) from error
-    conditions = mapping(wanted, "preconditions")
-    options.dry_run |= bool(wanted.get("dryRun"))
+    conditions = mapping(delete_options, "preconditions")
+    options.dry_run |= bool(delete_options.get("dryRun"))
     objects.admission.admit_part(target.kind, target.key, eviction, options, "eviction")
     options.answers = None
     item = objects.item(target.kind, target.key)
-    deletion = Deletion(wanted.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
+    deletion = Deletion(delete_options.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
     # Before the condition is written: what is refused leaves no trace.
     objects.check_preconditions(target.kind, item, deletion)
     budgets.charge(objects, item.parsed(), dry_run=options.dry_run)

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from steelyard.local.apiserver.builtin import builtin_kinds
-from steelyard.local.apiserver.columns import duration
+from steelyard.local.apiserver.columns import duration, job_status
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.printer import json_path
 from steelyard.local.apiserver.tables import builtin_columns
+from steelyard.types import Json
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,31 @@ from steelyard.local.apiserver.tables import builtin_columns
 )  # fmt: skip
 def test_durations_read_as_kubectls(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("true", "deleted", "expected"),
+    [
+        ((), False, "Running"),
+        (("Suspended",), False, "Suspended"),
+        # What is to become of a Job stays among its conditions when it has become so.
+        (("FailureTarget",), False, "FailureTarget"),
+        (("FailureTarget", "Failed"), False, "Failed"),
+        (("SuccessCriteriaMet",), False, "SuccessCriteriaMet"),
+        (("SuccessCriteriaMet", "Complete"), False, "Complete"),
+        (("Complete",), True, "Complete"),
+        (("Suspended",), True, "Terminating"),
+        ((), True, "Terminating"),
+    ],
+)
+def test_the_status_of_a_job_is_its_end_as_soon_as_it_has_one(
+    true: tuple[str, ...], deleted: bool, expected: str
+) -> None:
+    conditions = [{"type": kind, "status": "True"} for kind in true]
+    conditions.append({"type": "Failed", "status": "False"})
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
+    job: Json = {"metadata": metadata, "status": {"conditions": [*conditions, {"status": "True"}]}}
+    assert job_status(job, datetime(2026, 1, 1, tzinfo=UTC)) == expected
 
 
 OBJ = {

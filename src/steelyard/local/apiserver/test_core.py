@@ -36,7 +36,7 @@ async def ask(parts: Parts, method: str, path: str, body: Json | None = None) ->
 async def test_no_answer_goes_out_before_the_commit(parts: Parts) -> None:
     status, made = await ask(parts, "POST", PATH, {"metadata": {"name": "a"}})
     assert (status, parts.store.committed) == (201, int(made["metadata"]["resourceVersion"]))
-    # A reader, too, must not be told what may yet be lost: neither what is there nor that a name is taken.
+    # A reader, too, must not get what may yet be lost: neither what is there nor that a name is taken.
     parts.store.put("configmaps", {**made, "data": {"later": "1"}})
     assert (await ask(parts, "GET", f"{PATH}/a"))[1]["data"] == {"later": "1"}
     assert parts.store.committed == parts.store.version

@@ -126,7 +126,7 @@ def test_room_that_is_free_goes_back_to_the_disk_in_steps_while_the_file_is_in_u
     database.close()
 
 
-def test_whoever_watches_the_file_tells_room_that_went_back_from_a_file_that_was_cut_off(
+def test_a_watcher_of_the_file_distinguishes_released_room_from_a_file_that_was_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("steelyard.local.apiserver.database.SPARE_BYTES", 1 << 14)
@@ -180,7 +180,7 @@ def test_a_file_of_an_older_version_shrinks_at_its_next_start_and_then_while_it_
 
 @pytest.mark.parametrize("last", [None, b'{"data": {"value": "another"}}'], ids=["deleted", "changed"])
 def test_a_secret_that_is_gone_is_in_no_part_of_the_file(tmp_path: Path, last: bytes | None) -> None:
-    """Neither in its free room nor in its log: whoever reads the files must not find what was deleted."""
+    """Neither in its free room nor in its log: a reader of the files must not find what was deleted."""
     database = SqliteDatabase(tmp_path / "db")
     value = b"a-distinctive-value" * 700  # more than a page
     database.commit(1, [("secrets", "ns", f"s{n}", b'{"data": "%s"}' % value) for n in range(20)])

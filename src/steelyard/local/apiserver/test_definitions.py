@@ -65,7 +65,7 @@ async def test_stored_objects_are_seen_with_the_defaults_of_today(tmp_path: Path
     assert (await ask(parts, "POST", THINGS, thing | {"metadata": {"name": "b"}}))[0] == 201
     await define(parts, first=4, second=5, third=7)
     parts.store.close()
-    # A server that starts anew shows them as well.
+    # A server that starts again shows them as well.
     parts = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
     assert (await ask(parts, "GET", f"{THINGS}/b"))[1]["spec"] == {
         "given": 1,

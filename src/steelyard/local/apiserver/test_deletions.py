@@ -7,7 +7,7 @@ from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.deletions import deletion_options
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Deletion
+from steelyard.local.apiserver.options import Deletion
 from steelyard.types import Json
 
 

@@ -20,7 +20,7 @@ TESTER = administrator("tester")
 CORE = "/api/v1/namespaces/default"
 
 
-class World:
+class Simulation:
     def __init__(self, folder: Path) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
         self.folder = folder
@@ -56,32 +56,32 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path)
-    await world.start()
-    yield world
-    assert world.parts is not None
-    world.parts.store.close()
+async def simulation(tmp_path: Path) -> AsyncIterator[Simulation]:
+    simulation = Simulation(tmp_path)
+    await simulation.start()
+    yield simulation
+    assert simulation.parts is not None
+    simulation.parts.store.close()
 
 
-async def test_an_event_goes_an_hour_after_it_was_last_written(world: World) -> None:
+async def test_an_event_goes_an_hour_after_it_was_last_written(simulation: Simulation) -> None:
     for name in ("a", "b"):
-        await world.event(name)
-    assert await world.after(minutes=30) == ["a", "b"]
-    await world.ask("PATCH", f"{CORE}/events/a", {"count": 2})
-    assert await world.after(minutes=31) == ["a"]
-    assert await world.after(minutes=30) == []
+        await simulation.event(name)
+    assert await simulation.after(minutes=30) == ["a", "b"]
+    await simulation.ask("PATCH", f"{CORE}/events/a", {"count": 2})
+    assert await simulation.after(minutes=31) == ["a"]
+    assert await simulation.after(minutes=30) == []
 
 
-async def test_whoever_watches_is_told(world: World) -> None:
-    await world.event("a")
-    assert world.parts is not None
+async def test_watchers_are_notified(simulation: Simulation) -> None:
+    await simulation.event("a")
+    assert simulation.parts is not None
     request = Request("GET", f"{CORE}/events", {"watch": "1", "timeoutSeconds": "5"}, {}, b"", TESTER)
-    answer = await world.parts.core.handle(request)
+    answer = await simulation.parts.core.handle(request)
     assert not isinstance(answer.body, bytes)
     stream = aiter(answer.body)
     assert orjson.loads(await anext(stream))["type"] == "ADDED"
-    assert await world.after(hours=2) == []
+    assert await simulation.after(hours=2) == []
     assert orjson.loads(await asyncio.wait_for(anext(stream), 60))["type"] == "DELETED"
 
 
@@ -89,53 +89,55 @@ async def test_whoever_watches_is_told(world: World) -> None:
     ("span", "left"), [({"minutes": 50}, ["a"]), ({"minutes": 70}, []), ({"days": -40}, [])]
 )
 async def test_a_new_process_knows_how_old_events_are(
-    world: World, span: dict[str, float], left: list[str]
+    simulation: Simulation, span: dict[str, float], left: list[str]
 ) -> None:
     """Events do not stay because a clock that is set back makes them young again."""
-    await world.event("a")
+    await simulation.event("a")
     if span.get("days"):
-        assert await world.after(**span) == left
+        assert await simulation.after(**span) == left
         return
-    world.time += timedelta(**span)
-    await world.start()
-    assert await world.after() == left
+    simulation.time += timedelta(**span)
+    await simulation.start()
+    assert await simulation.after() == left
 
 
-async def test_a_flood_of_events_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_of_events_is_bounded(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "MOST_EVENTS", 3)
     for number in range(5):
-        await world.event(f"e{number}")
-    assert await world.after() == ["e2", "e3", "e4"]
+        await simulation.event(f"e{number}")
+    assert await simulation.after() == ["e2", "e3", "e4"]
 
 
-async def test_removals_that_were_not_kept_come_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await world.event("a")
-    assert world.parts is not None
+async def test_removals_that_were_not_kept_come_again(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await simulation.event("a")
+    assert simulation.parts is not None
 
     def fail(*args: object) -> None:
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.parts.store._database, "commit", fail)
-        assert await world.after(hours=2) == ["a"]
-    assert await world.after() == []
+        patched.setattr(simulation.parts.store._database, "commit", fail)
+        assert await simulation.after(hours=2) == ["a"]
+    assert await simulation.after() == []
 
 
-async def test_a_deleted_pod_that_no_kubelet_will_end_goes(world: World) -> None:
+async def test_a_deleted_pod_that_no_kubelet_will_end_goes(simulation: Simulation) -> None:
     node = {"metadata": {"name": "here"}}
-    await world.ask("POST", "/api/v1/nodes", node)
+    await simulation.ask("POST", "/api/v1/nodes", node)
     nodes = {"gone": {"nodeName": "absent"}, "kept": {"nodeName": "here"}, "unbound": {}}
     for name, bound in nodes.items():
         spec: Json = {"containers": [{"name": "m", "image": "x"}], "terminationGracePeriodSeconds": 2**63 - 1}
         pod = {"metadata": {"name": name}, "spec": spec | bound}
-        await world.ask("POST", f"{CORE}/pods", pod)
-        await world.ask("DELETE", f"{CORE}/pods/{name}")
-    listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
+        await simulation.ask("POST", f"{CORE}/pods", pod)
+        await simulation.ask("DELETE", f"{CORE}/pods/{name}")
+    listed = (await simulation.ask("GET", f"{CORE}/pods"))["items"]
     assert [pod["metadata"]["name"] for pod in listed] == ["gone", "kept"], "one without a node goes at once"
     assert listed[1]["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
-    assert world.parts is not None
-    await world.parts.expiry.collect()
-    listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
+    assert simulation.parts is not None
+    await simulation.parts.expiry.collect()
+    listed = (await simulation.ask("GET", f"{CORE}/pods"))["items"]
     assert [pod["metadata"]["name"] for pod in listed] == ["kept"]
 
 

@@ -1,4 +1,4 @@
-"""The authority and the certificate: kept while they serve, made anew when they do not."""
+"""The authority and the certificate: kept while they serve, made again when they do not."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ def test_a_clock_that_is_set_back_makes_no_certificate_invalid(tmp_path: Path) -
     assert (tmp_path / "server.crt").read_bytes() == before
 
 
-def test_certificates_that_are_not_valid_yet_are_made_anew(tmp_path: Path) -> None:
+def test_certificates_that_are_not_valid_yet_are_made_again(tmp_path: Path) -> None:
     pki.server_context(tmp_path, "127.0.0.1", NOW + timedelta(days=20 * 365))
     pki.server_context(tmp_path, "127.0.0.1", NOW)
     authority, own = certificate(tmp_path / "ca.crt"), certificate(tmp_path / "server.crt")
@@ -75,7 +75,7 @@ NAMES = ("ca.crt", "ca.key", "server.crt", "server.key")
 
 @pytest.mark.parametrize("damage", ["taken away", "cut off", "empty", "of another", "swapped"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_file_is_made_anew_and_the_rest_fits(tmp_path: Path, name: str, damage: str) -> None:
+def test_a_damaged_file_is_made_again_and_the_rest_fits(tmp_path: Path, name: str, damage: str) -> None:
     pki.server_context(tmp_path / "pki", "127.0.0.1", NOW)
     path = tmp_path / "pki" / name
     match damage:
@@ -95,3 +95,17 @@ def test_a_damaged_file_is_made_anew_and_the_rest_fits(tmp_path: Path, name: str
         x509.load_pem_x509_certificate((tmp_path / "pki" / name).read_bytes()) for name in NAMES[::2]
     )
     server.verify_directly_issued_by(authority)
+
+
+def test_a_certificate_that_lacks_a_name_is_made_again(tmp_path: Path) -> None:
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
+    authority = (tmp_path / "ca.crt").read_bytes()
+    pki.server_context(tmp_path, "127.0.0.1", NOW, ["kubernetes.default.svc"])
+    assert (tmp_path / "ca.crt").read_bytes() == authority
+    names = certificate(tmp_path / "server.crt").extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert x509.DNSName("kubernetes.default.svc") in list(names.value)
+    before = (tmp_path / "server.crt").read_bytes()
+    pki.server_context(tmp_path, "127.0.0.1", NOW, ["kubernetes.default.svc"])
+    assert (tmp_path / "server.crt").read_bytes() == before

@@ -17,7 +17,7 @@ def schema(**properties: Any) -> dict[str, Any]:
 
 
 def test_an_object_that_a_definition_says_nothing_about_is_pruned() -> None:
-    """A real server does so: whoever wants its fields kept has to say it."""
+    """A real server does so: a schema that wants its fields kept has to say it."""
     bare: dict[str, Any] = {"type": "object"}
     kept = {**bare, "x-kubernetes-preserve-unknown-fields": True}
     any_value = {**bare, "additionalProperties": True}
@@ -61,7 +61,7 @@ def test_defaults_fill_what_is_absent() -> None:
     assert value == {"made": whole, "given": {"n": 1, "text": None}, "list": [whole, {"n": 2, "text": "x"}]}
 
 
-def test_defaults_are_nobodys_to_change() -> None:
+def test_objects_do_not_share_their_defaults() -> None:
     node = compile_schema(
         schema(a={"type": "object", "default": {"k": []}, "x-kubernetes-preserve-unknown-fields": True})
     )

@@ -1,4 +1,4 @@
-"""The store: one commit per turn, nothing told before it, everything taken back when it fails."""
+"""The store: one commit per turn, nothing reported before it, everything taken back when it fails."""
 
 import asyncio
 import tracemalloc
@@ -25,7 +25,7 @@ def obj(name: str, uid: str = "", owners: tuple[str, ...] = (), **data: str) -> 
 
 
 class Recorder:
-    """A database that remembers its commits and fails when told to."""
+    """A database that remembers its commits and fails when the test says so."""
 
     def __init__(self) -> None:
         self.commits: list[list[Row]] = []
@@ -138,7 +138,7 @@ async def test_a_bucket_is_listed_in_order() -> None:
     await store.settled()
 
 
-async def test_a_kind_made_anew_remembers_nothing_from_before() -> None:
+async def test_a_kind_made_again_remembers_nothing_from_before() -> None:
     store = Store(None)
     store.put(KIND, obj("a"))
     store.remove(KIND, obj("a"))
@@ -169,7 +169,7 @@ async def test_an_earlier_moment_is_without_what_came_later() -> None:
         store.items_at(KIND, "ns", moment)
 
 
-async def test_items_with_a_label_are_those_that_a_look_at_all_finds() -> None:
+async def test_items_with_a_label_are_those_that_a_search_of_all_finds() -> None:
     rng, store = Random(3), Store(None)
     for turn in range(400):
         made = obj(f"name-{rng.randrange(120):03d}")

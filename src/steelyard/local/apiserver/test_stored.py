@@ -81,7 +81,7 @@ async def test_what_follows_from_deletions_goes_on_after_one_that_cannot(tmp_pat
     faults = Faults()
     parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}, faults=faults), Clock())
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-gone"}
-    # Owners by uid alone: nobody can say of what kind they are.
+    # Owners by uid alone: their kind is unknown.
     parts.store.put("configmaps", {"metadata": {**META, "ownerReferences": [{"uid": "u"}]}})
     good = {**META, "name": "good", "uid": "u-good", "ownerReferences": [owner]}
     parts.store.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": good})
@@ -94,7 +94,7 @@ async def test_what_follows_from_deletions_goes_on_after_one_that_cannot(tmp_pat
     parts.store.close()
 
 
-async def test_the_faults_are_told(tmp_path: Path) -> None:
+async def test_the_faults_are_reported(tmp_path: Path) -> None:
     faults = Faults()
     faults.count("scheduler", "Pod")
     parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}, faults=faults), Clock())

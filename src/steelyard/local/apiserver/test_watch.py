@@ -16,7 +16,7 @@ def make(name: str) -> Json:
     return {"metadata": {"name": name, "namespace": "default", "uid": name}}
 
 
-async def test_a_change_that_comes_while_the_reader_is_busy_is_told_without_another() -> None:
+async def test_a_change_that_comes_while_the_reader_is_busy_is_reported_without_another() -> None:
     store, kind = Store(None), Registry().stored("configmaps")
     watch = Watch(store, kind, lambda _: True, lambda item: item.raw, WatchOptions("1"), time.monotonic)
     async with aclosing(watch.stream()) as events:
@@ -30,7 +30,7 @@ async def test_a_change_that_comes_while_the_reader_is_busy_is_told_without_anot
     store.close()
 
 
-async def test_a_quiet_watch_keeps_nothing_of_what_it_has_told() -> None:
+async def test_a_quiet_watch_keeps_nothing_of_what_it_has_sent() -> None:
     store, kind = Store(None), Registry().stored("configmaps")
     watch = Watch(store, kind, lambda _: True, lambda item: item.raw, WatchOptions(), time.monotonic)
     async with aclosing(watch.stream()) as events:

@@ -23,7 +23,7 @@ def test_the_first_served_type_decides(accept: str, wanted: bool) -> None:
     assert wants_yaml(Request("GET", "/", {}, {"accept": accept}, b"", administrator("a"))) is wanted
 
 
-def test_texts_that_look_like_other_values_are_quoted() -> None:
+def test_texts_that_resemble_other_values_are_quoted() -> None:
     content = {
         "kind": "Status",
         "b": {"yes": "true", "n": "1", "t": "a\nb\n", "e": ""},

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 _FORM = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _USUAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _LAYOUT, _MICRO_LAYOUT = "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05.000000Z07:00"
-# Parts of the layout, what each looks like in a text, and the least and the greatest that it may be.
+# Parts of the layout, the form of each in a text, and the least and the greatest that it may be.
 _PARTS: list[tuple[str, str, str, int, int]] = [
     ("2006", r"\d{4}", "year", 0, 9999),
     ("-", "-", "", 0, 0),

@@ -15,12 +15,14 @@ from steelyard.local.apiserver.core import MAX_BODY, Core
 from steelyard.local.apiserver.errors import Refusal, bad_request
 from steelyard.local.apiserver.health import HEALTH
 from steelyard.local.apiserver.messages import Request, Response, json_response
+from steelyard.local.apiserver.streams.passing import pass_on
 from steelyard.local.apiserver.streams.session import Session
 
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SESSION = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)")
+_PROXIED = re.compile(r"(/api/v1/namespaces/[^/]+/(?:pods|services)/[^/]+/proxy)(/.*)?")
 
 
 class Transport:
@@ -41,6 +43,8 @@ class Transport:
             user = self._core.impersonated(user, request.headers.items())
         except Refusal as error:
             return _whole(json_response(error.status(), error.code))
+        if proxied := _PROXIED.fullmatch(request.rel_url.raw_path):
+            return await self._proxied(request, user, proxied[1], proxied[2] or "")
         body = await _body(request)
         if body is None:
             refusal = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
@@ -48,12 +52,8 @@ class Transport:
             # The rest of the body was not read: on this connection it would be taken for the next request.
             answer.force_close()
             return answer
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        query = dict(request.query)
-        incoming = Request(
-            request.method, request.path, query, headers, body, user, several=_several(request, query)
-        )
-        # SPDY, which older clients speak, comes by POST: it is told there that only WebSocket is served.
+        incoming = _incoming(request, user, body)
+        # SPDY, which older clients speak, comes by POST: the answer there says that only WebSocket is served.
         if request.method in ("GET", "POST") and _SESSION.fullmatch(request.path):
             session = await self._core.session(incoming)
             return _whole(session) if isinstance(session, Response) else await _connected(request, session)
@@ -62,10 +62,34 @@ class Transport:
             return _whole(response)
         return await _stream(request, response)
 
+    async def _proxied(
+        self, request: web.BaseRequest, user: User, prefix: str, path: str
+    ) -> web.StreamResponse:
+        """Pass a request on to a program of a Pod: its body is read as the program reads it."""
+        upstream = await self._core.upstream(_incoming(request, user, b""))
+        if isinstance(upstream, Response):
+            return _whole(upstream)
+        if not path and request.method in ("GET", "HEAD"):
+            # Links of a page are relative to its folder.
+            query = request.rel_url.raw_query_string
+            where = f"{prefix}/{'?' + query if query else ''}"
+            return web.Response(status=301, headers={"Location": where})
+        try:
+            return await pass_on(request, upstream, prefix, path or "/")
+        except Refusal as refusal:
+            return _whole(json_response(refusal.status(), refusal.code))
+
     def _user(self, request: web.BaseRequest) -> User | None:
         """Return who sent a request, None for a token that is not good."""
         certificate = request.transport.get_extra_info("peercert") if request.transport else None
         return self._authentication.user(certificate, request.headers.get("Authorization", ""))
+
+
+def _incoming(request: web.BaseRequest, user: User, body: bytes) -> Request:
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    query = dict(request.query)
+    several = _several(request, query)
+    return Request(request.method, request.path, query, headers, body, user, several=several)
 
 
 def _several(request: web.BaseRequest, query: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -76,7 +100,7 @@ def _several(request: web.BaseRequest, query: Mapping[str, str]) -> dict[str, tu
 
 
 async def _body(request: web.BaseRequest) -> bytes | None:
-    """None where it is too large. aiohttp's own `read` ends at 1 MiB, with a page of plain text."""
+    """Read the body; None where it is too large. aiohttp's own `read` ends at 1 MiB, with a page of plain text."""
     # A declared length is refused before anything is read; a body in chunks declares none, and is counted below.
     if request.content_length is not None and request.content_length > MAX_BODY:
         return None

@@ -15,7 +15,7 @@ _SORTED = orjson.OPT_SORT_KEYS
 
 
 def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) -> bool:
-    """Tell whether the value at `path`, or something that contains it, is unchanged. Items are matched by
+    """Return whether the value at `path`, or something that contains it, is unchanged. Items are matched by
     their keys.
     """
     if old is _NONE:

@@ -76,7 +76,7 @@ def _without_metadata(obj: Json) -> Json:
 
 def _json_schema(schema: Json, *, root: bool = False) -> Json:
     """JSON Schema for what Kubernetes means by a structural one."""
-    lowered: Json = {key: schema[key] for key in _KEPT if key in schema and not _is_idle(key, schema[key])}
+    lowered: Json = {key: schema[key] for key in _KEPT if key in schema and not _is_idle(key, schema)}
     if "required" in lowered:
         lowered["required"] = list(dict.fromkeys(lowered["required"]))
     if schema.get("format") in _FORMATS:
@@ -84,7 +84,7 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
     if schema.get("x-kubernetes-int-or-string"):
         lowered["type"] = ["integer", "string"] + ["null"] * bool(schema.get("nullable"))
     elif kind := schema.get("type"):
-        # JSON Schema's draft 4 has no `nullable`: null is a type beside the other.
+        # JSON Schema's draft 4 has no `nullable`: null is a second type.
         lowered["type"] = [kind, "null"] if schema.get("nullable") else kind
     if "items" in schema:
         lowered["items"] = _json_schema(schema["items"])
@@ -108,8 +108,12 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
     return lowered
 
 
-def _is_idle(word: str, value: Any) -> bool:
-    """Tell whether a word bounds nothing: a real server takes it in a definition, JSON Schema does not."""
+def _is_idle(word: str, schema: Json) -> bool:
+    """Return whether a word bounds nothing: a real server takes it in a definition, JSON Schema does not."""
+    value = schema[word]
+    if word.startswith("exclusive"):
+        # It says only whether the bound itself is valid.
+        return schema.get(word.removeprefix("exclusive").lower()) is None
     if word in ("required", "enum"):
         return not value
     least = word.startswith("min") and word != "minimum"
@@ -150,7 +154,7 @@ def _as_gos(errors: list["jsonschema_rs.ValidationError"]) -> Iterator["jsonsche
             yield error
 
 
-# In this order a real server looks at a text.
+# A real server checks a text in this order.
 _RANKS = {"MaxLength": 0, "MinLength": 1, "Pattern": 2}
 _FOUND = {"OneOfNotValid": "none valid", "OneOfMultipleValid": "{0} valid alternatives"}
 

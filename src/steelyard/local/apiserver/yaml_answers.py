@@ -13,7 +13,7 @@ _JSON_LIKE = ("application/json", "application/*", "*/*")
 
 
 def wants_yaml(request: Request) -> bool:
-    """Tell whether the first media type of Accept that is served is YAML."""
+    """Return whether the first media type of Accept that is served is YAML."""
     accept = request.headers.get("accept", "")
     if YAML not in accept.lower():
         return False
@@ -31,7 +31,7 @@ def in_yaml(response: Response) -> Response:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML in the form of Go's library, in which texts that look like other values are in double quotes."""
+    """YAML in the form of Go's library, in which texts that resemble other values are in double quotes."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -38,7 +38,7 @@ class Adoption:
     children: Resource
     claims: Callable[[Json], bool] = _every  # whether an owner claims anything
     fits: Callable[[Json], bool] = _every  # whether an object may be adopted
-    # What an object has to be, beside what the selector asks, to be adopted or to stay.
+    # What an object has to be, in addition to what the selector asks, to be adopted or to stay.
     is_member: Callable[[Json, Json], bool] = _any_member
     finalizer: str = ""  # that adopted objects get, and released ones lose
     releases: bool = True
@@ -81,7 +81,7 @@ async def claim_children(
 ) -> list[Json]:
     """Adopt and release; return the children with those adopted and without those released.
 
-    Beside each adoption stand the objects without a controller that may be meant. What another has changed meanwhile
+    Each adoption comes with the objects without a controller that may be meant. What another has changed meanwhile
     is left alone: its change wakes the owner again.
     """
     if is_deleting(owner) or selector_of(owner) is None:
@@ -111,7 +111,7 @@ async def claim_children(
 
 
 def may_adopt(owner: Json, obj: Json, adoption: Adoption) -> bool:
-    """Tell whether an owner may take an object, as far as the two tell."""
+    """Return whether an owner may take an object, as far as the two objects show it."""
     if controller_of(obj) is not None or is_deleting(obj) or resource_of(obj) != adoption.children:
         return False
     return selects(owner, obj) and adoption.is_member(owner, obj) and adoption.fits(obj)

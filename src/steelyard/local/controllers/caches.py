@@ -98,9 +98,7 @@ class Caches:
             self._settled.set()
 
     async def synced(self) -> None:
-        """Wait until all caches are filled, or until `run` has ended, so that nobody waits for what will not
-        come.
-        """
+        """Wait until all caches are filled, or until `run` has ended, so that no caller waits in vain."""
         await self._settled.wait()
 
     async def _settle(self) -> None:
@@ -156,7 +154,7 @@ class Caches:
             indexes["selector"] = selector_key
         # A server may lack the custom kinds: the controllers of the others do their work all the same.
         optional = resource in CUSTOM
-        # Thousands may have ended, and nobody reads them again until they are deleted.
+        # Thousands may have ended, and they are not read again until they are deleted.
         packed = ENDED.get(resource, False)
         return Informer(
             cluster, resource, indexes=indexes, on_change=notify, optional=optional, packed=packed

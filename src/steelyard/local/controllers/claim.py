@@ -88,7 +88,7 @@ def _volume(claim: Json, name: str) -> Json:
     metadata, spec = claim["metadata"], claim["spec"]
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata["namespace"]}
     reference |= {"name": metadata["name"], "uid": metadata["uid"]}
-    made: Json = {
+    volume_spec: Json = {
         "accessModes": sequence(spec, "accessModes"),
         "capacity": _capacity(claim),
         "claimRef": reference,
@@ -97,10 +97,10 @@ def _volume(claim: Json, name: str) -> Json:
         "volumeMode": "Filesystem",
     }
     if spec.get("storageClassName"):
-        made["storageClassName"] = spec["storageClassName"]
+        volume_spec["storageClassName"] = spec["storageClassName"]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": name, "annotations": {_PROVISIONER: DRIVER}},
-        "spec": made,
+        "spec": volume_spec,
     }

@@ -18,7 +18,7 @@ SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LONGEST_LOOK = (
     60.0  # seconds; timers stand still while the machine sleeps, and a Job may be due when it wakes
 )
-MANY = 100  # missed times above which the user is told
+MANY = 100  # missed times above which the user is warned
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ def _start(cron_job: Json, jobs: list[Json], due: Due, zone: tzinfo, rest: Decis
         "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
     )
     events = (Event("TooManyMissedTimes", too_many, "Warning"),) if due.missed > MANY else ()
-    made = Decision(
+    decision = Decision(
         status=rest.status, create=(_job(cron_job, due.at, zone),), delete=rest.delete, events=rest.events,
         requeue_after=rest.requeue_after,
     )  # fmt: skip
-    return _with_events(made, *events)
+    return _with_events(decision, *events)
 
 
 def _with_events(decision: Decision, *events: Event) -> Decision:
@@ -116,7 +116,7 @@ def _before(now: datetime, seconds: float) -> datetime:
 
 
 def _is_ours(job: Json) -> bool:
-    """Tell whether the schedule made this Job; `kubectl create job --from` makes others."""
+    """Return whether the schedule made this Job; `kubectl create job --from` makes others."""
     return SCHEDULED in annotations_of(job)
 
 

@@ -34,7 +34,9 @@ class Decision:
     statuses: tuple[tuple[Json, Json], ...] = ()  # another object and the merge patch of its status
     events: tuple[Event, ...] = ()
     requeue_after: float | None = field(default=None, compare=False)  # seconds from now
-    more: bool = False  # this is a batch of what is wanted: the next one after other objects' turns
+    more: bool = (
+        False  # this is a batch of the desired objects: the next one follows after other objects' turns
+    )
     # The status only counts the children: the next decision's has the new ones in it.
     children_first: bool = False
 
@@ -65,19 +67,19 @@ def batch(there: int) -> int:
 
 
 def with_condition(
-    conditions: list[Json], wanted: Json, now: datetime, *, stamp: str = "lastProbeTime"
+    conditions: list[Json], desired: Json, now: datetime, *, stamp: str = "lastProbeTime"
 ) -> list[Json]:
-    """The conditions with `wanted` (type, status, reason, message) among them; times move when the status does."""
+    """The conditions with `desired` (type, status, reason, message) among them; times move when the status does."""
     at = rfc3339(now)
-    fresh = {**wanted, "lastTransitionTime": at, stamp: at}
+    fresh = {**desired, "lastTransitionTime": at, stamp: at}
     result, replaced = [], False
     for condition in conditions:
-        if condition.get("type") != wanted["type"]:
+        if condition.get("type") != desired["type"]:
             result.append(condition)
             continue
-        if all(condition.get(key) == value for key, value in wanted.items()):
+        if all(condition.get(key) == value for key, value in desired.items()):
             return conditions
-        if condition.get("status") == wanted["status"]:
+        if condition.get("status") == desired["status"]:
             fresh["lastTransitionTime"] = condition.get("lastTransitionTime", at)
         result.append(fresh)
         replaced = True

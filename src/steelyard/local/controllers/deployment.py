@@ -51,7 +51,7 @@ def decide(
     changed = status if status != status_of(deployment) else None
     if deployment["spec"].get("paused"):
         scales = _paused_scales(deployment, sets)
-        patches = [(obj, {"spec": {"replicas": wanted}}) for obj, wanted in scales if wanted != replicas(obj)]
+        patches = [(obj, {"spec": {"replicas": count}}) for obj, count in scales if count != replicas(obj)]
         return Decision(status=changed, patch=tuple(patches), delete=_outdated(deployment, sets))
     create: tuple[Json, ...] = ()
     scale = _scales(deployment, sets)
@@ -59,8 +59,8 @@ def decide(
         create = (_replica_set(deployment, mark, sets, scale.pop("", 0)),)
     patches = []
     for replica_set in sets.all:
-        wanted = scale.get(replica_set["metadata"]["name"], replicas(replica_set))
-        patch: Json = {} if wanted == replicas(replica_set) else {"spec": {"replicas": wanted}}
+        count = scale.get(replica_set["metadata"]["name"], replicas(replica_set))
+        patch: Json = {} if count == replicas(replica_set) else {"spec": {"replicas": count}}
         if replica_set is sets.new and _is_rolled_back(sets):
             patch["metadata"] = {"annotations": _next_revision(sets)}
         if patch:
@@ -127,13 +127,13 @@ def _available(replica_set: Json) -> int:
 def _bounds(deployment: Json) -> tuple[int, int]:
     """maxSurge and maxUnavailable as numbers of Pods; never both 0."""
     rolling = mapping(deployment["spec"], "strategy", "rollingUpdate")
-    wanted = replicas(deployment)
+    desired = replicas(deployment)
 
     def number(value: int | str | None, up: bool) -> int:
         value = "25%" if value is None else value
         if isinstance(value, int):
             return value
-        share = int(value.removesuffix("%")) * wanted / 100
+        share = int(value.removesuffix("%")) * desired / 100
         return ceil(share) if up else floor(share)
 
     surge, unavailable = number(rolling.get("maxSurge"), True), number(rolling.get("maxUnavailable"), False)
@@ -142,33 +142,34 @@ def _bounds(deployment: Json) -> tuple[int, int]:
 
 def _scales(deployment: Json, sets: Sets) -> dict[str, int]:
     """The replicas that each ReplicaSet should have now, by its name; the one still to be made is ''."""
-    wanted = replicas(deployment)
+    desired = replicas(deployment)
     new_name = sets.new["metadata"]["name"] if sets.new else ""
     if _recreates(deployment):
-        return {new_name: wanted, **{replica_set["metadata"]["name"]: 0 for replica_set in sets.old}}
+        return {new_name: desired, **{replica_set["metadata"]["name"]: 0 for replica_set in sets.old}}
     surge, unavailable = _bounds(deployment)
     old_total = sum(map(replicas, sets.old))
     new_now = replicas(sets.new) if sets.new else 0
-    room = wanted + surge - old_total
-    scales = {new_name: min(wanted, max(new_now, room))}
-    scales |= _shrunk(sets, wanted - unavailable, new_now)
+    room = desired + surge - old_total
+    scales = {new_name: min(desired, max(new_now, room))}
+    scales |= _shrunk(sets, desired - unavailable, new_now)
     return scales
 
 
 def _paused_scales(deployment: Json, sets: Sets) -> list[tuple[Json, int]]:
-    """The replicas of each ReplicaSet while the Deployment is paused: the total is what is wanted, the shares stay."""
-    wanted = replicas(deployment)
+    """The replicas of each ReplicaSet while the Deployment is paused: the total is the desired number, the shares
+    stay."""
+    desired = replicas(deployment)
     active = [replica_set for replica_set in sets.all if replicas(replica_set)]
     if len(active) < 2:
         latest = sets.new or max(sets.old, key=_age, default=None)
         chosen = active[0] if active else latest
-        return [(chosen, wanted)] if chosen is not None else []
-    if sets.new is not None and replicas(sets.new) == wanted == _available(sets.new):
+        return [(chosen, desired)] if chosen is not None else []
+    if sets.new is not None and replicas(sets.new) == desired == _available(sets.new):
         return [(replica_set, 0) for replica_set in sets.old]
     if _recreates(deployment):
         return []
     there = sum(map(replicas, active))
-    most = wanted + _bounds(deployment)[0] if wanted else 0
+    most = desired + _bounds(deployment)[0] if desired else 0
     active.sort(key=replicas, reverse=True)
     shares = [round(replicas(replica_set) * most / there) for replica_set in active]
     shares[0] += most - sum(shares)
@@ -193,16 +194,16 @@ def _shrunk(sets: Sets, minimum: int, new_now: int) -> dict[str, int]:
     return result
 
 
-def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
+def _replica_set(deployment: Json, mark: str, sets: Sets, count: int) -> Json:
     spec = deployment["spec"]
     template = json.loads(json.dumps(spec["template"]))
     labels = {**labels_of(template), HASH: mark}
     template["metadata"] = {**mapping(template, "metadata"), "labels": labels}
     selector = json.loads(json.dumps(spec["selector"]))
     selector["matchLabels"] = {**mapping(selector, "matchLabels"), HASH: mark}
-    made: Json = {"replicas": wanted, "selector": selector, "template": template}
+    replica_set_spec: Json = {"replicas": count, "selector": selector, "template": template}
     if spec.get("minReadySeconds"):
-        made["minReadySeconds"] = spec["minReadySeconds"]
+        replica_set_spec["minReadySeconds"] = spec["minReadySeconds"]
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -213,7 +214,7 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
             "annotations": {REVISION: str(max(map(_revision, sets.all), default=0) + 1)},
             "ownerReferences": [of.owner_reference(deployment)],
         },
-        "spec": made,
+        "spec": replica_set_spec,
     }
 
 
@@ -223,7 +224,7 @@ def _revision(obj: Json) -> int:
 
 
 def _is_rolled_back(sets: Sets) -> bool:
-    """Tell whether the template is that of an older revision, which then becomes the newest one."""
+    """Return whether the template is that of an older revision, which then becomes the newest one."""
     return sets.new is not None and any(_revision(sets.new) <= _revision(old) for old in sets.old)
 
 
@@ -244,14 +245,14 @@ def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
 
 def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | None]:
     stored = status_of(deployment)
-    wanted = replicas(deployment)
+    desired = replicas(deployment)
 
     def total(field: str) -> int:
         return sum(status_of(replica_set).get(field) or 0 for replica_set in sets.all)
 
     available = total("availableReplicas")
     # As Kubernetes counts: of all that the ReplicaSets are to have, also beyond what the Deployment wants.
-    asked = sum(map(replicas, sets.all)) if sets.new else wanted
+    asked = sum(map(replicas, sets.all)) if sets.new else desired
     updated = int(status_of(sets.new).get("replicas") or 0)
     counts = {
         "replicas": total("replicas"),
@@ -263,7 +264,7 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
     status: Json = {key: value for key, value in counts.items() if value}
     status["observedGeneration"] = deployment["metadata"].get("generation", 1)
     conditions = list(sequence(stored, "conditions"))
-    enough = available >= wanted - (0 if _recreates(deployment) else _bounds(deployment)[1])
+    enough = available >= desired - (0 if _recreates(deployment) else _bounds(deployment)[1])
     if enough:
         reason, message = "MinimumReplicasAvailable", "Deployment has minimum availability."
     else:
@@ -274,7 +275,7 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
         now,
         stamp="lastUpdateTime",
     )
-    complete = updated == wanted == available and counts["replicas"] == wanted and sets.new is not None
+    complete = updated == desired == available and counts["replicas"] == desired and sets.new is not None
     progressing, wait = _progress(deployment, counts, complete, now)
     conditions = with_condition(conditions, progressing, now, stamp="lastUpdateTime")
     status["conditions"] = [

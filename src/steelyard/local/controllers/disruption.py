@@ -30,25 +30,25 @@ def decide(
     try:
         expected = _expected(budget, chosen, owner)
     except UnknownScale as error:
-        wanted = {**status, "observedGeneration": generation, "disruptionsAllowed": 0}
+        new_status = {**status, "observedGeneration": generation, "disruptionsAllowed": 0}
         condition = _condition("False", "SyncFailed", str(error))
     else:
         desired = _desired(budget["spec"], expected)
         allowed = max(healthy - desired, 0) if expected else 0
         counts = {"currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected}
-        wanted = {**status, **counts, "disruptionsAllowed": allowed, "observedGeneration": generation}
+        new_status = {**status, **counts, "disruptionsAllowed": allowed, "observedGeneration": generation}
         condition = (
             _condition("True", "SufficientPods") if allowed else _condition("False", "InsufficientPods")
         )
-    wanted.pop("disruptedPods", None)
+    new_status.pop("disruptedPods", None)
     if evicted:
-        wanted["disruptedPods"] = evicted
+        new_status["disruptedPods"] = evicted
     condition["observedGeneration"] = generation
-    wanted["conditions"] = [
+    new_status["conditions"] = [
         {name: value for name, value in entry.items() if name != "lastProbeTime"}
         for entry in with_condition(list(sequence(status, "conditions")), condition, now)
     ]
-    return (None if wanted == status else wanted), again
+    return (None if new_status == status else new_status), again
 
 
 class UnknownScale(Exception):
@@ -56,7 +56,7 @@ class UnknownScale(Exception):
 
 
 def selects(budget: Json, pod: Json) -> bool:
-    """Tell whether the Pod is one of the budget's; an empty selector selects all, and none selects nothing."""
+    """Return whether the Pod is one of the budget's; an empty selector selects all, and none selects nothing."""
     selector = budget["spec"].get("selector")
     return selector is not None and of.matches(selector, pod["metadata"].get("labels"))
 

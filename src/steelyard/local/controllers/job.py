@@ -37,7 +37,7 @@ MANAGER = "kubernetes.io/job-controller"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a Job is to end, before its Pods have ended."""
+    """The reason why a Job is to end, before its Pods have ended."""
 
     condition: str  # SuccessCriteriaMet or FailureTarget
     reason: str
@@ -54,7 +54,7 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
     few = batch(len(pods))
     release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
     if job["metadata"].get("deletionTimestamp") or is_finished(job):
-        # Nothing is counted any more, but no Pod may be held back by a finalizer that nobody would take away.
+        # Nothing is counted any more, but no Pod may be held back by a finalizer that no controller would remove.
         extra = tuple(pod for pod in pods if of.is_active(pod)) if is_finished(job) else ()
         more = max(len(extra), len(release)) > few
         expiry = expires_in(job, now)
@@ -91,13 +91,13 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
         more=more,
         events=events,
         children_first=bool(create) and counts.settled and not events and not more,
-        # A deadline that is over has been judged: nothing is to be seen but what the watches tell.
+        # A deadline that is over has been judged: only the watches can show something new.
         requeue_after=_soonest(wait, delay, _deadline_in(job, now) if verdict is None else None),
     )
 
 
 def claims_pods(job: Json) -> bool:
-    """Tell whether Pods are adopted and released for the Job."""
+    """Return whether Pods are adopted and released for the Job."""
     return job["spec"].get("managedBy") in (None, "", MANAGER) and not is_finished(job)
 
 
@@ -125,8 +125,8 @@ def _verdict(
         return failure
     if is_indexed(job) and (message := policies.success_rule(job, counts.indexes)):
         return Verdict("SuccessCriteriaMet", "SuccessPolicy", message)
-    wanted = completions(job)
-    done = counts.succeeded >= wanted if wanted is not None else counts.succeeded > 0 and not active
+    required = completions(job)
+    done = counts.succeeded >= required if required is not None else counts.succeeded > 0 and not active
     if done:
         return Verdict(
             "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
@@ -152,7 +152,7 @@ def _backoff_limit(job: Json) -> int:
 
 
 def _restarts_exceed(job: Json, active: list[Json]) -> bool:
-    """Tell whether the containers' restarts exceed the limit; they count with restartPolicy OnFailure."""
+    """Return whether the containers' restarts exceed the limit; they count with restartPolicy OnFailure."""
     if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = 0

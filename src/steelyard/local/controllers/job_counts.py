@@ -18,7 +18,7 @@ from steelyard.local.controllers.job_policies import format_indexes, index_of, i
 from steelyard.types import Json, mapping, sequence
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-READINESS_SECONDS = 1.0  # in which a status may lag that would only tell how many Pods are ready
+READINESS_SECONDS = 1.0  # in which a status may lag that would only report how many Pods are ready
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def readiness_delay(job: Json, status: Json, active: list[Json], now: datetime) 
 
 
 def is_tracked(pod: Json) -> bool:
-    """Tell whether the Pod's end is still to be counted."""
+    """Return whether the Pod's end is still to be counted."""
     return FINALIZER in finalizers_of(pod)
 
 
@@ -162,5 +162,5 @@ def without_finalizer(pod: Json) -> Json:
 
 def completions(job: Json) -> int | None:
     """Return how many Pods must succeed; None for a work queue, whose Pods know themselves when all is done."""
-    wanted = job["spec"].get("completions")
-    return 1 if wanted is None and job["spec"].get("parallelism") is None else wanted
+    number = job["spec"].get("completions")
+    return 1 if number is None and job["spec"].get("parallelism") is None else number

@@ -27,8 +27,8 @@ def missing(
     """Return at most `most` Pods to make now, and the seconds until more may be made."""
     active = [pod for pod in pods if of.is_active(pod)]
     ending = [pod for pod in pods if _is_awaited(job, pod)]
-    wanted = min(_wanted(job, counts, len(active)) - len(active) - len(ending), most)
-    if wanted <= 0:
+    count = min(_wanted(job, counts, len(active)) - len(active) - len(ending), most)
+    if count <= 0:
         return [], None
     per_index = policies.limit_per_index(job) is not None
     delay = 0.0 if per_index else _delay(pods, counts.failed, now)
@@ -38,25 +38,25 @@ def missing(
     if not policies.is_indexed(job):
         base = job["metadata"]["name"]
         free_names = of.free_names(base, of.series_of(job), names)
-        return [_pod(job, name) for name in islice(free_names, wanted)], None
+        return [_pod(job, name) for name in islice(free_names, count)], None
     held = {policies.index_of(pod) for pod in (*active, *ending)} | counts.indexes
     held |= counts.failed_indexes or frozenset()
-    free = islice((index for index in range(completions(job) or 0) if index not in held), wanted)
+    free = islice((index for index in range(completions(job) or 0) if index not in held), count)
     if not per_index:
         return [_indexed_pod(job, index, names) for index in free], None
     delays = {index: _delay_of_index(counts.replaceable.get(index), now) for index in free}
     due = [index for index, left in delays.items() if left <= 0]
-    made = [_indexed_pod(job, index, names, counts) for index in due]
-    return made, min((left for left in delays.values() if left > 0), default=None)
+    created = [_indexed_pod(job, index, names, counts) for index in due]
+    return created, min((left for left in delays.values() if left > 0), default=None)
 
 
 def _is_awaited(job: Json, pod: Json) -> bool:
-    """Tell whether a Pod that is being deleted keeps its place until it has ended."""
+    """Return whether a Pod that is being deleted keeps its place until it has ended."""
     return policies.replaces_only_failed(job) and is_deleting(pod) and not policies.has_ended(pod, job)
 
 
 def excess(job: Json, active: list[Json], counts: Counts) -> list[Json]:
-    """Active Pods beyond what is wanted, the least far ones first; and second Pods of one index."""
+    """Active Pods beyond the desired number, those with the least progress first; and second Pods of one index."""
     doubles, rest, seen = [], list(active), set(counts.indexes)
     if policies.is_indexed(job):
         rest = []
@@ -81,7 +81,7 @@ def _wanted(job: Json, counts: Counts, active: int) -> int:
 
 
 def _delay(pods: list[Json], failed: int, now: datetime) -> float:
-    """Seconds until a Pod may take the place of a failed one; a success in between begins the series anew."""
+    """Seconds until a Pod may take the place of a failed one; a success in between restarts the series."""
     ends = [end for pod in pods if (end := policies.failed_at(pod)) is not None]
     successes = [end for pod in pods if (end := policies.succeeded_at(pod)) is not None]
     if successes:

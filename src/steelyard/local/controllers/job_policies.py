@@ -37,12 +37,12 @@ class Match:
 
     @property
     def counts(self) -> bool:
-        """Tell whether the failure counts towards the backoff limits."""
+        """Return whether the failure counts towards the backoff limits."""
         return self.action != "Ignore"
 
 
 def is_over(job: Json) -> bool:
-    """Tell whether the Job's end is decided, or the Job itself is deleted: no Pod is worth waiting for."""
+    """Return whether the Job's end is decided, or the Job itself is deleted: no Pod is worth waiting for."""
     return is_deleting(job) or any(of.is_true(job, kind) for kind in _ENDS)
 
 
@@ -55,21 +55,21 @@ def is_indexed(job: Json) -> bool:
 
 
 def replaces_only_failed(job: Json) -> bool:
-    """Tell whether a Pod is replaced only once it has failed, and not while it still terminates."""
+    """Return whether a Pod is replaced only once it has failed, and not while it still terminates."""
     return bool(job["spec"].get("podReplacementPolicy") == "Failed")
 
 
 def has_failed(pod: Json, job: Json) -> bool:
-    """Tell whether the Pod counts as a failure. A deleted one does at once, since it may never get to say more."""
+    """Return whether the Pod counts as a failure. A deleted one does at once, since it may never get to say more."""
     phase = phase_of(pod)
     if phase in ("Failed", "Succeeded") or not is_deleting(pod):
         return phase == "Failed"
-    # A Pod that no node ever had has nobody who would report its end.
+    # The end of a Pod that no node ever had would never be reported.
     return not replaces_only_failed(job) or is_over(job) or not pod["spec"].get("nodeName")
 
 
 def has_ended(pod: Json, job: Json) -> bool:
-    """Tell whether nothing more is to come of the Pod."""
+    """Return whether nothing more is to come of the Pod."""
     return is_terminal(pod) or has_failed(pod, job)
 
 
@@ -124,8 +124,8 @@ def _with_exit_code(pod: Json, codes: Json) -> Json | None:
 
 
 def _with_condition(pod: Json, patterns: list[Json]) -> Json | None:
-    wanted = {(pattern["type"], pattern.get("status") or "True") for pattern in patterns}
-    return next((said for said in conditions_of(pod) if (said["type"], said["status"]) in wanted), None)
+    conditions = {(pattern["type"], pattern.get("status") or "True") for pattern in patterns}
+    return next((said for said in conditions_of(pod) if (said["type"], said["status"]) in conditions), None)
 
 
 def failure_of_the_job(job: Json, pods: Iterable[Json]) -> str | None:
@@ -166,7 +166,7 @@ def failure_annotations(job: Json, replaced: Json | None) -> dict[str, str]:
 
 
 def fails_its_index(job: Json, pod: Json) -> bool:
-    """Tell whether no other Pod follows this failed one in its index."""
+    """Return whether no other Pod follows this failed one in its index."""
     limit = limit_per_index(job)
     if limit is None or not has_failed(pod, job):
         return False
@@ -177,7 +177,7 @@ def fails_its_index(job: Json, pod: Json) -> bool:
 def awaiting_replacement(
     job: Json, pods: Iterable[Json], tracked: Iterable[Json], done: Collection[int]
 ) -> dict[int, Json]:
-    """Return by index the uncounted failed Pods that tell their replacement how many failed before it.
+    """Return by index the uncounted failed Pods from which their replacement learns how many failed before it.
 
     Such a Pod keeps its finalizer until the replacement is there: deleted earlier, its index would start again with
     a count of zero.
@@ -209,11 +209,13 @@ def success_rule(job: Json, indexes: Collection[int]) -> str | None:
         return None
     for number, rule in enumerate(sequence(mapping(job["spec"], "successPolicy"), "rules")):
         text, least = rule.get("succeededIndexes"), rule.get("succeededCount")
-        wanted = set(parse_indexes(text, below=job["spec"].get("completions"))) if text is not None else None
-        if wanted is not None and not wanted:
+        required = (
+            set(parse_indexes(text, below=job["spec"].get("completions"))) if text is not None else None
+        )
+        if required is not None and not required:
             continue
-        succeeded = len(indexes) if wanted is None else len(wanted.intersection(indexes))
-        all_of_them = wanted is not None and succeeded == len(wanted)
+        succeeded = len(indexes) if required is None else len(required.intersection(indexes))
+        all_of_them = required is not None and succeeded == len(required)
         if all_of_them or (least is not None and succeeded >= int(least)):
             return f"Matched rules at index {number}"
     return None

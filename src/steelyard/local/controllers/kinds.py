@@ -1,4 +1,4 @@
-"""The kinds that built-in controllers look after: what each owns, by what it decides, and which object owns another.
+"""The kinds that built-in controllers manage: what each owns, by what it decides, and which object owns another.
 
 `sync.py` carries a kind's decisions out, `run.py` and `caches.py` follow the changes that concern it.
 """
@@ -71,16 +71,16 @@ def _is_owned(owner: Json, obj: Json) -> bool:
 
 @dataclass(frozen=True)
 class Related:
-    """Further objects that a decision looks at, chosen from all of the owner's namespace, or of the cluster."""
+    """Further objects that a decision reads, chosen from all of the owner's namespace, or of the cluster."""
 
     resource: Resource
     belongs: Callable[[Json, Json], bool] | None
-    """Tells whether the decision about an owner looks at an object; None where its changes only wake the controller."""
+    """Predicate of whether the decision about an owner reads an object; None where changes only wake the controller."""
 
 
 @dataclass(frozen=True, eq=False)  # each is one of its own: a key of every queue, which is quick that way
 class Kind:
-    """One controller: whose objects it looks after, what they own, and its decision."""
+    """One controller: the kind that it manages, what objects of the kind own, and its decision."""
 
     resource: Resource
     children: Resource
@@ -159,8 +159,8 @@ def owner_key(child: Json, owner: Resource) -> Key | None:
 def owner_of(child: Json) -> tuple[str, Key] | None:
     """Return the kind and the key of the child's controller.
 
-    A Pod that still carries a Job's finalizer counts as that Job's even when its owner reference is gone: nobody else
-    would take the finalizer away.
+    A Pod that still carries a Job's finalizer counts as that Job's even when its owner reference is gone: no other
+    controller would remove the finalizer.
     """
     namespace = child["metadata"].get("namespace", "")
     for reference in owner_references(child):

@@ -70,17 +70,17 @@ def owner_reference(owner: Json) -> Json:
 def pod_from_template(owner: Json, name: str, *, labels: Json, finalizers: list[str] | None = None) -> Json:
     """A Pod of `owner`'s template; `labels` are added to the template's."""
     template = copied(owner["spec"]["template"])
-    made: Json = {
+    metadata: Json = {
         "name": name,
         "namespace": owner["metadata"]["namespace"],
         "labels": {**labels_of(template), **labels},
         "ownerReferences": [owner_reference(owner)],
     }
     if annotations := annotations_of(template):
-        made["annotations"] = annotations
+        metadata["annotations"] = annotations
     if finalizers:
-        made["finalizers"] = finalizers
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
+        metadata["finalizers"] = finalizers
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 def is_active(pod: Json) -> bool:
@@ -100,7 +100,7 @@ def is_true(obj: Json, kind: str) -> bool:
 
 
 def matches(selector: Json | None, labels: Json | None) -> bool:
-    """Tell whether a label selector (matchLabels and matchExpressions) selects these labels; an empty one
+    """Return whether a label selector (matchLabels and matchExpressions) selects these labels; an empty one
     selects all.
     """
     labels, selector = labels or {}, selector or {}

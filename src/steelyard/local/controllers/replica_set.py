@@ -22,39 +22,39 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     if replica_set["metadata"].get("deletionTimestamp"):
         return Decision()
     active = [pod for pod in pods if of.is_active(pod)]
-    wanted = min(replicas(replica_set), MOST_PODS) - len(active)
+    difference = min(replicas(replica_set), MOST_PODS) - len(active)
     few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
     base = replica_set["metadata"]["name"]
-    free = islice(of.free_names(base, of.series_of(replica_set), names), min(max(wanted, 0), few))
+    free = islice(of.free_names(base, of.series_of(replica_set), names), min(max(difference, 0), few))
     create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
-    delete = sorted(active, key=_worth)[: min(max(-wanted, 0), few)]
+    delete = sorted(active, key=_worth)[: min(max(-difference, 0), few)]
     status, wait = _status(replica_set, active, now)
-    if failures := _failures(replica_set, wanted, now):
+    if failures := _failures(replica_set, difference, now):
         status["conditions"] = failures
     return Decision(
         status=status if status != status_of(replica_set) else None,
         create=tuple(create),
         delete=tuple(delete),
         requeue_after=wait,
-        more=abs(wanted) > few,
+        more=abs(difference) > few,
     )
 
 
-def _failures(replica_set: Json, wanted: int, now: datetime) -> list[Json]:
-    """Why Pods are not made that should be; what the API has refused stays said until they are there."""
+def _failures(replica_set: Json, difference: int, now: datetime) -> list[Json]:
+    """Return why Pods are not made that should be; what the API has refused stays said until they are there."""
     known = of.condition(replica_set, FAILURE)
     if replicas(replica_set) > MOST_PODS:
         message = f"the embedded Kubernetes makes at most {MOST_PODS} Pods for one owner"
         said = {"type": FAILURE, "status": "True", "reason": "TooManyReplicas", "message": message}
         return with_condition([known] if known else [], said, now, stamp="lastTransitionTime")
-    return [known] if known and wanted > 0 else []
+    return [known] if known and difference > 0 else []
 
 
 def replicas(owner: Json) -> int:
-    """Return the wanted number of replicas; one where none is given."""
-    wanted = owner["spec"].get("replicas")
-    return 1 if wanted is None else int(wanted)
+    """Return the desired number of replicas; one where none is given."""
+    count = owner["spec"].get("replicas")
+    return 1 if count is None else int(count)
 
 
 def _worth(pod: Json) -> tuple[bool, bool, bool, str]:

@@ -184,7 +184,7 @@ async def _sync(edge: Edge, item: Work) -> float | None:
 
 
 async def _say(edge: Edge, item: Work, error: Exception) -> None:
-    """Tell who looks at the object why nothing comes of it."""
+    """Report to readers of the object why nothing comes of it."""
     kind, key = item
     obj = edge.view.get(_resource(kind), *key)
     if obj is None:

@@ -26,18 +26,18 @@ def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
     another_name = service["spec"].get("type") == "ExternalName"
     if not selector and not another_name:
         return Decision(statuses=statuses)
-    wanted: dict[str, Json] = {}
+    desired: dict[str, Json] = {}
     if not another_name:
         chosen = [pod for pod in pods if of.matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
-        wanted = {slice_["metadata"]["name"]: slice_ for slice_ in _slices(service, chosen)}
+        desired = {slice_["metadata"]["name"]: slice_ for slice_ in _slices(service, chosen)}
     present = {slice_["metadata"]["name"]: slice_ for slice_ in slices}
-    create = [slice_ for name, slice_ in wanted.items() if name not in present]
+    create = [slice_ for name, slice_ in desired.items() if name not in present]
     patch = [
-        (old, {"endpoints": wanted[name]["endpoints"], "ports": wanted[name]["ports"]})
+        (old, {"endpoints": desired[name]["endpoints"], "ports": desired[name]["ports"]})
         for name, old in present.items()
-        if name in wanted and _content(old) != _content(wanted[name])
+        if name in desired and _content(old) != _content(desired[name])
     ]
-    delete = [old for name, old in present.items() if name not in wanted]
+    delete = [old for name, old in present.items() if name not in desired]
     return Decision(create=tuple(create), patch=tuple(patch), delete=tuple(delete), statuses=statuses)
 
 
@@ -49,8 +49,8 @@ def _balanced(service: Json) -> tuple[tuple[Json, Json], ...]:
     if spec.get("type") == "LoadBalancer" and spec.get("loadBalancerClass"):
         return ()
     balanced = spec.get("type") == "LoadBalancer" and address
-    wanted = [{"ip": address, "ipMode": "VIP"}] if balanced else []
-    return () if there == wanted else ((service, {"loadBalancer": {"ingress": wanted or None}}),)
+    desired = [{"ip": address, "ipMode": "VIP"}] if balanced else []
+    return () if there == desired else ((service, {"loadBalancer": {"ingress": desired or None}}),)
 
 
 def _content(endpoint_slice: Json) -> tuple[object, object]:

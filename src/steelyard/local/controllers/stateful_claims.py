@@ -16,7 +16,7 @@ def name_of(sset: Json, template: Json, number: int) -> str:
 
 
 def is_claim_of(sset: Json, claim: Json) -> bool:
-    """Tell whether the claim's name is that of one of the set's claims."""
+    """Return whether the claim's name is that of one of the set's claims."""
     name = str(claim["metadata"]["name"])
     base, _, number = name.rpartition("-")
     return number.isdecimal() and any(
@@ -27,37 +27,37 @@ def is_claim_of(sset: Json, claim: Json) -> bool:
 
 def wanted(sset: Json, number: int) -> list[Json]:
     """Return the claims of the Pod with this number."""
-    made = []
+    claims = []
     for template in sequence(sset["spec"], "volumeClaimTemplates"):
         metadata = {
             key: template["metadata"][key] for key in ("annotations",) if template["metadata"].get(key)
         }
         labels = {**labels_of(template), **mapping(sset["spec"]["selector"], "matchLabels")}
         metadata |= {"name": name_of(sset, template, number), "namespace": sset["metadata"]["namespace"]}
-        made.append({
+        claims.append({
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {**metadata, "labels": labels},
             "spec": deepcopy(template["spec"]),
         })  # fmt: skip
-    return made
+    return claims
 
 
 def volumes(sset: Json, number: int, listed: list[Json]) -> list[Json]:
     """Return the Pod's volumes: one for each claim, which comes before a volume of the template of that name."""
-    made = [
+    claimed = [
         {
             "name": template["metadata"]["name"],
             "persistentVolumeClaim": {"claimName": name_of(sset, template, number)},
         }
         for template in sequence(sset["spec"], "volumeClaimTemplates")
     ]
-    own = {volume["name"] for volume in made}
-    return [*made, *(volume for volume in listed if volume["name"] not in own)]
+    own = {volume["name"] for volume in claimed}
+    return [*claimed, *(volume for volume in listed if volume["name"] not in own)]
 
 
 def is_stale(claim: Json | None, pod_name: str) -> bool:
-    """Tell whether the claim belongs to a Pod of that name that is gone: the garbage collector is about to take it."""
+    """Return whether the claim belongs to a Pod of that name that is gone, so that garbage collection will take it."""
     references = owner_references(claim) if claim else []
     return any(reference["kind"] == "Pod" and reference["name"] == pod_name for reference in references)
 

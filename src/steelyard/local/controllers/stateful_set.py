@@ -59,12 +59,12 @@ def decide(sset: Json, children: list[Json], now: datetime, taken: set[str] | No
         by_kind[child["kind"]].append(child)
     history = sorted(by_kind["ControllerRevision"], key=_age)
     collisions = _collisions(sset, taken or set())
-    wanted = _new_revision(sset, history, collisions)
-    same = [revision for revision in history if revision["data"] == wanted["data"]]
+    revision_now = _new_revision(sset, history, collisions)
+    same = [revision for revision in history if revision["data"] == revision_now["data"]]
     if not same:
-        return Decision(create=(wanted,))
+        return Decision(create=(revision_now,))
     if same[-1] is not history[-1]:  # back to an earlier template: its revision becomes the newest
-        return Decision(patch=((same[-1], {"revision": wanted["revision"]}),))
+        return Decision(patch=((same[-1], {"revision": revision_now["revision"]}),))
     named = {revision["metadata"]["name"]: revision for revision in history}
     revisions = Revisions(named.get(status_of(sset).get("currentRevision"), same[-1]), same[-1])
     pods = [pod for pod in by_kind["Pod"] if ordinal_of(sset, pod) is not None]
@@ -161,7 +161,7 @@ def _outdated(sset: Json, history: list[Json], pods: list[Json], revisions: Revi
 
 
 class _Planner:
-    """One look at all Pods of the set."""
+    """One reconciliation of all Pods of the set."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Planner:
         for pod in self.condemned:
             done += Step(patch=self._owners(pod))
         done += self._scale_down()
-        # Pods of this look are not available yet, so the update of the others comes after them.
+        # Pods of this reconciliation are not available yet, so the update of the others comes after them.
         return done if done.create or (done.waits and self.ordered) else done + self._update()
 
     def _is_available(self, pod: Json) -> bool:

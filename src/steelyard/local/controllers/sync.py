@@ -1,10 +1,11 @@
-"""The edge of every built-in controller: look into the cache, and before anything is done ask the API itself.
+"""The edge of every built-in controller: read the cache, and before anything is done ask the API itself.
 
-A cache tells when to look, never what to do: the owner and then its children are read from the API, decided upon,
-and read again until nothing more is wanted. So no controller remembers what it did, and a crash between any two
+A cache shows when to reconcile, never what to do: the owner and then its children are read from the API, decided upon,
+and read again until nothing more is to be done. So no controller remembers what it did, and a crash between any two
 calls loses nothing. `run.py` calls `sync` per key, tests call it directly.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from steelyard.kube.objects import (
     controller_of,
     controller_uid,
     finalizers_of,
+    is_later,
     status_of,
 )
 from steelyard.kube.resource import (
@@ -53,6 +55,9 @@ from steelyard.types import Json, sequence
 _log = logging.getLogger(__name__)
 NEXT_BATCH = -1.0  # the answer of a sync that has made a batch and wants its next turn
 REFUSED = (BadRequest, Forbidden, Invalid)  # what a second try does not mend
+TURNS = (
+    5  # of the event loop; an API server in this process sends the event of a write one turn after its answer
+)
 ROUNDS = 8  # a Job's longest way from one outside change to rest takes four
 
 
@@ -106,13 +111,14 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
             edge.record(cached, event)
         return decision.requeue_after
     taken: set[str] = set()
-    known: Known | None = None
+    known: OwnerState | None = None
     for _ in range(ROUNDS):
         try:
             known = known or await _read(edge, kind, key)
             now = edge.now()
             decision = kind.decide(_awake(edge, known.owner), known.children, now, taken)
             if not decision:
+                await _await_view(edge, kind, key, known.owner)
                 return decision.requeue_after
             known = await _carry_out(edge, kind, known, decision, taken)
             if decision.more:
@@ -120,8 +126,22 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         except NotFound:
             return None
         except Conflict:
-            known = None  # somebody wrote meanwhile: what was decided may not hold any more
+            known = None  # another client wrote meanwhile: what was decided may not hold any more
     return 1.0
+
+
+async def _await_view(edge: Edge, kind: Kind, key: Key, owner: Json) -> None:
+    """Let the cache hear of what was written last, where that is about to happen.
+
+    The children that were written are cause for another sync, which begins at once. On a cache without the owner's new
+    status it would read both from the API, and then find nothing to do.
+    """
+    version = owner["metadata"]["resourceVersion"]
+    for _ in range(TURNS):
+        cached = edge.view.get(kind.resource, *key)
+        if cached is None or not is_later(version, cached["metadata"]["resourceVersion"]):
+            return
+        await asyncio.sleep(0)
 
 
 def _awake(edge: Edge, owner: Json) -> Json:
@@ -135,18 +155,18 @@ def _awake(edge: Edge, owner: Json) -> Json:
 
 
 @dataclass(frozen=True)
-class Known:
+class OwnerState:
     """An owner and its children as the API has them: read, or answered to a write of ours."""
 
     owner: Json
     children: list[Json]
 
 
-async def _read(edge: Edge, kind: Kind, key: Key) -> Known:
+async def _read(edge: Edge, kind: Kind, key: Key) -> OwnerState:
     """The children are read after the owner, as `job_counts` needs it."""
     owner = await edge.cluster.get(kind.resource, key[1], key[0])
     children = await _children(edge, kind, owner)
-    return Known(owner, _distinct(children, await kind.observe(edge.cluster, owner, children)))
+    return OwnerState(owner, _distinct(children, await kind.observe(edge.cluster, owner, children)))
 
 
 def _distinct(first: list[Json], second: list[Json]) -> list[Json]:
@@ -155,7 +175,7 @@ def _distinct(first: list[Json], second: list[Json]) -> list[Json]:
 
 
 async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
-    """The owner's children, and what else its decision looks at, as stored now."""
+    """The owner's children, and what else its decision reads, as stored now."""
     namespace, selector = owner["metadata"]["namespace"], of.selector_text(kind.labels(owner))
     listing = await edge.cluster.list(kind.children, namespace, label_selector=selector)
     children = of.owned_by(owner, listing.items)
@@ -180,8 +200,8 @@ def _cached_related(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
 
 
 async def _carry_out(
-    edge: Edge, kind: Kind, known: Known, decision: Decision, taken: set[str]
-) -> Known | None:
+    edge: Edge, kind: Kind, known: OwnerState, decision: Decision, taken: set[str]
+) -> OwnerState | None:
     """Write; what is known then, or None where it must be read again. An owner that is gone raises NotFound."""
     if not decision.children_first:
         owner = await _write_owner(edge, kind, known.owner, decision)
@@ -196,21 +216,21 @@ async def _carry_out(
     return None if written is None else _with(known.owner, known, written)
 
 
-def _with(owner: Json, known: Known, written: list[Json]) -> Known:
+def _with(owner: Json, known: OwnerState, written: list[Json]) -> OwnerState:
     by_uid = {child["metadata"]["uid"]: child for child in (*known.children, *written)}
     owner = by_uid.pop(owner["metadata"]["uid"], owner)
-    return Known(owner, list(by_uid.values()))
+    return OwnerState(owner, list(by_uid.values()))
 
 
 async def _write_owner(edge: Edge, kind: Kind, owner: Json, decision: Decision) -> Json:
-    """Write the status, tell the events; the owner as it is then."""
+    """Write the status, record the events; return the owner as it is then."""
     if decision.status is not None or decision.annotations:
         status = status_of(owner) if decision.status is None else decision.status
-        wanted = {**owner, "status": status}
+        updated = {**owner, "status": status}
         if decision.annotations:
             annotations = {**annotations_of(owner), **decision.annotations}
-            wanted["metadata"] = {**owner["metadata"], "annotations": annotations}
-        owner = await edge.cluster.replace(kind.resource, wanted, subresource="status")
+            updated["metadata"] = {**owner["metadata"], "annotations": annotations}
+        owner = await edge.cluster.replace(kind.resource, updated, subresource="status")
     for event in decision.events:
         edge.record(owner, event)
     return owner
@@ -230,7 +250,7 @@ async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: se
 async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json | None:
     resource, metadata = resource_of(obj), obj["metadata"]
     try:
-        made = await edge.cluster.create(resource, obj)
+        created = await edge.cluster.create(resource, obj)
     except AlreadyExists:
         try:
             there = await edge.cluster.get(resource, metadata["name"], metadata.get("namespace"))
@@ -246,11 +266,11 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
         raise
     if event := _success(owner, obj, "create"):
         edge.record(owner, event)
-    return made
+    return created
 
 
 async def _is_anothers(edge: Edge, owner: Json, there: Json) -> bool:
-    """Tell whether an object with the name of a child belongs to another owner for good.
+    """Return whether an object with the name of a child belongs to another owner for good.
 
     An object without a controller, which the cache did not show yet, is adopted here if it may be. One whose owner is
     gone will be collected or released: it is waited for.
@@ -295,7 +315,7 @@ def _success(owner: Json, obj: Json, verb: str) -> Event | None:
 
 
 async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> None:
-    """The condition that tells why an owner lacks children, of the kinds that have one."""
+    """The condition that shows why an owner lacks children, of the kinds that have one."""
     resource, metadata = resource_of(owner), owner["metadata"]
     if resource not in (DEPLOYMENTS, REPLICA_SETS, RAY_CLUSTERS):
         return

@@ -1,4 +1,5 @@
-"""The edge of the disruption controller, beside `sync.py`: a budget has no children, only a status that counts Pods."""
+"""The edge of the disruption controller, which `sync.py` does not cover: a budget has no children, only a status that
+counts Pods."""
 
 from contextlib import suppress
 
@@ -34,6 +35,6 @@ async def sync_budget(edge: Edge, key: Key) -> float | None:
     status, again = disruption.decide(cached, edge.view.in_namespace(PODS, key[0]), owner, edge.now())
     if status is not None:
         with suppress(NotFound, Conflict):  # the cache hears of it, and so does this controller
-            wanted = {**cached, "status": status}
-            await edge.cluster.replace(POD_DISRUPTION_BUDGETS, wanted, subresource="status")
+            updated = {**cached, "status": status}
+            await edge.cluster.replace(POD_DISRUPTION_BUDGETS, updated, subresource="status")
     return again

@@ -1,3 +1,5 @@
+"""Children that a controller adopts and releases, also where its cache is stale."""
+
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster

@@ -16,7 +16,7 @@ from steelyard.types import Json
 KEY = ("default", "data")
 
 
-class World:
+class Simulation:
     """A claim on the in-memory cluster."""
 
     def __init__(self, **spec: Any) -> None:
@@ -47,24 +47,24 @@ class World:
 
 
 async def test_a_claim_is_bound_to_a_volume_of_its_own() -> None:
-    world = World(storageClassName="fast")
-    await sync(world.edge, CLAIM, KEY)
-    (volume,) = world.volumes
-    name = f"pvc-{world.claim['metadata']['uid']}"
-    assert (volume["metadata"]["name"], world.claim["spec"]["volumeName"], world.phases()) == (
+    simulation = Simulation(storageClassName="fast")
+    await sync(simulation.edge, CLAIM, KEY)
+    (volume,) = simulation.volumes
+    name = f"pvc-{simulation.claim['metadata']['uid']}"
+    assert (volume["metadata"]["name"], simulation.claim["spec"]["volumeName"], simulation.phases()) == (
         name,
         name,
         ["Bound"],
     )
-    assert world.claim["status"] == {
+    assert simulation.claim["status"] == {
         "phase": "Bound",
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
     }
     assert (volume["spec"]["storageClassName"], volume["spec"]["claimRef"]["name"]) == ("fast", "data")
-    version = world.cluster.store.version
-    await sync(world.edge, CLAIM, KEY)
-    assert world.cluster.store.version == version
+    version = simulation.cluster.store.version
+    await sync(simulation.edge, CLAIM, KEY)
+    assert simulation.cluster.store.version == version
 
 
 @pytest.mark.parametrize(
@@ -77,39 +77,39 @@ async def test_a_claim_is_bound_to_a_volume_of_its_own() -> None:
     ],
 )
 async def test_a_claim_that_cannot_be_served_stays_pending_and_says_why(spec: Json, field: str) -> None:
-    world = World(**spec)
-    await sync(world.edge, CLAIM, KEY)
-    assert (world.claim["status"]["phase"], world.volumes) == ("Pending", [])
-    assert [(event.reason, event.message.startswith(field)) for event in world.events] == [
+    simulation = Simulation(**spec)
+    await sync(simulation.edge, CLAIM, KEY)
+    assert (simulation.claim["status"]["phase"], simulation.volumes) == ("Pending", [])
+    assert [(event.reason, event.message.startswith(field)) for event in simulation.events] == [
         ("ProvisioningFailed", True)
     ]
 
 
 async def test_the_volume_of_a_claim_that_is_gone_is_released_and_not_given_to_the_next() -> None:
-    world = World()
-    await sync(world.edge, CLAIM, KEY)
-    world.cluster.store.remove(PERSISTENT_VOLUME_CLAIMS, "data", "default")
-    await sync(world.edge, CLAIM, KEY)
-    assert world.phases() == ["Released"]
-    world.create()
+    simulation = Simulation()
+    await sync(simulation.edge, CLAIM, KEY)
+    simulation.cluster.store.remove(PERSISTENT_VOLUME_CLAIMS, "data", "default")
+    await sync(simulation.edge, CLAIM, KEY)
+    assert simulation.phases() == ["Released"]
+    simulation.create()
     for _ in range(2):
-        await sync(world.edge, CLAIM, KEY)
-    assert sorted(world.phases()) == ["Bound", "Released"]
-    assert world.claim["spec"]["volumeName"] == f"pvc-{world.claim['metadata']['uid']}"
+        await sync(simulation.edge, CLAIM, KEY)
+    assert sorted(simulation.phases()) == ["Bound", "Released"]
+    assert simulation.claim["spec"]["volumeName"] == f"pvc-{simulation.claim['metadata']['uid']}"
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
 async def test_a_crash_between_any_two_calls_makes_no_second_volume(after: bool) -> None:
     for call in range(1, 20):
-        world = World()
+        simulation = Simulation()
         crash = CrashAt(call)
-        setattr(world.cluster, "after_call" if after else "before_call", crash)
+        setattr(simulation.cluster, "after_call" if after else "before_call", crash)
         for _ in range(3):
             try:
-                await sync(world.edge, CLAIM, KEY)
+                await sync(simulation.edge, CLAIM, KEY)
             except Crash:
                 continue
-        assert (world.phases(), world.claim["status"]["phase"]) == (["Bound"], "Bound"), (
+        assert (simulation.phases(), simulation.claim["status"]["phase"]) == (["Bound"], "Bound"), (
             f"crash at call {call}"
         )
         if crash.calls < call:

@@ -1,3 +1,5 @@
+"""The Deployment controller: replica sets, rolling updates, revisions and deadlines."""
+
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +16,7 @@ from steelyard.types import Json
 KEY = ("default", "demo")
 
 
-class World:
+class Simulation:
     """A Deployment on the in-memory cluster; `settle` syncs everything until nothing changes, each time twice."""
 
     def __init__(self, **spec: Any) -> None:
@@ -88,154 +90,157 @@ class World:
 
 
 async def test_a_deployment_makes_one_replica_set_and_its_pods() -> None:
-    world = World(replicas=3)
-    await world.roll()
-    (replica_set,) = world.replica_sets
-    mark = template_hash(world.deployment)
+    simulation = Simulation(replicas=3)
+    await simulation.roll()
+    (replica_set,) = simulation.replica_sets
+    mark = template_hash(simulation.deployment)
     assert replica_set["metadata"]["name"] == f"demo-{mark}"
-    assert {pod["metadata"]["labels"]["pod-template-hash"] for pod in world.pods} == {mark}
-    assert len(world.pods) == 3
-    status = world.deployment["status"]
+    assert {pod["metadata"]["labels"]["pod-template-hash"] for pod in simulation.pods} == {mark}
+    assert len(simulation.pods) == 3
+    status = simulation.deployment["status"]
     assert (status["readyReplicas"], status["updatedReplicas"], status["availableReplicas"]) == (3, 3, 3)
-    assert (world.reason("Available"), world.reason("Progressing")) == (
+    assert (simulation.reason("Available"), simulation.reason("Progressing")) == (
         "MinimumReplicasAvailable",
         "NewReplicaSetAvailable",
     )
-    assert world.deployment["metadata"]["annotations"][REVISION] == "1"
+    assert simulation.deployment["metadata"]["annotations"][REVISION] == "1"
 
 
 async def test_scaling_keeps_the_ready_pods() -> None:
-    world = World(replicas=3)
-    await world.settle()
-    keep = world.pods[1]
-    world.make_ready(keep)
-    world.edit(replicas=1)
-    await world.settle()
-    assert [pod["metadata"]["uid"] for pod in world.pods] == [keep["metadata"]["uid"]]
+    simulation = Simulation(replicas=3)
+    await simulation.settle()
+    keep = simulation.pods[1]
+    simulation.make_ready(keep)
+    simulation.edit(replicas=1)
+    await simulation.settle()
+    assert [pod["metadata"]["uid"] for pod in simulation.pods] == [keep["metadata"]["uid"]]
 
 
 async def test_a_pod_deleted_by_hand_is_made_again() -> None:
-    world = World(replicas=2)
-    await world.settle()
-    gone = world.pods[0]["metadata"]
-    world.cluster.store.remove(PODS, gone["name"], "default")
-    await world.settle()
-    assert len(world.pods) == 2
-    assert gone["uid"] not in {pod["metadata"]["uid"] for pod in world.pods}
+    simulation = Simulation(replicas=2)
+    await simulation.settle()
+    gone = simulation.pods[0]["metadata"]
+    simulation.cluster.store.remove(PODS, gone["name"], "default")
+    await simulation.settle()
+    assert len(simulation.pods) == 2
+    assert gone["uid"] not in {pod["metadata"]["uid"] for pod in simulation.pods}
 
 
 async def test_a_pod_does_not_get_the_name_of_one_that_is_gone() -> None:
-    world, names = World(replicas=1), list[str]()
+    simulation, names = Simulation(replicas=1), list[str]()
     for _ in range(4):
-        await world.settle()
-        (pod,) = world.pods
+        await simulation.settle()
+        (pod,) = simulation.pods
         names.append(pod["metadata"]["name"])
-        world.cluster.store.remove(PODS, names[-1], "default")
+        simulation.cluster.store.remove(PODS, names[-1], "default")
     assert len(set(names)) == 4
 
 
 async def test_a_failed_pod_is_replaced() -> None:
-    world = World(replicas=1)
-    await world.settle()
-    world.cluster.store.set_status(PODS, world.pods[0]["metadata"]["name"], "default", {"phase": "Failed"})
-    await world.settle()
-    assert sorted(phase_of(pod) for pod in world.pods) == ["Failed", "Pending"]
+    simulation = Simulation(replicas=1)
+    await simulation.settle()
+    simulation.cluster.store.set_status(
+        PODS, simulation.pods[0]["metadata"]["name"], "default", {"phase": "Failed"}
+    )
+    await simulation.settle()
+    assert sorted(phase_of(pod) for pod in simulation.pods) == ["Failed", "Pending"]
 
 
 async def test_a_rolling_update_stays_within_its_bounds() -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
-    world = World(replicas=4, strategy=rolling)
-    await world.roll()
-    world.change("y")
-    await world.roll()
-    assert {pod["spec"]["containers"][0]["image"] for pod in world.pods} == {"y"}
-    assert (len(world.pods), world.fewest_ready >= 3, world.most_pods <= 5) == (4, True, True)
-    assert sorted(replica_set["spec"]["replicas"] for replica_set in world.replica_sets) == [0, 4]
-    assert world.deployment["metadata"]["annotations"][REVISION] == "2"
+    simulation = Simulation(replicas=4, strategy=rolling)
+    await simulation.roll()
+    simulation.change("y")
+    await simulation.roll()
+    assert {pod["spec"]["containers"][0]["image"] for pod in simulation.pods} == {"y"}
+    assert (len(simulation.pods), simulation.fewest_ready >= 3, simulation.most_pods <= 5) == (4, True, True)
+    assert sorted(replica_set["spec"]["replicas"] for replica_set in simulation.replica_sets) == [0, 4]
+    assert simulation.deployment["metadata"]["annotations"][REVISION] == "2"
 
 
 async def test_a_template_taken_up_again_is_the_newest_revision() -> None:
-    world = World(replicas=1)
-    await world.roll()
+    simulation = Simulation(replicas=1)
+    await simulation.roll()
     for image in ("y", "z", "y"):
-        world.change(image)
-        await world.roll()
+        simulation.change(image)
+        await simulation.roll()
     name = "deployment.kubernetes.io/revision"
     notes = {
         replica_set["metadata"]["annotations"][name]: replica_set["spec"]["replicas"]
-        for replica_set in world.replica_sets
+        for replica_set in simulation.replica_sets
     }
     assert notes == {"1": 0, "3": 0, "4": 1}
-    assert world.deployment["metadata"]["annotations"][name] == "4"
+    assert simulation.deployment["metadata"]["annotations"][name] == "4"
     histories = [
-        replica_set["metadata"]["annotations"].get(f"{name}-history") for replica_set in world.replica_sets
+        replica_set["metadata"]["annotations"].get(f"{name}-history")
+        for replica_set in simulation.replica_sets
     ]
     assert sorted(map(str, histories)) == ["2", "None", "None"]
 
 
-async def test_new_pods_beyond_the_wanted_number_count_as_unavailable() -> None:
-    world = World(replicas=2)
-    await world.roll()
-    world.change("y")
-    await world.settle()
-    status = world.deployment["status"]
+async def test_new_pods_beyond_the_desired_number_count_as_unavailable() -> None:
+    simulation = Simulation(replicas=2)
+    await simulation.roll()
+    simulation.change("y")
+    await simulation.settle()
+    status = simulation.deployment["status"]
     assert (status["replicas"], status["availableReplicas"], status["unavailableReplicas"]) == (3, 2, 1)
 
 
 async def test_recreate_ends_the_old_pods_first() -> None:
-    world = World(replicas=2, strategy={"type": "Recreate"})
-    await world.roll()
-    world.change("y")
+    simulation = Simulation(replicas=2, strategy={"type": "Recreate"})
+    await simulation.roll()
+    simulation.change("y")
     images = []
     for _ in range(12):
-        await world.sync_all()
-        images.append({pod["spec"]["containers"][0]["image"] for pod in world.pods})
+        await simulation.sync_all()
+        images.append({pod["spec"]["containers"][0]["image"] for pod in simulation.pods})
     assert {"x", "y"} not in images
     assert images[-1] == {"y"}
 
 
 async def test_old_replica_sets_are_kept_up_to_the_limit() -> None:
-    world = World(replicas=1, revisionHistoryLimit=1)
+    simulation = Simulation(replicas=1, revisionHistoryLimit=1)
     for image in ("a", "b", "c"):
-        world.change(image)
-        await world.roll()
-    assert len(world.replica_sets) == 2
+        simulation.change(image)
+        await simulation.roll()
+    assert len(simulation.replica_sets) == 2
 
 
 async def test_a_roll_out_that_stalls_says_so_after_its_deadline() -> None:
-    world = World(progressDeadlineSeconds=60)
-    await world.settle()
-    assert world.reason("Progressing") == "ReplicaSetUpdated"
-    assert 59 <= (await sync(world.edge, DEPLOYMENT, KEY) or 0) <= 60
-    world.time += timedelta(seconds=61)
-    await world.settle()
-    assert world.reason("Progressing") == "ProgressDeadlineExceeded"
-    for pod in world.pods:
-        world.make_ready(pod)
-    await world.settle()
-    assert world.reason("Progressing") == "NewReplicaSetAvailable"
+    simulation = Simulation(progressDeadlineSeconds=60)
+    await simulation.settle()
+    assert simulation.reason("Progressing") == "ReplicaSetUpdated"
+    assert 59 <= (await sync(simulation.edge, DEPLOYMENT, KEY) or 0) <= 60
+    simulation.time += timedelta(seconds=61)
+    await simulation.settle()
+    assert simulation.reason("Progressing") == "ProgressDeadlineExceeded"
+    for pod in simulation.pods:
+        simulation.make_ready(pod)
+    await simulation.settle()
+    assert simulation.reason("Progressing") == "NewReplicaSetAvailable"
 
 
 async def test_min_ready_seconds_delays_availability() -> None:
-    world = World(replicas=1, minReadySeconds=10)
-    await world.settle()
-    world.make_ready(world.pods[0])
-    await world.settle()
-    name = world.replica_sets[0]["metadata"]["name"]
-    assert world.deployment["status"].get("availableReplicas") is None
-    assert await sync(world.edge, REPLICA_SET, ("default", name)) == 10.0
-    world.time += timedelta(seconds=11)
-    await world.settle()
-    assert world.deployment["status"]["availableReplicas"] == 1
+    simulation = Simulation(replicas=1, minReadySeconds=10)
+    await simulation.settle()
+    simulation.make_ready(simulation.pods[0])
+    await simulation.settle()
+    name = simulation.replica_sets[0]["metadata"]["name"]
+    assert simulation.deployment["status"].get("availableReplicas") is None
+    assert await sync(simulation.edge, REPLICA_SET, ("default", name)) == 10.0
+    simulation.time += timedelta(seconds=11)
+    await simulation.settle()
+    assert simulation.deployment["status"]["availableReplicas"] == 1
 
 
 async def test_a_paused_deployment_begins_nothing_and_goes_on_when_it_is_resumed() -> None:
-    world = World(paused=True)
-    await world.settle()
-    progressing = of.condition(world.deployment, "Progressing") or {}
+    simulation = Simulation(paused=True)
+    await simulation.settle()
+    progressing = of.condition(simulation.deployment, "Progressing") or {}
     assert (progressing["status"], progressing["reason"]) == ("Unknown", "DeploymentPaused")
-    assert world.replica_sets == []
-    spec = {**world.deployment["spec"], "paused": False}
-    world.cluster.store.put({**world.deployment, "spec": spec})
-    await world.settle()
-    assert len(world.replica_sets) == 1
+    assert simulation.replica_sets == []
+    spec = {**simulation.deployment["spec"], "paused": False}
+    simulation.cluster.store.put({**simulation.deployment, "spec": spec})
+    await simulation.settle()
+    assert len(simulation.replica_sets) == 1

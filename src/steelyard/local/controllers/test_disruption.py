@@ -1,3 +1,5 @@
+"""Disruption budgets: how many Pods may be evicted now."""
+
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -28,7 +28,7 @@ def make_replica_set(name: str = "demo", namespace: str = "default", **spec: Any
     return {**made, "kind": "ReplicaSet", "metadata": {"name": name, "namespace": namespace}}
 
 
-class World:
+class Simulation:
     """Controllers over the in-memory cluster; `turns` lets one worker take its turns until nothing is left."""
 
     def __init__(self) -> None:
@@ -72,47 +72,47 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_an_object_that_cannot_be_worked_on_stops_nobody(what: str) -> None:
+async def test_an_object_that_cannot_be_processed_stops_no_other(what: str) -> None:
     """Stored in spite of every check, by an older version for one."""
     kind, bad = BAD[what]
-    world = World()
-    world.cluster.store.put({**bad, "metadata": {**bad["metadata"], "uid": "uid-bad"}})
-    world.cluster.store.put(make_job("good"))
+    simulation = Simulation()
+    simulation.cluster.store.put({**bad, "metadata": {**bad["metadata"], "uid": "uid-bad"}})
+    simulation.cluster.store.put(make_job("good"))
     item = (kind, ("default", "bad"))
-    await world.turns(item, (JOB, ("default", "good")))
-    assert world.count(PODS, "default") == 1
-    assert world.faults.of("controllers", kind.resource.kind) == 1
-    assert [name for name, event in world.events if event.reason == "ControllerError"] == ["bad"]
+    await simulation.turns(item, (JOB, ("default", "good")))
+    assert simulation.count(PODS, "default") == 1
+    assert simulation.faults.of("controllers", kind.resource.kind) == 1
+    assert [name for name, event in simulation.events if event.reason == "ControllerError"] == ["bad"]
     if kind is not JOB:
-        stored = world.cluster.store.find(kind.resource, "bad", "default")
+        stored = simulation.cluster.store.find(kind.resource, "bad", "default")
         assert stored is not None
         assert of.is_true(stored, "ReplicaFailure")
 
 
 async def test_what_a_template_is_refused_for_is_said_until_it_is_made() -> None:
-    world = World()
-    world.cluster.store.put(make_replica_set(replicas=20))
+    simulation = Simulation()
+    simulation.cluster.store.put(make_replica_set(replicas=20))
 
     def refuse(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource) == ("create", PODS):
             raise Invalid("spec.hostname: no")
 
-    world.cluster.before_call = refuse
+    simulation.cluster.before_call = refuse
     item = (REPLICA_SET, ("default", "demo"))
     for _ in range(2):
-        await world.turns(item)
-        stored = world.cluster.store.find(REPLICA_SETS, "demo", "default")
+        await simulation.turns(item)
+        stored = simulation.cluster.store.find(REPLICA_SETS, "demo", "default")
         assert stored is not None
         failure = of.condition(stored, "ReplicaFailure") or {}
         assert (failure.get("reason"), failure.get("message")) == ("FailedCreate", "spec.hostname: no")
-    version = world.cluster.store.version
-    await world.turns(item)
-    assert world.cluster.store.version == version, "the same refusal again is no news"
-    assert [event.reason for _, event in world.events] == ["FailedCreate"] * 3, "one try in each turn"
-    world.cluster.before_call = None
-    await world.turns(item)
-    stored = world.cluster.store.find(REPLICA_SETS, "demo", "default")
-    assert world.count(PODS, "default") == 20
+    version = simulation.cluster.store.version
+    await simulation.turns(item)
+    assert simulation.cluster.store.version == version, "the same refusal again is no news"
+    assert [event.reason for _, event in simulation.events] == ["FailedCreate"] * 3, "one try in each turn"
+    simulation.cluster.before_call = None
+    await simulation.turns(item)
+    stored = simulation.cluster.store.find(REPLICA_SETS, "demo", "default")
+    assert simulation.count(PODS, "default") == 20
     assert stored is not None
     assert "conditions" not in stored["status"]
 
@@ -174,20 +174,20 @@ def test_times_beyond_all_dates_are_waited_for(field: str) -> None:
 
 
 async def test_a_namespace_with_thousands_of_children_delays_another_by_one_batch() -> None:
-    """The order of service, whoever came first."""
-    world = World()
-    world.cluster.store.put(make_replica_set("many", "crowd", replicas=40))
-    world.cluster.store.put(make_replica_set("more", "crowd", replicas=40))
-    world.cluster.store.put(make_replica_set("one", "quiet", replicas=1))
+    """The order of service, whichever came first."""
+    simulation = Simulation()
+    simulation.cluster.store.put(make_replica_set("many", "crowd", replicas=40))
+    simulation.cluster.store.put(make_replica_set("more", "crowd", replicas=40))
+    simulation.cluster.store.put(make_replica_set("one", "quiet", replicas=1))
     before: list[int] = []
 
     def count(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource) == ("create", PODS) and name.startswith("one"):
-            before.append(world.count(PODS, "crowd"))
+            before.append(simulation.count(PODS, "crowd"))
 
-    world.cluster.before_call = count
-    await world.turns(
+    simulation.cluster.before_call = count
+    await simulation.turns(
         (REPLICA_SET, ("crowd", "many")), (REPLICA_SET, ("crowd", "more")), (REPLICA_SET, ("quiet", "one"))
     )
     assert before == [FIRST_BATCH]
-    assert world.count(PODS, "crowd") == 80
+    assert simulation.count(PODS, "crowd") == 80

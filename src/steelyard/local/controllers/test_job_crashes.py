@@ -6,43 +6,43 @@ from steelyard.kube.errors import ServerTimeout
 from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.job import decide
-from steelyard.local.controllers.job_world import ENDED, KEY, World
+from steelyard.local.controllers.job_simulation import ENDED, KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import StoreView
 from steelyard.local.controllers.sync import Edge, sync
 
 
 async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_pod() -> None:
-    world = World()
+    simulation = JobSimulation()
 
     def lose_the_answer(verb: str, resource: object, name: str) -> None:
         if verb == "create":
             raise ServerTimeout("no answer")
 
-    world.cluster.after_call = lose_the_answer
-    lagging = StoreView(world.cluster)
+    simulation.cluster.after_call = lose_the_answer
+    lagging = StoreView(simulation.cluster)
     lagging.freeze(JOBS, PODS)
-    blind = Edge(world.cluster, lagging, lambda: world.time)
+    blind = Edge(simulation.cluster, lagging, lambda: simulation.time)
     with pytest.raises(ServerTimeout):
         await sync(blind, JOB, KEY)
-    world.cluster.after_call = None
+    simulation.cluster.after_call = None
     await sync(blind, JOB, KEY)
-    assert len(world.pods) == 1
+    assert len(simulation.pods) == 1
 
 
 async def test_a_name_that_anothers_pod_has_is_passed_over() -> None:
-    world = World()
-    (wanted,) = decide(world.job, [], world.time).create
+    simulation = JobSimulation()
+    (wanted,) = decide(simulation.job, [], simulation.time).create
     foreign = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": wanted["metadata"]["name"], "namespace": "default"},
     }
-    world.cluster.store.put(foreign)
-    await world.settle()
-    ours = [pod for pod in world.pods if pod["metadata"].get("ownerReferences")]
+    simulation.cluster.store.put(foreign)
+    await simulation.settle()
+    ours = [pod for pod in simulation.pods if pod["metadata"].get("ownerReferences")]
     assert len(ours) == 1
-    assert len(world.pods) == 2
+    assert len(simulation.pods) == 2
 
 
 @pytest.mark.parametrize("outcome", ["Succeeded", "Failed"])
@@ -51,45 +51,45 @@ async def test_a_crash_between_any_two_calls_counts_each_pod_once(outcome: str) 
     want = {"Succeeded": ("Complete", 1, None), "Failed": ("Failed", None, 1)}[outcome]
     for after in (False, True):
         for call in range(1, 40):
-            world = World()
-            crashed = await _run_with_crash(world, outcome, call, after=after)
-            names = world.true_conditions()
+            simulation = JobSimulation()
+            crashed = await _run_with_crash(simulation, outcome, call, after=after)
+            names = simulation.true_conditions()
             assert want == (
                 "Complete" if "Complete" in names else "Failed" if "Failed" in names else None,
-                world.status.get("succeeded"),
-                world.status.get("failed"),
+                simulation.status.get("succeeded"),
+                simulation.status.get("failed"),
             ), f"crash at call {call}"
-            assert len(world.pods) == 1
+            assert len(simulation.pods) == 1
             if not crashed:
                 break
         else:
             raise AssertionError("no run without a crash")
 
 
-async def _run_with_crash(world: World, outcome: str, call: int, *, after: bool) -> bool:
+async def _run_with_crash(simulation: JobSimulation, outcome: str, call: int, *, after: bool) -> bool:
     crash = CrashAt(call)
-    setattr(world.cluster, "after_call" if after else "before_call", crash)
+    setattr(simulation.cluster, "after_call" if after else "before_call", crash)
     for _ in range(8):
         try:
-            await sync(world.edge, JOB, KEY)
+            await sync(simulation.edge, JOB, KEY)
         except Crash:
             continue
-        running = [pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED]
+        running = [pod for pod in simulation.pods if pod.get("status", {}).get("phase") not in ENDED]
         if running:
-            world.end(outcome)
+            simulation.end(outcome)
     return crash.calls >= call
 
 
 async def test_a_lagging_cache_neither_doubles_pods_nor_counts() -> None:
-    world = World(completions=2)
-    await world.settle()
-    world.end("Succeeded")
-    lagging = StoreView(world.cluster)
+    simulation = JobSimulation(completions=2)
+    await simulation.settle()
+    simulation.end("Succeeded")
+    lagging = StoreView(simulation.cluster)
     lagging.freeze(JOBS, PODS)  # from here on it shows an end that is not counted yet
-    behind = Edge(world.cluster, lagging, lambda: world.time)
-    await world.settle()
+    behind = Edge(simulation.cluster, lagging, lambda: simulation.time)
+    await simulation.settle()
     for _ in range(3):
         await sync(behind, JOB, KEY)
-    await world.settle()
-    assert world.status["succeeded"] == 1
-    assert len(world.pods) == 2
+    await simulation.settle()
+    assert simulation.status["succeeded"] == 1
+    assert len(simulation.pods) == 2

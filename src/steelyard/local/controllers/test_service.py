@@ -1,3 +1,5 @@
+"""The Service controller: which endpoints its slices list."""
+
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES
 from steelyard.local.controllers.objects import edge, make_pod, make_service

@@ -30,7 +30,7 @@ def make_set(image: str = "one", **spec: Any) -> Json:
     }
 
 
-class World:
+class Simulation:
     """A StatefulSet on the in-memory cluster; `settle` syncs until nothing changes."""
 
     def __init__(self, **spec: Any) -> None:
@@ -99,21 +99,21 @@ class World:
 
 
 async def test_pods_come_one_after_the_other_each_when_the_last_is_ready() -> None:
-    world = World()
-    await world.settle()
-    assert world.names() == ["web-0"]
-    world.set_ready("web-0", ready=False)
-    await world.settle()
-    assert world.names() == ["web-0"]
-    world.set_ready("web-0")
-    await world.settle()
-    assert world.names() == ["web-0", "web-1"]
-    await world.run()
-    assert world.names() == ["web-0", "web-1", "web-2"]
-    pod = world.pods[1]
+    simulation = Simulation()
+    await simulation.settle()
+    assert simulation.names() == ["web-0"]
+    simulation.set_ready("web-0", ready=False)
+    await simulation.settle()
+    assert simulation.names() == ["web-0"]
+    simulation.set_ready("web-0")
+    await simulation.settle()
+    assert simulation.names() == ["web-0", "web-1"]
+    await simulation.run()
+    assert simulation.names() == ["web-0", "web-1", "web-2"]
+    pod = simulation.pods[1]
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-1", "web")
     assert pod["metadata"]["labels"][POD_INDEX] == "1"
-    revision = world.cluster.store.objects(CONTROLLER_REVISIONS)[0]["metadata"]["name"]
+    revision = simulation.cluster.store.objects(CONTROLLER_REVISIONS)[0]["metadata"]["name"]
     assert pod["metadata"]["labels"][REVISION] == revision
     counts = {
         "replicas": 3,
@@ -123,31 +123,31 @@ async def test_pods_come_one_after_the_other_each_when_the_last_is_ready() -> No
         "updatedReplicas": 3,
     }
     names = {"currentRevision": revision, "updateRevision": revision}
-    assert world.status == {**counts, **names, "observedGeneration": 1, "collisionCount": 0}
+    assert simulation.status == {**counts, **names, "observedGeneration": 1, "collisionCount": 0}
 
 
-async def test_a_parallel_set_waits_for_nobody() -> None:
-    world = World(podManagementPolicy="Parallel", ordinals={"start": 5})
-    await world.settle()
-    assert world.names() == ["web-5", "web-6", "web-7"]
-    world.change(replicas=0)
-    await world.settle()
-    assert world.names() == []
+async def test_a_parallel_set_does_not_wait() -> None:
+    simulation = Simulation(podManagementPolicy="Parallel", ordinals={"start": 5})
+    await simulation.settle()
+    assert simulation.names() == ["web-5", "web-6", "web-7"]
+    simulation.change(replicas=0)
+    await simulation.settle()
+    assert simulation.names() == []
 
 
 async def test_the_highest_number_goes_first_and_one_at_a_time() -> None:
-    world = World()
-    await world.run()
-    world.cluster.store.put(_bound(world.pods[2]))
-    world.change(replicas=1)
-    await world.settle()
-    assert [pod["metadata"]["name"] for pod in world.pods if pod["metadata"].get("deletionTimestamp")] == [
-        "web-2"
-    ]
-    assert "web-1" in world.names()
-    world.cluster.store.remove(PODS, "web-2", "default")
-    await world.settle()
-    assert world.names() == ["web-0"]
+    simulation = Simulation()
+    await simulation.run()
+    simulation.cluster.store.put(_bound(simulation.pods[2]))
+    simulation.change(replicas=1)
+    await simulation.settle()
+    assert [
+        pod["metadata"]["name"] for pod in simulation.pods if pod["metadata"].get("deletionTimestamp")
+    ] == ["web-2"]
+    assert "web-1" in simulation.names()
+    simulation.cluster.store.remove(PODS, "web-2", "default")
+    await simulation.settle()
+    assert simulation.names() == ["web-0"]
 
 
 def _bound(pod: Json) -> Json:
@@ -156,105 +156,105 @@ def _bound(pod: Json) -> Json:
 
 
 async def test_a_failed_pod_is_replaced_under_its_name() -> None:
-    world = World(replicas=1)
-    await world.run()
-    uid = world.pods[0]["metadata"]["uid"]
-    world.cluster.store.set_status(PODS, "web-0", "default", {"phase": "Failed"})
-    await world.settle()
-    assert (world.names(), world.pods[0]["metadata"]["uid"] != uid) == (["web-0"], True)
+    simulation = Simulation(replicas=1)
+    await simulation.run()
+    uid = simulation.pods[0]["metadata"]["uid"]
+    simulation.cluster.store.set_status(PODS, "web-0", "default", {"phase": "Failed"})
+    await simulation.settle()
+    assert (simulation.names(), simulation.pods[0]["metadata"]["uid"] != uid) == (["web-0"], True)
 
 
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
 async def test_an_update_goes_from_the_highest_number_down_each_ready_before_the_next(policy: str) -> None:
-    world = World(podManagementPolicy=policy)
-    await world.run()
-    world.update("two")
-    await world.settle()
-    assert world.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
-    assert (world.status["updatedReplicas"], world.status["currentReplicas"]) == (1, 2)
-    await world.run()
-    assert set(world.images().values()) == {"two"}
-    assert world.status["currentRevision"] == world.status["updateRevision"]
-    assert world.status["currentReplicas"] == 3
+    simulation = Simulation(podManagementPolicy=policy)
+    await simulation.run()
+    simulation.update("two")
+    await simulation.settle()
+    assert simulation.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
+    assert (simulation.status["updatedReplicas"], simulation.status["currentReplicas"]) == (1, 2)
+    await simulation.run()
+    assert set(simulation.images().values()) == {"two"}
+    assert simulation.status["currentRevision"] == simulation.status["updateRevision"]
+    assert simulation.status["currentReplicas"] == 3
 
 
 async def test_below_the_partition_pods_stay_and_come_back_as_they_were() -> None:
-    world = World(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
-    await world.run()
-    world.update("two")
-    await world.run()
-    world.cluster.store.remove(PODS, "web-0", "default")
-    await world.run()
-    assert world.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
-    assert world.status["currentRevision"] != world.status["updateRevision"]
+    simulation = Simulation(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
+    await simulation.run()
+    simulation.update("two")
+    await simulation.run()
+    simulation.cluster.store.remove(PODS, "web-0", "default")
+    await simulation.run()
+    assert simulation.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
+    assert simulation.status["currentRevision"] != simulation.status["updateRevision"]
 
 
 async def test_on_delete_leaves_pods_alone() -> None:
-    world = World(updateStrategy={"type": "OnDelete"})
-    await world.run()
-    world.update("two")
-    await world.run()
-    assert set(world.images().values()) == {"one"}
-    world.cluster.store.remove(PODS, "web-1", "default")
-    await world.run()
-    assert world.images() == {"web-0": "one", "web-1": "two", "web-2": "one"}
+    simulation = Simulation(updateStrategy={"type": "OnDelete"})
+    await simulation.run()
+    simulation.update("two")
+    await simulation.run()
+    assert set(simulation.images().values()) == {"one"}
+    simulation.cluster.store.remove(PODS, "web-1", "default")
+    await simulation.run()
+    assert simulation.images() == {"web-0": "one", "web-1": "two", "web-2": "one"}
 
 
 async def test_going_back_uses_the_old_revision_again_and_history_is_bounded() -> None:
-    world = World(replicas=1, revisionHistoryLimit=1)
-    await world.run()
-    first = world.status["updateRevision"]
+    simulation = Simulation(replicas=1, revisionHistoryLimit=1)
+    await simulation.run()
+    first = simulation.status["updateRevision"]
     for image in ("two", "three", "one"):
-        world.update(image)
-        await world.run()
+        simulation.update(image)
+        await simulation.run()
         if image == "two":
-            assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
-    assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
-    world.update("three")
-    await world.run()
-    world.update("one")
-    await world.run()
-    assert world.status["updateRevision"] == first
+            assert len(simulation.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
+    assert len(simulation.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
+    simulation.update("three")
+    await simulation.run()
+    simulation.update("one")
+    await simulation.run()
+    assert simulation.status["updateRevision"] == first
     newest = max(
-        world.cluster.store.objects(CONTROLLER_REVISIONS), key=lambda revision: int(revision["revision"])
+        simulation.cluster.store.objects(CONTROLLER_REVISIONS), key=lambda revision: int(revision["revision"])
     )
     assert newest["metadata"]["name"] == first
 
 
 async def test_min_ready_seconds_put_off_the_next_pod() -> None:
-    world = World(replicas=2, minReadySeconds=10)
-    await world.settle()
-    world.set_ready("web-0")
-    assert await sync(world.edge, STATEFUL_SET, KEY) == 10.0
-    assert (world.names(), world.status["availableReplicas"]) == (["web-0"], 0)
-    world.time += timedelta(seconds=11)
-    await world.settle()
-    assert world.names() == ["web-0", "web-1"]
+    simulation = Simulation(replicas=2, minReadySeconds=10)
+    await simulation.settle()
+    simulation.set_ready("web-0")
+    assert await sync(simulation.edge, STATEFUL_SET, KEY) == 10.0
+    assert (simulation.names(), simulation.status["availableReplicas"]) == (["web-0"], 0)
+    simulation.time += timedelta(seconds=11)
+    await simulation.settle()
+    assert simulation.names() == ["web-0", "web-1"]
 
 
 # ---- claims
 
 
 async def test_each_pod_has_its_own_claims_which_outlive_it() -> None:
-    world = World(replicas=2, volumeClaimTemplates=[CLAIM])
-    await world.run()
-    assert sorted(world.claims()) == ["data-web-0", "data-web-1"]
-    (volume,) = world.pods[1]["spec"]["volumes"]
+    simulation = Simulation(replicas=2, volumeClaimTemplates=[CLAIM])
+    await simulation.run()
+    assert sorted(simulation.claims()) == ["data-web-0", "data-web-1"]
+    (volume,) = simulation.pods[1]["spec"]["volumes"]
     assert volume == {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}}
-    assert world.claims()["data-web-0"]["metadata"]["labels"] == {"app": "demo"}
-    world.change(replicas=0)
-    await world.run()
-    assert (world.names(), sorted(world.claims())) == ([], ["data-web-0", "data-web-1"])
-    assert world.owners("data-web-0") == []
+    assert simulation.claims()["data-web-0"]["metadata"]["labels"] == {"app": "demo"}
+    simulation.change(replicas=0)
+    await simulation.run()
+    assert (simulation.names(), sorted(simulation.claims())) == ([], ["data-web-0", "data-web-1"])
+    assert simulation.owners("data-web-0") == []
 
 
 async def test_a_claim_that_was_there_before_is_used() -> None:
-    world = World(replicas=1, volumeClaimTemplates=[CLAIM])
+    simulation = Simulation(replicas=1, volumeClaimTemplates=[CLAIM])
     metadata = {"name": "data-web-0", "namespace": "default", "labels": {"made": "by hand"}}
-    world.cluster.store.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
-    await world.run()
-    assert world.claims()["data-web-0"]["metadata"]["labels"] == {"made": "by hand"}
-    assert world.names() == ["web-0"]
+    simulation.cluster.store.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
+    await simulation.run()
+    assert simulation.claims()["data-web-0"]["metadata"]["labels"] == {"made": "by hand"}
+    assert simulation.names() == ["web-0"]
 
 
 @pytest.mark.parametrize(
@@ -270,42 +270,46 @@ async def test_claims_go_with_whom_the_policy_says(
     deleted: str, scaled: str, kept: list[str], gone: list[str]
 ) -> None:
     policy = {"whenDeleted": deleted, "whenScaled": scaled}
-    world = World(
+    simulation = Simulation(
         replicas=2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy,
         podManagementPolicy="Parallel",
     )  # fmt: skip
-    await world.run()
-    await world.settle()
-    assert (world.owners("data-web-0"), world.owners("data-web-1")) == (kept, kept)
-    world.cluster.store.put(_bound(next(pod for pod in world.pods if pod["metadata"]["name"] == "web-1")))
-    world.change(replicas=1)
-    await world.settle()
-    assert (world.owners("data-web-0"), world.owners("data-web-1")) == (kept, gone)
+    await simulation.run()
+    await simulation.settle()
+    assert (simulation.owners("data-web-0"), simulation.owners("data-web-1")) == (kept, kept)
+    simulation.cluster.store.put(
+        _bound(next(pod for pod in simulation.pods if pod["metadata"]["name"] == "web-1"))
+    )
+    simulation.change(replicas=1)
+    await simulation.settle()
+    assert (simulation.owners("data-web-0"), simulation.owners("data-web-1")) == (kept, gone)
 
 
 async def test_no_pod_begins_on_a_claim_that_goes_with_an_earlier_one() -> None:
     policy = {"whenDeleted": "Retain", "whenScaled": "Delete"}
-    world = World(replicas=0, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
+    simulation = Simulation(
+        replicas=0, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy
+    )
     gone = {"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "old", "controller": True}
     metadata = {"name": "data-web-0", "namespace": "default", "ownerReferences": [gone]}
-    world.cluster.store.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
-    world.change(replicas=1)
-    await world.settle()
-    assert world.names() == []
-    world.cluster.store.remove(PERSISTENT_VOLUME_CLAIMS, "data-web-0", "default")
-    await world.run()
-    assert (world.names(), world.owners("data-web-0")) == (["web-0"], [])
+    simulation.cluster.store.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
+    simulation.change(replicas=1)
+    await simulation.settle()
+    assert simulation.names() == []
+    simulation.cluster.store.remove(PERSISTENT_VOLUME_CLAIMS, "data-web-0", "default")
+    await simulation.run()
+    assert (simulation.names(), simulation.owners("data-web-0")) == (["web-0"], [])
 
 
 async def test_a_pod_of_anothers_stands_in_the_way_and_is_not_touched() -> None:
-    world = World(replicas=1)
+    simulation = Simulation(replicas=1)
     metadata = {"name": "web-0", "namespace": "default", "uid": "theirs"}
-    world.cluster.store.put(
+    simulation.cluster.store.put(
         {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
     )
-    await world.settle()
-    assert [pod["metadata"]["uid"] for pod in world.pods] == ["theirs"]
-    assert await sync(world.edge, STATEFUL_SET, KEY) == 10.0
+    await simulation.settle()
+    assert [pod["metadata"]["uid"] for pod in simulation.pods] == ["theirs"]
+    assert await sync(simulation.edge, STATEFUL_SET, KEY) == 10.0
 
 
 # ---- crashes
@@ -315,40 +319,45 @@ async def test_a_pod_of_anothers_stands_in_the_way_and_is_not_touched() -> None:
 async def test_a_crash_between_any_two_calls_breaks_no_order(after: bool) -> None:
     """The controller dies at call n on its way from a new set through an update, for every n."""
     for call in range(1, 80):
-        world = World(replicas=2, volumeClaimTemplates=[CLAIM])
+        simulation = Simulation(replicas=2, volumeClaimTemplates=[CLAIM])
         crash = CrashAt(call)
-        setattr(world.cluster, "after_call" if after else "before_call", crash)
-        await _until(world, lambda world: len(world.pods) == 2 and _all_run(world))
-        world.update("two")
-        await _until(world, lambda world: set(world.images().values()) == {"two"} and _all_run(world))
-        assert sorted(world.claims()) == ["data-web-0", "data-web-1"], f"crash at call {call}"
-        assert len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
-        assert world.status["currentRevision"] == world.status["updateRevision"]
+        setattr(simulation.cluster, "after_call" if after else "before_call", crash)
+        await _until(simulation, lambda simulation: len(simulation.pods) == 2 and _all_run(simulation))
+        simulation.update("two")
+        await _until(
+            simulation,
+            lambda simulation: set(simulation.images().values()) == {"two"} and _all_run(simulation),
+        )
+        assert sorted(simulation.claims()) == ["data-web-0", "data-web-1"], f"crash at call {call}"
+        assert len(simulation.cluster.store.objects(CONTROLLER_REVISIONS)) == 2
+        assert simulation.status["currentRevision"] == simulation.status["updateRevision"]
         if crash.calls < call:
             return
     raise AssertionError("no run without a crash")
 
 
-def _all_run(world: World) -> bool:
-    done = world.status.get("updatedReplicas") == world.status.get("readyReplicas") == 2
-    return done and world.status["currentRevision"] == world.status["updateRevision"]
+def _all_run(simulation: Simulation) -> bool:
+    done = simulation.status.get("updatedReplicas") == simulation.status.get("readyReplicas") == 2
+    return done and simulation.status["currentRevision"] == simulation.status["updateRevision"]
 
 
-async def _until(world: World, done: Callable[[World], bool]) -> None:
+async def _until(simulation: Simulation, done: Callable[[Simulation], bool]) -> None:
     for _ in range(40):
         try:
-            await sync(world.edge, STATEFUL_SET, KEY)
+            await sync(simulation.edge, STATEFUL_SET, KEY)
         except Crash:
             continue
         # Never is a second Pod away, or a higher one there before a lower one runs.
         running = [
-            pod["metadata"]["name"] for pod in world.pods if pod.get("status", {}).get("phase") == "Running"
+            pod["metadata"]["name"]
+            for pod in simulation.pods
+            if pod.get("status", {}).get("phase") == "Running"
         ]
-        if "web-1" in world.names() and len(world.cluster.store.objects(CONTROLLER_REVISIONS)) == 1:
+        if "web-1" in simulation.names() and len(simulation.cluster.store.objects(CONTROLLER_REVISIONS)) == 1:
             assert "web-0" in running
-        if "status" in world.sset and done(world):
+        if "status" in simulation.sset and done(simulation):
             return
-        for pod in world.pods:
+        for pod in simulation.pods:
             if pod.get("status", {}).get("phase") != "Running":
-                world.set_ready(pod["metadata"]["name"])
+                simulation.set_ready(pod["metadata"]["name"])
     raise AssertionError("the set does not come to rest")

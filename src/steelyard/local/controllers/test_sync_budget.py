@@ -1,3 +1,5 @@
+"""The status of a disruption budget follows its Pods."""
+
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import POD_DISRUPTION_BUDGETS, PODS
 from steelyard.local.controllers.caches import FOLLOWED

@@ -25,7 +25,7 @@ def obj(required: Sequence[str] = (), /, **properties: Json) -> Json:
 
 
 def array(items: Json, *keys: str) -> Json:
-    """Return a list; with keys, a list of items that these fields tell apart."""
+    """Return a list; with keys, a list of items that these fields distinguish."""
     node: Json = {"type": "array", "items": items}
     if keys:
         node |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
@@ -60,8 +60,8 @@ CREATED = ".metadata.creationTimestamp"
 
 def column(name: str, path: str, kind: str = "string", *, wide: bool = False) -> Json:
     """Return a column of `kubectl get`; a wide one is shown with `-o wide` only."""
-    made: Json = {"name": name, "jsonPath": path, "type": kind}
-    return {**made, "priority": 1} if wide else made
+    content: Json = {"name": name, "jsonPath": path, "type": kind}
+    return {**content, "priority": 1} if wide else content
 
 
 def age() -> Json:
@@ -76,10 +76,10 @@ def is_true(condition: str) -> str:
 def version(
     name: str, schema: Json, columns: Sequence[Json], *, stored: bool = True, status: bool = True
 ) -> Json:
-    made: Json = {"name": name, "served": True, "storage": stored}
+    content: Json = {"name": name, "served": True, "storage": stored}
     if status:
-        made["subresources"] = {"status": {}}
-    return {**made, "additionalPrinterColumns": list(columns), "schema": {"openAPIV3Schema": schema}}
+        content["subresources"] = {"status": {}}
+    return {**content, "additionalPrinterColumns": list(columns), "schema": {"openAPIV3Schema": schema}}
 
 
 def kind_schema(description: str, required: Sequence[str] = (), /, **properties: Json) -> Json:

@@ -1,6 +1,6 @@
 """Definitions of Kueue's kinds, `kueue.x-k8s.io/v1beta1` and `v1beta2`.
 
-One schema holds for both versions: fields that one of them names anew are there by both names.
+One schema holds for both versions: fields that one of them renames are there by both names.
 """
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""Definitions of the kinds of Ray, Kueue and AppWrapper: each version has a kind, and each is marked."""
+
 from steelyard.local.apiserver.custom import kinds_of
 from steelyard.local.definitions.embedded import embedded_definitions
 

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Assignment:
-    """GPUs of one Pod: UUIDs by resource, each as often as the Pod has it. None: nobody knows which."""
+    """GPUs of one Pod: UUIDs by resource, each as often as the Pod has it. None: it is unknown which."""
 
     uid: str
     pod: str  # namespace/name
@@ -83,8 +83,8 @@ def of_container(
     """
     beside = [container["name"] for container in pod["spec"]["containers"]]
     uuids: list[str] = []
-    for resource, given in (assignment.devices or {}).items():
+    for resource, devices in (assignment.devices or {}).items():
         before = beside[: beside.index(name)] if name in beside else []
         start = sum(asks[other].get(resource, 0) for other in before)
-        uuids += given[start : start + asks[name].get(resource, 0)]
+        uuids += devices[start : start + asks[name].get(resource, 0)]
     return tuple(uuids)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU, or one instance of MIG, at one look."""
+    """One GPU, or one instance of MIG, at one moment."""
 
     uuid: str
     resource: str  # nvidia.com/gpu, or of an instance of MIG for one nvidia.com/mig-1g.10gb
@@ -16,12 +16,12 @@ class Device:
     used: int = 0  # bytes
     processes: tuple[int, ...] = ()  # that compute on it, numbered as the machine numbers them
     number: int | None = None  # in the order of the bus; None while numbers are not to be trusted
-    fault: str = ""  # why it is given to nobody
+    fault: str = ""  # why it is given to no Pod
 
 
 @dataclass(frozen=True)
-class Look:
-    """Result of a look at the machine. With a `problem` it says nothing: what was known before still is."""
+class Snapshot:
+    """State of the machine's GPUs at one moment. With a `problem` it says nothing, and the one before still counts."""
 
     devices: tuple[Device, ...] = ()
     present: frozenset[str] = (
@@ -31,7 +31,7 @@ class Look:
 
 
 class Finder(Protocol):
-    """Interface of one vendor's GPUs. A look may take as long as it likes: it never holds up the kubelet's loop."""
+    """Interface of one vendor's GPUs. A snapshot may take any time: it never holds up the kubelet's loop."""
 
     @property
     def vendor(self) -> str:
@@ -41,9 +41,9 @@ class Finder(Protocol):
         """Return why this machine has none that can be counted, and what to do; empty where it may have some."""
 
     def has_driver(self) -> bool:
-        """Tell whether programs here could use such GPUs, counted or not."""
+        """Return whether programs here could use such GPUs, counted or not."""
 
-    async def look(self) -> Look: ...
+    async def snapshot(self) -> Snapshot: ...
 
     def variables(self, devices: Sequence[Device]) -> dict[str, str]:
         """The variables by which a program sees these devices and no others."""

@@ -3,7 +3,7 @@
 STEELYARD_FAKE_NVML names the file; what it says holds from the next call on:
 `{"gpus": [{"uuid": …, "bus": …, "memory": …, "used": …, "pids": [], "error": 15, "xids": [79], "held_by": …,
 "late": 1.0, "mig": [{"uuid": …, "name": …, "slices": 1, "compute": 1, "memory_mib": …}]}], "init": 9, "hang": true}`.
-`cannot` lists what a GPU cannot tell: memory, processes, events. `held_by` names an environment variable: processes
+`cannot` lists what a GPU cannot report: memory, processes, events. `held_by` names an environment variable: processes
 that have it, and the GPU, hold it until `late` seconds after their end.
 """
 
@@ -118,14 +118,14 @@ def _holders(entry: Json) -> set[int]:
     """Processes that were started with the entry's variable and its GPU, also for some time after they ended."""
     if "held_by" not in entry:
         return set()
-    wanted = (f"{entry['held_by']}=".encode(), f"NVIDIA_VISIBLE_DEVICES={entry['uuid']}".encode())
+    marks = (f"{entry['held_by']}=".encode(), f"NVIDIA_VISIBLE_DEVICES={entry['uuid']}".encode())
     now = time.monotonic()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             variables = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if wanted[1] in variables and any(variable.startswith(wanted[0]) for variable in variables):
+        if marks[1] in variables and any(variable.startswith(marks[0]) for variable in variables):
             _seen[entry["uuid"], int(path.parent.name)] = now
     late = entry.get("late", 0.0)
     return {pid for (uuid, pid), last in _seen.items() if uuid == entry["uuid"] and now - last <= late}

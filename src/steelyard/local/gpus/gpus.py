@@ -1,4 +1,4 @@
-"""The kubelet's GPUs: looked at from time to time, given to Pods at their start, taken back at their end."""
+"""The kubelet's GPUs: read from time to time, given to Pods at their start, taken back at their end."""
 
 import asyncio
 import contextlib
@@ -20,9 +20,9 @@ from steelyard.types import Json
 if TYPE_CHECKING:
     from steelyard.gpu_settings import GpuSettings
 
-LOOK_SECONDS = 5.0  # between two looks at healthy GPUs
+SNAPSHOT_SECONDS = 5.0  # between two snapshots of healthy GPUs
 LONGEST_SECONDS = 60.0  # while there is no driver, or none that answers; the pause grows
-SOONEST, LATEST = 0.1, 2.0  # between two looks while a GPU is to be freed, growing
+SOONEST, LATEST = 0.1, 2.0  # between two snapshots while a GPU is to be freed, growing
 ANNOTATION = "steelyard/gpus"
 PREFIX = "gpu.steelyard/"  # of a Node's annotation for one GPU, before its UUID
 _MARKER = b"STEELYARD_CONTAINER="
@@ -31,11 +31,11 @@ _log = logging.getLogger(__name__)
 
 
 def nobody(news: News) -> None:
-    """Tell nobody of news."""
+    """Do nothing with news."""
 
 
 class Gpus:
-    """`on_change` is told what a look, an assignment or a Pod's end has changed."""
+    """The node's GPUs; `on_change` gets what a snapshot, an assignment or a Pod's end has changed."""
 
     def __init__(
         self, finder: Finder, settings: "GpuSettings", pods: Path, on_change: Callable[[News], None] = nobody
@@ -43,17 +43,17 @@ class Gpus:
         self.finder, self.settings, self._pods, self.on_change = finder, settings, pods, on_change
         alone = settings.others == "wait"
         self.ledger = Ledger(settings.shares, wait_for_others=alone, owner_of=self._owner_of)
-        self._begun = 0  # looks
+        self._begun = 0  # snapshots
         self._wake = asyncio.Event()
-        self._looking = asyncio.Lock()
+        self._updating = asyncio.Lock()
         for path in pods.iterdir() if pods.exists() else ():
             if path.is_dir() and (assignment := assignments.read(path)):
                 self.ledger.hold(assignment)
-        if absent := finder.absence():  # the first look would say no more
-            self.ledger.problem, self.ledger.looked = absent, True
+        if absent := finder.absence():  # the first snapshot would say no more
+            self.ledger.problem, self.ledger.has_snapshot = absent, True
 
     def _owner_of(self, pid: int) -> str:
-        """The uid of the Pod whose container a process was started in; empty where nobody can say."""
+        """The uid of the Pod whose container a process was started in; empty where that is unknown."""
         try:
             content = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
@@ -62,18 +62,18 @@ class Gpus:
         match = re.search(rb"(?:^|\0)" + _MARKER + prefix + rb"([^/\0]+)/", content)
         return match[1].decode() if match else ""
 
-    # ---- looking
+    # ---- snapshots
 
     async def run(self) -> None:
-        """Look again and again: more often while a GPU is to be freed, and less while there is nothing to see."""
-        soon, late = SOONEST, LOOK_SECONDS
+        """Take snapshots again and again: more often while a GPU is to be freed, less while there is no driver."""
+        soon, late = SOONEST, SNAPSHOT_SECONDS
         while True:
             absent = self.finder.absence()
             if absent != self.ledger.problem or not absent:
-                await self.look()
+                await self.update()
             if not self.finder.has_driver():
                 self._free(tuple(self.ledger.releasing))
-            late = min(2 * late, LONGEST_SECONDS) if self.ledger.problem else LOOK_SECONDS
+            late = min(2 * late, LONGEST_SECONDS) if self.ledger.problem else SNAPSHOT_SECONDS
             freeing = bool(self.ledger.releasing) and not self.ledger.problem
             soon = min(2 * soon, LATEST) if freeing else SOONEST
             with contextlib.suppress(TimeoutError):
@@ -81,18 +81,18 @@ class Gpus:
                     await self._wake.wait()
             self._wake.clear()
 
-    async def look(self) -> None:
-        """Look once, and act on what is seen."""
-        async with self._looking:
+    async def update(self) -> None:
+        """Take a snapshot, and act on what it shows."""
+        async with self._updating:
             self._begun += 1
             number = self._begun
-            news = self.ledger.seen(await self.finder.look(), number)
+            news = self.ledger.apply_snapshot(await self.finder.snapshot(), number)
         self._free(news.freed)
         for device in news.lost:
             _log.warning("GPU %s (%s) is lost: %s", device.uuid, device.name, device.fault)
         if news.changed:
             if self.ledger.problem:
-                _log.warning("GPUs cannot be looked at: %s", self.ledger.problem)
+                _log.warning("GPUs cannot be read: %s", self.ledger.problem)
             self.on_change(news)
 
     def _free(self, uids: Iterable[str]) -> None:
@@ -109,15 +109,15 @@ class Gpus:
     async def assign(self, pod: Json, folder: Path) -> Assignment | None:
         """The Pod's GPUs, chosen once; None where it asks for none. Raises Unavailable, and OSError of a full disk."""
         uid = pod["metadata"]["uid"]
-        wanted = self.wanted(pod)
-        if not wanted:
+        counts = self.wanted(pod)
+        if not counts:
             return None
-        if uid not in self.ledger.held or not self.ledger.looked:
-            await self.look()
+        if uid not in self.ledger.held or not self.ledger.has_snapshot:
+            await self.update()
         if uid in self.ledger.held:
             return self.ledger.held[uid]
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        assignment = self.ledger.choose(uid, name, wanted)
+        assignment = self.ledger.choose(uid, name, counts)
         try:
             await asyncio.to_thread(assignments.write, folder, assignment)
         except OSError:
@@ -136,7 +136,7 @@ class Gpus:
             self.on_change(News(changed=True))
 
     def is_held(self, uid: str) -> bool:
-        """Tell whether the Pod's GPUs, if it has any, are not yet free."""
+        """Return whether the Pod's GPUs, if it has any, are not yet free."""
         return uid in self.ledger.held
 
     def lost(self, uid: str) -> Device | None:
@@ -157,7 +157,7 @@ class Gpus:
         }
         assignment = self.ledger.held.get(pod["metadata"]["uid"])
         if assignment is None or not asks[container["name"]]:
-            # Where they cannot be counted nobody could ask for one: then they are as open as without us.
+            # Where they cannot be counted no Pod could ask for one: then they are as open as without us.
             hidden = self.settings.unasked == "none" and not self.finder.absence()
             return self.finder.variables(()) if hidden else {}
         uuids = assignments.of_container(pod, container["name"], assignment, asks)
@@ -174,7 +174,7 @@ class Gpus:
         return self.ledger.taken(promised)
 
     def why(self, resource: str) -> str:
-        """Say why no more of a resource can be had; empty where it is none of ours."""
+        """Say why no more of a resource can be had; empty where it is not one of ours."""
         return self.ledger.why(resource) if resource.startswith(f"{self.finder.vendor}/") else ""
 
     def annotations(self) -> dict[str, str]:

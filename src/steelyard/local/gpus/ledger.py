@@ -1,16 +1,16 @@
-"""Ledger of the GPUs: what looks at the machine showed, and what Pods were given. No input or output here.
+"""Ledger of the GPUs: what snapshots of the machine showed, and what Pods were given. No input or output here.
 
-A GPU that a Pod had is free again when a look that began after the Pod's end shows that nobody holds it. What is
-not known counts as held.
+A GPU that a Pod had is free again when a snapshot that began after the Pod's end shows that no process holds it. What
+is not known counts as held.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from steelyard.local.gpus.assignments import Assignment
-from steelyard.local.gpus.devices import Device, Look
+from steelyard.local.gpus.devices import Device, Snapshot
 
-SHOWN = 8  # GPUs that one sentence tells of
+SHOWN = 8  # GPUs that one sentence names
 
 
 class Unavailable(Exception):
@@ -21,13 +21,13 @@ class Unavailable(Exception):
 class Release:
     """An ended Pod whose GPUs are not yet known to be free."""
 
-    began: int  # looks begun by the Pod's end; later ones count
-    used: dict[str, int] = field(default_factory=dict)  # bytes at the last look, by UUID
+    began: int  # snapshots begun by the Pod's end; later ones count
+    used: dict[str, int] = field(default_factory=dict)  # bytes at the last snapshot, by UUID
 
 
 @dataclass(frozen=True)
 class News:
-    """Changes that a look showed."""
+    """Changes that a snapshot showed."""
 
     lost: tuple[Device, ...] = ()
     back: tuple[Device, ...] = ()
@@ -36,7 +36,9 @@ class News:
 
 
 class Ledger:
-    """`owner_of` tells the uid of the Pod that a process belongs to, for GPUs that several may use."""
+    """The GPUs that there are, and the Pods that have them.
+
+    `owner_of` returns the uid of the Pod that a process belongs to, for GPUs that several may use."""
 
     def __init__(
         self,
@@ -51,22 +53,22 @@ class Ledger:
         self.devices: dict[str, Device] = {}
         self.held: dict[str, Assignment] = {}  # by uid
         self.releasing: dict[str, Release] = {}  # of those held
-        self.problem = ""  # why the last look found nothing out
-        self.looked = False
+        self.problem = ""  # why the last snapshot found nothing out
+        self.has_snapshot = False
         self._pids: dict[str, set[int]] = {}  # processes that a Pod was seen to have, by uid
 
-    # ---- what a look shows
+    # ---- what a snapshot shows
 
-    def seen(self, look: Look, number: int) -> News:
-        """Take a look into account; `number` counts looks by their beginning."""
+    def apply_snapshot(self, snapshot: Snapshot, number: int) -> News:
+        """Take a snapshot into account; `number` counts snapshots by their beginning."""
         before = {uuid: replace(device, used=0) for uuid, device in self.devices.items()}
-        problem, self.looked = self.problem, True
-        self.problem = look.problem
-        if look.problem:
+        problem, self.has_snapshot = self.problem, True
+        self.problem = snapshot.problem
+        if snapshot.problem:
             # What is there is not known any more, and nothing is given away until it is.
-            return News(changed=problem != look.problem)
-        self.devices = {device.uuid: device for device in look.devices}
-        self.devices |= dict(self._vanished(before, look))
+            return News(changed=problem != snapshot.problem)
+        self.devices = {device.uuid: device for device in snapshot.devices}
+        self.devices |= dict(self._vanished(before, snapshot))
         if not self._alone:
             self._note_owners()
         freed = tuple(uid for uid in list(self.releasing) if self._has_let_go(uid, number))
@@ -80,13 +82,14 @@ class Ledger:
         back = [
             device for device in self.devices.values() if not device.fault and known.get(device.uuid, False)
         ]
-        changed = bool(freed) or before != after or problem != look.problem
+        changed = bool(freed) or before != after or problem != snapshot.problem
         return News(tuple(lost), tuple(back), freed, changed)
 
-    def _vanished(self, before: Mapping[str, Device], look: Look) -> Iterator[tuple[str, Device]]:
+    def _vanished(self, before: Mapping[str, Device], snapshot: Snapshot) -> Iterator[tuple[str, Device]]:
         """GPUs that were there, or that a Pod has, and are not found any more.
 
-        Instances that nobody has, and a GPU that was divided into some, are no loss: somebody made the machine so.
+        Instances that no Pod has, and a GPU that was divided into some, are no loss: a person has configured the
+        machine so.
         """
         named = {
             uuid: Device(uuid, resource, "GPU")
@@ -97,7 +100,7 @@ class Ledger:
         for uuid, device in {**named, **before}.items():
             if uuid in self.devices:
                 continue
-            if uuid in named or not (uuid in look.present or "/mig-" in device.resource):
+            if uuid in named or not (uuid in snapshot.present or "/mig-" in device.resource):
                 gone = replace(device, used=0, processes=(), number=None)
                 yield uuid, replace(gone, fault=device.fault or "it is not found any more")
 
@@ -108,7 +111,7 @@ class Ledger:
                     self._pids.setdefault(uid, set()).add(pid)
 
     def _has_let_go(self, uid: str, number: int) -> bool:
-        """Tell whether none of an ended Pod's GPUs is held any more: no process, and memory that shrinks no further."""
+        """Return whether none of an ended Pod's GPUs is held any more: no process, and memory that is stable."""
         release = self.releasing[uid]
         if number <= release.began:
             return False
@@ -138,7 +141,7 @@ class Ledger:
         self.held[assignment.uid] = assignment
 
     def release(self, uid: str, began: int) -> None:
-        """The Pod has ended; `began` looks have begun by now. Once is enough."""
+        """Note that a Pod has ended; `began` snapshots have begun by now. Once is enough."""
         if uid in self.held:
             self.releasing.setdefault(uid, Release(began))
 
@@ -182,10 +185,10 @@ class Ledger:
                 free[resource] -= requests.get(resource, 0.0)
         return {resource: amount - free[resource] for resource, amount in self.amounts(healthy=True).items()}
 
-    def choose(self, uid: str, pod: str, wanted: Mapping[str, int]) -> Assignment:
+    def choose(self, uid: str, pod: str, counts: Mapping[str, int]) -> Assignment:
         """Give a Pod what it asks for, the least shared devices first; Unavailable says why not."""
         chosen = {}
-        for resource, count in wanted.items():
+        for resource, count in counts.items():
             devices = [device for device in self.devices.values() if device.resource == resource]
             devices.sort(key=lambda device: (-self._slots(device), device.number or 0, device.uuid))
             most = max((self._slots(device) for device in devices), default=0)
@@ -233,5 +236,7 @@ class Ledger:
         if names:
             return f"this machine has no {resource}; it has {', '.join(names)}"
         return (
-            "no GPU was found on this machine" if self.looked else "this machine's GPUs are being looked for"
+            "no GPU was found on this machine"
+            if self.has_snapshot
+            else "this machine's GPUs are being looked for"
         )

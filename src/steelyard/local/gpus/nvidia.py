@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.local.gpus.devices import Device, Look
+from steelyard.local.gpus.devices import Device, Snapshot
 from steelyard.types import Json
 
 DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 """Devices of the driver on Linux, and on Windows' Linux."""
 FIRST_SECONDS = 60.0  # NVML may have to wake every GPU of the machine
-LOOK_SECONDS = 20.0
+ANSWER_SECONDS = 20.0
 END_SECONDS = 1.0  # for a killed process to end; one that a driver holds does not
 LIBRARY = "pynvml"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -28,7 +28,7 @@ def driver_is_here() -> bool:
 
 
 class Nvidia:
-    """Looks at the machine through a process that is started at the first look, and anew after it failed."""
+    """Takes snapshots of the machine through a process that starts at the first one, and again after it failed."""
 
     vendor = "nvidia.com"
 
@@ -36,7 +36,7 @@ class Nvidia:
         self,
         library: str = LIBRARY,
         *,
-        seconds: float = LOOK_SECONDS,
+        seconds: float = ANSWER_SECONDS,
         first_seconds: float = FIRST_SECONDS,
         driver: Callable[[], bool] = driver_is_here,
     ) -> None:
@@ -63,31 +63,31 @@ class Nvidia:
             )
         return ""
 
-    async def look(self) -> Look:
+    async def snapshot(self) -> Snapshot:
         if reason := self.absence():
-            return Look(problem=reason)
+            return Snapshot(problem=reason)
         seconds = self._seconds if self._answered else self._first_seconds
         try:
             async with asyncio.timeout(seconds):
                 answer = await self._ask()
         except TimeoutError:
             self._end()
-            return Look(problem=f"NVML has not answered within {seconds:g} s: the NVIDIA driver hangs")
+            return Snapshot(problem=f"NVML has not answered within {seconds:g} s: the NVIDIA driver hangs")
         except asyncio.CancelledError:
             self._end()  # its answer would be taken for that to the next question
             raise
         except (OSError, ValueError) as error:
             self._end()
-            return Look(problem=f"NVML cannot be asked: {error}")
+            return Snapshot(problem=f"NVML cannot be asked: {error}")
         if "problem" in answer:
             self._end()
-            return Look(problem=answer["problem"])
+            return Snapshot(problem=answer["problem"])
         self._answered = True
         devices = (
             Device(**{**device, "processes": tuple(device.get("processes", ()))})
             for device in answer["devices"]
         )
-        return Look(tuple(devices), frozenset(answer["present"]))
+        return Snapshot(tuple(devices), frozenset(answer["present"]))
 
     async def _ask(self) -> Json:
         if self._endings:
@@ -102,7 +102,7 @@ class Nvidia:
         process = self._process
         assert process.stdin
         assert process.stdout
-        process.stdin.write(b"look\n")
+        process.stdin.write(b"snapshot\n")
         await process.stdin.drain()
         line = await process.stdout.readline()
         if not line:
@@ -111,7 +111,7 @@ class Nvidia:
         return answer
 
     def _end(self) -> None:
-        """Give the process up. One that a driver holds may never end: nobody waits for it."""
+        """Give the process up. One that a driver holds may never end, so it is not waited for."""
         process, self._process, self._answered = self._process, None, False
         if process is None:
             return

@@ -1,6 +1,6 @@
 """The program that asks NVML, in a process of its own: a driver that hangs stops this process and no other.
 
-`nvidia.py` starts it and writes a line for each look; the answer is one line of JSON. It ends with its input. Names
+`nvidia.py` starts it and writes a line for each snapshot; the answer is one line of JSON. It ends with its input. Names
 of resources are those of NVIDIA's device plugin for Kubernetes, with its strategy `mixed`: an instance of MIG counts
 by its profile, a GPU without MIG as nvidia.com/gpu.
 """
@@ -18,7 +18,7 @@ from steelyard.types import Json
 GPU = "nvidia.com/gpu"
 HARMLESS = frozenset({13, 31, 43, 45, 68, 109})
 """Xid errors that a program causes and that end with it; the device plugin passes over the same ones."""
-MOST_ERRORS = 1000  # read at one look
+MOST_ERRORS = 1000  # read at one snapshot
 _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb(?:[+-][\w.,+-]+)?)$")
 _GIB = 1 << 30
 
@@ -41,7 +41,7 @@ def mig_resource(slices: int, compute: int, mib: int, whole: int) -> str:
 
 
 class Nvml:
-    """One session with the library, from its first look on."""
+    """One session with the library, from its first snapshot on."""
 
     def __init__(self, library: Any) -> None:
         self._nvml = library
@@ -51,7 +51,7 @@ class Nvml:
         self._events = self._follow_errors()
 
     def _follow_errors(self) -> Any:
-        """Ask to be told of critical errors. GPUs that cannot tell are asked for nothing."""
+        """Subscribe to critical errors. GPUs that cannot report them are not asked."""
         nvml = self._nvml
         try:
             events = nvml.nvmlEventSetCreate()
@@ -65,7 +65,7 @@ class Nvml:
                 continue
         return events
 
-    def look(self) -> Json:
+    def snapshot(self) -> Json:
         nvml = self._nvml
         self._note_errors()
         devices: list[Json] = []
@@ -126,14 +126,15 @@ class Nvml:
         return instances
 
     def _sized_resource(self, gpu: Any, instance: Any) -> str:
-        """Return the resource of an instance whose name does not tell; the memory of a divided GPU takes privileges."""
+        """Return the resource of an instance whose name does not show it; the memory of a divided GPU takes
+        privileges."""
         sizes = self._nvml.nvmlDeviceGetAttributes_v2(instance)
         slices, compute = int(sizes.gpuInstanceSliceCount), int(sizes.computeInstanceSliceCount)
         whole = int(self._nvml.nvmlDeviceGetMemoryInfo(gpu).total)
         return mig_resource(slices, compute, int(sizes.memorySizeMB), whole)
 
     def _facts(self, handle: Any, uuid: str) -> Json:
-        """Return what there is to know of a device. WSL does not tell processes, nor a built-in GPU its memory."""
+        """Return what there is to know of a device. WSL does not report processes, nor a built-in GPU its memory."""
         nvml = self._nvml
         facts: Json = {"uuid": uuid, "name": _text(nvml.nvmlDeviceGetName(handle))}
         with contextlib.suppress(nvml.NVMLError_NotSupported):
@@ -163,13 +164,13 @@ def _text(value: str | bytes) -> str:
 
 
 def main(library: str) -> None:
-    """Answer each line of the input with a look; a library that cannot be used says so and ends the process."""
+    """Answer each line of the input with a snapshot; a library that cannot be used says so and ends the process."""
     module = importlib.import_module(library)
     session: Nvml | None = None
     for _ in sys.stdin:
         try:
             session = session or Nvml(module)
-            print(json.dumps(session.look()), flush=True)
+            print(json.dumps(session.snapshot()), flush=True)
         except module.NVMLError as error:
             print(json.dumps({"problem": f"NVML: {error}"}), flush=True)
             return

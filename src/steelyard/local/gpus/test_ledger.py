@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.assignments import Assignment
-from steelyard.local.gpus.devices import Device, Look
+from steelyard.local.gpus.devices import Device, Snapshot
 from steelyard.local.gpus.ledger import Ledger, Unavailable
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
@@ -17,12 +17,12 @@ def device(uuid: str, *pids: int, used: int = 0, fault: str = "", resource: str 
     return Device(uuid, resource, "H100", 80 << 30, used, pids, fault=fault)
 
 
-def look(*devices: Device) -> Look:
-    return Look(devices, frozenset(entry.uuid for entry in devices if entry.resource == GPU))
+def snapshot(*devices: Device) -> Snapshot:
+    return Snapshot(devices, frozenset(entry.uuid for entry in devices if entry.resource == GPU))
 
 
 class Machine:
-    """A ledger, and looks at the machine one after another."""
+    """A ledger, and snapshots of the machine one after another."""
 
     def __init__(self, *devices: Device, shares: int = 1, owners: dict[int, str] | None = None) -> None:
         self.ledger, self.number = Ledger(shares, owner_of=lambda pid: (owners or {}).get(pid, "")), 0
@@ -30,7 +30,9 @@ class Machine:
 
     def see(self, *devices: Device, problem: str = "") -> tuple[str, ...]:
         self.number += 1
-        return self.ledger.seen(Look(problem=problem) if problem else look(*devices), self.number).freed
+        return self.ledger.apply_snapshot(
+            Snapshot(problem=problem) if problem else snapshot(*devices), self.number
+        ).freed
 
     def give(self, uid: str, count: int = 1, resource: str = GPU) -> tuple[str, ...]:
         return self.ledger.choose(uid, f"default/{uid}", {resource: count}).uuids
@@ -49,24 +51,24 @@ def test_a_gpu_is_given_once() -> None:
         machine.give("three")
 
 
-def test_a_gpu_of_an_ended_pod_is_held_until_nobody_holds_it() -> None:
+def test_a_gpu_of_an_ended_pod_is_held_until_no_process_holds_it() -> None:
     machine = Machine(device("a"))
     machine.give("one")
     machine.see(device("a", 7, used=50))
     machine.end("one")
     assert machine.see(device("a", 7, used=50)) == ()
     assert "not yet let go by default/one" in machine.ledger.why(GPU)
-    assert machine.see(device("a", used=50)) == (), "the first look without a process"
+    assert machine.see(device("a", used=50)) == (), "the first snapshot without a process"
     assert machine.see(device("a", used=20)) == (), "its memory still comes back"
     assert machine.free() == 0
     assert machine.see(device("a", used=20)) == ("one",)
     assert machine.free() == 1
 
 
-def test_a_look_that_began_before_the_pods_end_frees_nothing() -> None:
+def test_a_snapshot_that_began_before_the_pods_end_frees_nothing() -> None:
     machine = Machine(device("a"))
     machine.give("one")
-    machine.ledger.release("one", 3)  # two looks are under way
+    machine.ledger.release("one", 3)  # two snapshots are under way
     assert [machine.see(device("a")) for _ in range(4)] == [(), (), (), ("one",)]
 
 
@@ -91,7 +93,7 @@ def test_a_gpu_that_anothers_process_uses_is_not_given() -> None:
 
 
 @pytest.mark.parametrize("after", [(device("b"),), (device("a", fault="GPU is lost"), device("b"))])
-def test_a_lost_gpu_is_given_to_nobody_and_takes_no_other_with_it(after: tuple[Device, ...]) -> None:
+def test_a_lost_gpu_is_given_to_no_pod_and_takes_no_other_with_it(after: tuple[Device, ...]) -> None:
     machine = Machine(device("a"), device("b"))
     assert machine.give("one") == ("a",)
     machine.see(*after)
@@ -108,8 +110,8 @@ def test_a_lost_gpu_is_given_to_nobody_and_takes_no_other_with_it(after: tuple[D
 
 def test_a_gpu_that_was_given_up_for_lost_may_come_back() -> None:
     machine = Machine(device("a"))
-    lost = machine.ledger.seen(look(), 2)
-    back = machine.ledger.seen(look(device("a")), 3)
+    lost = machine.ledger.apply_snapshot(snapshot(), 2)
+    back = machine.ledger.apply_snapshot(snapshot(device("a")), 3)
     assert [[entry.uuid for entry in news] for news in (lost.lost, lost.back, back.lost, back.back)] == [
         ["a"], [], [], ["a"],
     ]  # fmt: skip
@@ -122,14 +124,14 @@ def test_what_was_promised_to_bound_pods_is_not_free() -> None:
     assert machine.ledger.taken({"one": {GPU: 1.0}, "two": {GPU: 1.0, "cpu": 1.0}}) == {GPU: 2.0}
 
 
-def test_a_gpu_that_was_divided_is_no_loss_unless_somebody_has_it() -> None:
+def test_a_gpu_that_was_divided_is_no_loss_unless_a_pod_has_it() -> None:
     parts = (device("m1", resource=MIG), device("m2", resource=MIG))
     machine = Machine(device("a"))
-    machine.ledger.seen(Look(parts, frozenset({"a"})), 2)
+    machine.ledger.apply_snapshot(Snapshot(parts, frozenset({"a"})), 2)
     assert machine.ledger.amounts(healthy=False) == {MIG: 2}
     machine.number = 2
     assert machine.give("one", resource=MIG) == ("m1",)
-    machine.ledger.seen(Look((device("a"),), frozenset({"a"})), 3)
+    machine.ledger.apply_snapshot(Snapshot((device("a"),), frozenset({"a"})), 3)
     assert machine.ledger.amounts(healthy=True) == {MIG: 0, GPU: 1}
     assert machine.ledger.devices["m1"].fault
 
@@ -147,7 +149,7 @@ def test_shares_are_given_evenly_and_freed_by_who_had_them() -> None:
     assert machine.free() == 1
 
 
-def test_a_damaged_record_holds_what_nobody_else_is_known_to_have(tmp_path: Path) -> None:
+def test_a_damaged_record_holds_what_no_other_is_known_to_have(tmp_path: Path) -> None:
     folder = tmp_path / "one"
     folder.mkdir()
     assignments.write(folder, Assignment("one", "default/one", {GPU: ("a",)}))

@@ -33,13 +33,13 @@ async def test_gpus_are_numbered_in_the_order_of_the_bus(gpus: FakeGpus, finder:
         {"uuid": "GPU-b", "bus": "00000000:9A:00.0", "pids": [5, 3, 5]},
         {"uuid": "GPU-a", "bus": "00000000:17:00.0"},
     )
-    look = await finder.look()
-    assert [(entry.uuid, entry.number, entry.processes) for entry in look.devices] == [
+    snapshot = await finder.snapshot()
+    assert [(entry.uuid, entry.number, entry.processes) for entry in snapshot.devices] == [
         ("GPU-b", 1, (3, 5)), ("GPU-a", 0, ()),
     ]  # fmt: skip
-    assert {entry.resource for entry in look.devices} == {"nvidia.com/gpu"}
-    assert look.present == {"GPU-a", "GPU-b"}
-    assert finder.variables(look.devices[:1]) == {
+    assert {entry.resource for entry in snapshot.devices} == {"nvidia.com/gpu"}
+    assert snapshot.present == {"GPU-a", "GPU-b"}
+    assert finder.variables(snapshot.devices[:1]) == {
         "CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": "GPU-b",
     }  # fmt: skip
     assert finder.variables(()) == {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
@@ -49,23 +49,23 @@ async def test_a_gpu_that_is_lost_keeps_its_name_and_takes_the_numbers_of_all(
     gpus: FakeGpus, finder: Nvidia
 ) -> None:
     gpus.write({"uuid": "GPU-a"}, {"uuid": "GPU-b"})
-    await finder.look()
+    await finder.snapshot()
     gpus.write({"uuid": "GPU-a", "error": 15}, {"uuid": "GPU-b"})
-    look = await finder.look()
-    assert [(entry.uuid, entry.fault, entry.number) for entry in look.devices] == [
+    snapshot = await finder.snapshot()
+    assert [(entry.uuid, entry.fault, entry.number) for entry in snapshot.devices] == [
         ("GPU-a", "GPU is lost", None), ("GPU-b", "", None),
     ]  # fmt: skip
-    assert finder.variables(look.devices[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-b"
+    assert finder.variables(snapshot.devices[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-b"
 
 
-async def test_errors_that_a_gpu_does_not_survive_are_told_from_those_of_programs(
+async def test_errors_that_a_gpu_does_not_survive_are_distinguished_from_those_of_programs(
     gpus: FakeGpus, finder: Nvidia
 ) -> None:
     gpus.write({"uuid": "GPU-a", "xids": [13, 31]}, {"uuid": "GPU-b", "xids": [79]})
-    faults = [entry.fault for entry in (await finder.look()).devices]
+    faults = [entry.fault for entry in (await finder.snapshot()).devices]
     assert faults == ["", "the driver reported error Xid 79"]
     gpus.write({"uuid": "GPU-a"}, {"uuid": "GPU-b"})
-    assert [entry.fault for entry in (await finder.look()).devices] == faults, (
+    assert [entry.fault for entry in (await finder.snapshot()).devices] == faults, (
         "until somebody has looked after it"
     )
 
@@ -85,17 +85,19 @@ async def test_instances_count_by_their_profiles_and_their_gpu_not_at_all(
         {"uuid": "MIG-3", "name": "NVIDIA H100 80GB HBM3", "slices": 3, "memory_mib": 40448},
     ]
     gpus.write({"uuid": "GPU-a", "mig": parts}, {"uuid": "GPU-b"})  # the third has no profile in its name
-    look = await finder.look()
-    assert [(entry.uuid, entry.resource, entry.processes) for entry in look.devices] == [
+    snapshot = await finder.snapshot()
+    assert [(entry.uuid, entry.resource, entry.processes) for entry in snapshot.devices] == [
         ("MIG-1", "nvidia.com/mig-1g.10gb", (4,)),
         ("MIG-2", "nvidia.com/mig-1g.10gb.me", ()),
         ("MIG-3", "nvidia.com/mig-3g.40gb", ()),
         ("GPU-b", "nvidia.com/gpu", ()),
     ]
-    assert look.present == {"GPU-a", "GPU-b"}
-    assert finder.variables(look.devices[:1])["CUDA_VISIBLE_DEVICES"] == "MIG-1"
+    assert snapshot.present == {"GPU-a", "GPU-b"}
+    assert finder.variables(snapshot.devices[:1])["CUDA_VISIBLE_DEVICES"] == "MIG-1"
     gpus.write({"uuid": "GPU-a", "mig": parts, "xids": [79]})
-    assert {entry.fault for entry in (await finder.look()).devices} == {"the driver reported error Xid 79"}
+    assert {entry.fault for entry in (await finder.snapshot()).devices} == {
+        "the driver reported error Xid 79"
+    }
 
 
 @pytest.mark.parametrize(
@@ -125,39 +127,39 @@ def test_names_of_instances_by_their_sizes(sizes: tuple[int, int, int, int], res
 
 async def test_what_a_gpu_cannot_tell_is_left_out(gpus: FakeGpus, finder: Nvidia) -> None:
     gpus.write({"uuid": "GPU-a", "cannot": ["memory", "processes", "events"]})
-    (device,) = (await finder.look()).devices
+    (device,) = (await finder.snapshot()).devices
     assert (device.memory, device.processes, device.fault) == (0, (), "")
 
 
 async def test_a_driver_that_hangs_is_given_up_and_asked_again(gpus: FakeGpus) -> None:
     finder = Nvidia(FAKE, seconds=0.2, first_seconds=30.0)
     gpus.write({"uuid": "GPU-a"})
-    assert [entry.uuid for entry in (await finder.look()).devices] == ["GPU-a"]
+    assert [entry.uuid for entry in (await finder.snapshot()).devices] == ["GPU-a"]
     gpus.write({"uuid": "GPU-a"}, hang=True)
-    assert "hangs" in (await finder.look()).problem
+    assert "hangs" in (await finder.snapshot()).problem
     gpus.write({"uuid": "GPU-a"})
-    assert [entry.uuid for entry in (await finder.look()).devices] == ["GPU-a"]
+    assert [entry.uuid for entry in (await finder.snapshot()).devices] == ["GPU-a"]
     await finder.close()
 
 
 async def test_a_question_that_was_given_up_leaves_no_answer_behind(gpus: FakeGpus, finder: Nvidia) -> None:
     gpus.write({"uuid": "GPU-a"})
-    await finder.look()
+    await finder.snapshot()
     gpus.write({"uuid": "GPU-a"}, hang=True)
-    asking = asyncio.create_task(finder.look())
+    asking = asyncio.create_task(finder.snapshot())
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     gpus.write({"uuid": "GPU-b"})
-    look = await finder.look()
-    assert [entry.uuid for entry in look.devices] == ["GPU-b"]
+    snapshot = await finder.snapshot()
+    assert [entry.uuid for entry in snapshot.devices] == ["GPU-b"]
 
 
 async def test_a_library_that_cannot_be_used_says_why(gpus: FakeGpus, finder: Nvidia) -> None:
     gpus.write(init=9)
-    assert (await finder.look()).problem == "NVML: Driver Not Loaded"
+    assert (await finder.snapshot()).problem == "NVML: Driver Not Loaded"
     gpus.write({"uuid": "GPU-a"})
-    assert not (await finder.look()).problem
+    assert not (await finder.snapshot()).problem
 
 
 def test_what_is_missing_is_said_with_its_remedy() -> None:
@@ -192,9 +194,9 @@ def test_what_is_asked_of_the_library_is_there() -> None:
 
 async def test_without_a_driver_no_process_is_started() -> None:
     finder = Nvidia(driver=lambda: False)
-    look = await finder.look()
-    assert (look.devices, finder._process) == ((), None)
-    assert "no NVIDIA driver" in look.problem
+    snapshot = await finder.snapshot()
+    assert (snapshot.devices, finder._process) == ((), None)
+    assert "no NVIDIA driver" in snapshot.problem
 
 
 def test_devices_without_a_number_are_named_by_uuid() -> None:

@@ -30,15 +30,15 @@ async def abilities(config: KubeletConfig) -> Abilities:
         "pids": ("probe_pids_main", config.pids == "auto" and config.mounts == "auto"),
     }
     results = await asyncio.gather(
-        *(asyncio.to_thread(_succeeds, config, entry, wanted=wanted) for entry, wanted in tests.values())
+        *(asyncio.to_thread(_succeeds, config, entry, enabled=enabled) for entry, enabled in tests.values())
     )
     can = dict(zip(tests, results, strict=True))
     return Abilities(can["mounts"], can["binds"], can["pids"] and can["mounts"])
 
 
-def _succeeds(config: KubeletConfig, entry: str, *, wanted: bool) -> bool:
+def _succeeds(config: KubeletConfig, entry: str, *, enabled: bool) -> bool:
     command = [config.python, "-I", "-S", "-c", program(entry)]
     environment = {"PATH": os.defpath}
     return (
-        wanted and subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0
+        enabled and subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0
     )

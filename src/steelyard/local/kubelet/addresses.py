@@ -1,7 +1,7 @@
 """Each Pod's own loopback address: from a counter on disk that only grows, round and round through the network.
 
 A client that still holds the address of an ended Pod must not reach another one there. An address comes again only
-when all others have had their turn, nobody has it, and whoever had it last has been gone for `REST_SECONDS`.
+when all others have had their turn, no Pod has it, and the last one that had it has been gone for `REST_SECONDS`.
 """
 
 import os
@@ -74,12 +74,12 @@ class Addresses:
     def close(self) -> None:
         os.close(self._ends)
 
-    def _count_to(self, given: int) -> None:
-        if given > self._reserved:
-            shim.write_bytes(str(self.path), str(given - 1 + self._ahead).encode())
-            self._reserved = given - 1 + self._ahead
+    def _count_to(self, number: int) -> None:
+        if number > self._reserved:
+            shim.write_bytes(str(self.path), str(number - 1 + self._ahead).encode())
+            self._reserved = number - 1 + self._ahead
             self._ahead = min(2 * self._ahead, AHEAD)
-        self._given = given
+        self._given = number
 
     def _place(self, address: str) -> int:
         return int(IPv4Address(address)) - int(self.network.network_address) - 1

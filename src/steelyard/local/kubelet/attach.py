@@ -1,6 +1,6 @@
 """The socket by which `attach` reaches a container that has `stdin` or `tty`: the shim's side. Standard library only.
 
-A Unix socket of packets, `<n>.attach` beside the run's records. A caller's first packet says with `i` whether it has
+A Unix socket of packets, `<n>.attach` next to the run's records. A caller's first packet says with `i` whether it has
 input. Each further packet begins with the channel of Kubernetes' remote command protocol. The shim sends what the
 container writes from then on, and closes the connection when the container has ended.
 """
@@ -87,7 +87,7 @@ class Attached:
             os.set_blocking(stdin, False)
 
     def reads(self) -> list[int]:
-        # Whoever sends more than the program reads waits in the kernel, and in the end in front of its keyboard.
+        # A sender of more than the program reads waits in the kernel, and in the end its user waits, too.
         callers = [] if self.input else list(self.callers)
         return [self.listener.fileno(), *callers]
 
@@ -176,7 +176,7 @@ class Attached:
                 if fd in self.callers and not self.callers[fd].send():
                     self._drop(fd)
             self.input = b""
-        # First of all: whoever sees a connection end may look for the socket.
+        # First of all: a client that sees a connection end may check for the socket.
         self.listener.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{base}.attach")

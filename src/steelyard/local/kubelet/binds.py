@@ -69,18 +69,18 @@ class Binds:
         try:
             while (call := seccomp.receive(self.listener)) is not None:
                 self._answer(call)
-        finally:  # whoever still waits is told that there is no such call, instead of waiting for ever
+        finally:  # a caller that still waits gets the error that there is no such call, instead of waiting for ever
             os.close(self.listener)
 
     def _answer(self, call: Call) -> None:
         try:
-            error = self._look(call)
+            error = self._inspect(call)
         except (OSError, StopIteration):  # not to be seen, or gone: as if we were not there
             error = None
         if error != _LATER:
             seccomp.answer(self.listener, call, error)
 
-    def _look(self, call: Call) -> int | None:
+    def _inspect(self, call: Call) -> int | None:
         """Return the answer to a call; `_LATER` when another thread gives it."""
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
         # A copy: what is bound is what was looked at. A call that passes is read again by the kernel; if another
@@ -102,20 +102,20 @@ class Binds:
 
     def _bind(self, socket: int, address: Address) -> int | None:
         kind = _option(socket, _SOCKET_LEVEL, _TYPE)
-        wanted = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
-        if wanted is None:
+        target = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
+        if target is None:
             return None
-        if kind == STREAM and wanted.port:  # a program that starts again gets its port back at once
+        if kind == STREAM and target.port:  # a program that starts again gets its port back at once
             _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
-        raw = wanted.packed()
+        raw = target.packed()
         error = _done(libc.bind(socket, raw, len(raw)))
-        if error == errno.EADDRINUSE and address.loopback and wanted.port not in self._ports:
+        if error == errno.EADDRINUSE and address.loopback and target.port not in self._ports:
             # In a network of its own a program has the same port of the Pod's address and of 127.0.0.1. Callers of
-            # the second one reach the first; the socket gets a port where it is in nobody's way.
-            raw = wanted._replace(port=0).packed()
+            # the second one reach the first; the socket gets a port that no other program needs.
+            raw = target._replace(port=0).packed()
             return _done(libc.bind(socket, raw, len(raw)))
         if not error and kind == STREAM:
-            self._ports.add(wanted.port)
+            self._ports.add(target.port)
         return error
 
     def _call(self, call: Call, socket: int, address: Address) -> int | None:
@@ -168,7 +168,7 @@ class Binds:
         libc.bind(socket, raw, len(raw))  # one that is bound already refuses, and stays where it is
 
     def listens(self, port: int) -> bool:
-        """Tell whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
+        """Return whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
         fd = libc.socket(INET, STREAM | os.O_CLOEXEC, 0)
         if fd < 0:
             return False

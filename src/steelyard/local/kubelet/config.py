@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from steelyard.local.gpus.devices import Finder
 
-if TYPE_CHECKING:  # whoever ends Pods needs no settings, and none of what reads them
+if TYPE_CHECKING:  # code that ends Pods needs no settings, and no module that reads them
     from steelyard.gpu_settings import GpuSettings
 
 
@@ -20,21 +20,23 @@ class KubeletConfig:
     node: str
     pods: Path
     images: Path  # images.toml
-    hosts: Path  # the shared hosts file; beside it lie the namespaces' own, shown to Pods as /etc/hosts
+    hosts: Path  # the shared hosts file; next to it lie the namespaces' own, shown to Pods as /etc/hosts
     network: str = "127.200.0.0/17"  # each Pod gets an address of its own from here, never twice
     cpu: float | None = None  # allocatable cores; None: the machine's
     memory: int | None = None  # allocatable bytes; None: the machine's
     keep: tuple[Path, ...] = ()  # stays visible under volumes mounted above it; the state folder always does
     mounts: Literal["auto", "never"] = "auto"  # never: as on a machine without mount namespaces
     pids: Literal["auto", "never"] = "auto"  # never: as where containers have the machine's process numbers
-    binds: Literal["auto", "never"] = "auto"  # never: as where the kernel lets nobody answer calls of bind
+    binds: Literal["auto", "never"] = (
+        "auto"  # never: as where the kernel lets no process answer calls of bind
+    )
     python: str = sys.executable  # runs the shims
-    lease_seconds: float = 300.0  # shims end their trees when nobody renewed the lease for so long
+    lease_seconds: float = 300.0  # shims end their trees when the lease was not renewed for so long
     crash_backoff: float = 10.0  # seconds before the second restart; doubles up to 30 times that
     gpus: "GpuSettings | None" = None  # None: the defaults
     finder: Finder | None = None  # finds GPUs; None: NVIDIA's
-    api: tuple[str, int] | None = None  # where the API server answers, told to Pods that get a token
-    interval: float = 0.5  # between two looks at listening sockets and memory, only while Pods run
+    api: tuple[str, int] | None = None  # where the API server answers, for programs in Pods
+    interval: float = 0.5  # between two checks of listening sockets and memory, only while Pods run
 
     @property
     def lease(self) -> Path:
@@ -42,7 +44,7 @@ class KubeletConfig:
 
     @property
     def claims(self) -> Path:
-        """Folder of what Pods keep under a claim's name, beside the Pods' own folders."""
+        """Folder of what Pods keep under a claim's name, next to the Pods' own folders."""
         return self.pods.with_name("claims")
 
     def allocatable(self) -> dict[str, float]:

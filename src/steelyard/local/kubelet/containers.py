@@ -52,8 +52,7 @@ class Containers:
             ):
                 continue
             run = self.folder.run(name)
-            # Its shim was killed, and cannot end the tree any more: it is
-            # ended before another run may start beside it.
+            # Its shim was killed, and cannot end the tree any more: it is ended before another run may start.
             if run is not None and run.reason == records.LOST:
                 await shim_processes.end_strays(marker(self.folder.base(name, run.attempt)), STRAYS_SECONDS)
             self.runs[name] = run
@@ -64,7 +63,7 @@ class Containers:
         for name, run in self.running().items():
             if (name, run.attempt) not in self._shims:
                 child = shim_processes.adopt(run.shim, run.shim_start, self.on_change)
-                # It has ended since its record was read: another look finds the record of the end.
+                # It has ended since its record was read: the next reconciliation finds the record of the end.
                 if child is None:
                     self.on_change()
                 else:
@@ -83,9 +82,9 @@ class Containers:
         self.runs[name] = Run(attempt, "intended")
 
     def begin_again(self) -> float | None:
-        """Runs that were meant to begin but have no record yet, because a kubelet or a shim was killed meanwhile.
+        """Start runs that were meant to begin but have no record yet, because a kubelet or a shim was killed.
 
-        The answer is when to look again: another shim may just be starting the run.
+        Return the seconds until the next reconciliation: another shim may just be starting the run.
         """
         pause = None
         for name, run in self.runs.items():
@@ -128,19 +127,20 @@ class Containers:
             child.send(signal.SIGTERM)
 
     def was_asked(self, name: str) -> bool:
-        """Tell whether the newest run was asked to end before it had begun."""
+        """Return whether the newest run was asked to end before it had begun."""
         run = self.runs.get(name)
         return run is not None and (name, run.attempt) in self._asked
 
-    def kill(self, name: str, reason: str, message: str) -> None:
-        """End a running container's tree at once, having said why."""
+    def kill(self, name: str, reason: str) -> bool:
+        """End a running container's tree at once, having said why; False where it has ended, or is about to."""
         run = self.runs.get(name)
         if run is None or run.state != "running" or (name, run.attempt) in self._stopping:
-            return
+            return False
         self._stopping.add((name, run.attempt))
-        self.folder.explain(name, run.attempt, reason, message)
+        self.folder.explain(name, run.attempt, reason, "")
         if (name, run.attempt) in self._shims:
             self._shims[name, run.attempt].send(signal.SIGUSR2)
+        return True
 
     def stop(self, name: str, grace: float) -> bool:
         """End one container in order, unless that is under way; its Pod's policy says whether it starts again."""
@@ -160,7 +160,7 @@ class Containers:
 
 
 def _failed(child: shim_processes.ShimProcess, errors: str) -> bool:
-    """Tell whether an ended shim could not do its work; one that came late or was killed left it to the next."""
+    """Return whether an ended shim could not do its work; one that came late or was killed left it to the next."""
     if child.exit_code is None:
         return bool(errors)
     return child.exit_code not in (0, shim.BUSY, shim.NO_ROOM, -signal.SIGTERM, -signal.SIGKILL)

@@ -15,7 +15,7 @@ class EndedPods:
 
     def __init__(self) -> None:
         self._versions: dict[str, tuple[str, str]] = {}
-        """Latest known resourceVersion and that of which the watch told last, by uid."""
+        """Latest known resourceVersion, and the one that the watch sent last, by uid."""
 
     def add(self, uid: str, known: str, watched: str) -> None:
         """Remember a Pod whose worker has nothing to do any more."""

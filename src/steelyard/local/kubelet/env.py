@@ -4,9 +4,11 @@ import base64
 import json
 import math
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as field_of
+from types import MappingProxyType
 
 from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.quantity import number
@@ -140,9 +142,16 @@ def _value_from(variable: Json, container: Json, pod: Json, facts: Facts, object
     raise Unsupported(f"env {variable['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
 
 
-def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, str]:
-    """The variables that the container's manifest sets, in order; later ones see earlier ones."""
+def environment(
+    container: Json,
+    pod: Json,
+    facts: Facts,
+    objects: Objects,
+    links: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the variables that the container's manifest sets, in order; later ones see earlier ones, and `links`."""
     env: dict[str, str] = {}
+    known = ChainMap(env, dict(links))
     for source in sequence(container, "envFrom"):
         kind = "ConfigMap" if "configMapRef" in source else "Secret"
         reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
@@ -153,7 +162,7 @@ def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> d
         if variable.get("valueFrom"):
             value = _value_from(variable, container, pod, facts, objects)
         else:
-            value = expand(variable.get("value") or "", env)
+            value = expand(variable.get("value") or "", known)
         if value is not None:
             env[variable["name"]] = value
     return env

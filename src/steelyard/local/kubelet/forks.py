@@ -39,7 +39,7 @@ class Origin(Protocol):
     """The process that shims are forked from, as far as a fork differs from one of another origin."""
 
     def is_stale(self) -> bool:
-        """Tell whether no further shim should come of it."""
+        """Return whether no further shim should come of it."""
 
     def show_shim(self, path: str) -> None:
         """Show the intent's path in the command line of the fork."""

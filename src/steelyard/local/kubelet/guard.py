@@ -1,7 +1,7 @@
 """Watches what running Pods take that is not theirs: memory beyond a limit, a port on every address.
 
-One look each interval, and only while Pods run: /proc/net/tcp names listening sockets first, and whose a socket
-is gets asked only when one is new.
+The kubelet runs it. It checks once in each interval, and only while Pods run: /proc/net/tcp names the listening
+sockets, and whose a socket is gets asked only when one is new.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from steelyard.local.kubelet import processes
 from steelyard.local.kubelet.network import may_bind_all
 from steelyard.local.kubelet.quantity import text_of
-from steelyard.local.kubelet.records import Failure
+from steelyard.local.kubelet.records import OUT_OF_MEMORY, Failure
 from steelyard.local.kubelet.worker import PodWorker
 
 log = logging.getLogger(__name__)
@@ -64,35 +64,35 @@ def listeners(tables: tuple[str, ...] = ("/proc/net/tcp", "/proc/net/tcp6")) -> 
 
 
 class Guard:
-    """`wake` when a Pod's container has been started; it sleeps while none runs."""
+    """The checks of all running Pods. Set `wake` when a container has been started: it sleeps while none runs."""
 
     def __init__(self, interval: float, workers: Callable[[], list[PodWorker]]) -> None:
         self.interval, self.workers = interval, workers
         self.wake = asyncio.Event()
-        self._judged: set[Listener] = set()  # belong to nobody that must not have them
+        self._judged: set[Listener] = set()  # belong to no process that must not have them
         self._shims: frozenset[int] = frozenset()
-        self._looks = 0
+        self._checks = 0
 
     async def run(self) -> None:
         while True:
             await self.wake.wait()
             await asyncio.sleep(self.interval)
-            if not self._look_at_all():
+            if not self._check_all():
                 self.wake.clear()
                 self._judged.clear()
 
-    def _look_at_all(self) -> bool:
-        """Look at the Pods of which something runs, and not at the ended ones, which are many; False: nothing runs."""
+    def _check_all(self) -> bool:
+        """Check the Pods of which something runs, not the many ended ones; return False if nothing runs."""
         workers = [worker for worker in self.workers() if worker.containers.shim_pids()]
         if not workers:
             return False
-        self._looks += 1
+        self._checks += 1
         shims = frozenset(pid for worker in workers for pid in worker.containers.shim_pids().values())
-        self._look(workers, shims)
+        self._check(workers, shims)
         return True
 
-    def _look(self, workers: list[PodWorker], shims: frozenset[int]) -> None:
-        """The processes of the machine are read at most once a look, and not at all when nothing asks for it."""
+    def _check(self, workers: list[PodWorker], shims: frozenset[int]) -> None:
+        """Check these Pods. The machine's processes are read at most once, and not at all when nothing asks for it."""
         # A container may have listened before its shim was known here: with
         # other shims every listener is judged again.
         if shims != self._shims:
@@ -100,8 +100,8 @@ class Guard:
             self._shims = shims
         current = listeners()
         fresh = current - self._judged
-        # Memory only at every second look: for it the processes of the whole machine are read.
-        limited = self._looks % 2 == 0 and any(_may_have_limits(worker) for worker in workers)
+        # Memory only at every second check: for it the processes of the whole machine are read.
+        limited = self._checks % 2 == 0 and any(_may_have_limits(worker) for worker in workers)
         if not fresh and not limited:
             return
         parents = processes.parents()
@@ -117,7 +117,7 @@ class Guard:
                     "pod %s: its limits cannot be enforced: %s", worker.pod["metadata"]["name"], error
                 )
                 failed = True
-        # After a failure the next look judges the same sockets again, for the Pod that could not be checked.
+        # After a failure the next check judges the same sockets again, for the Pod that could not be checked.
         if not failed:
             self._judged = current
 
@@ -149,5 +149,9 @@ def _check_memory(worker: PodWorker, parents: dict[int, int]) -> None:
         # The first sum counts shared pages several times and costs little: only
         # what exceeds the limit by it is counted exactly.
         if processes.resident(pids) > limit and (used := processes.proportional(pids)) > limit:
-            message = f"the container used {text_of('memory', used)} of memory, its limit is {text_of('memory', limit)}"
-            worker.containers.kill(name, "OOMKilled", message)
+            amounts = f"{text_of('memory', used)} of memory, its limit is {text_of('memory', limit)}"
+            # As on a node the container's state gives the reason alone.
+            if worker.containers.kill(name, OUT_OF_MEMORY):
+                worker.events.record(
+                    worker.pod, "Warning", OUT_OF_MEMORY, f"container {name!r} used {amounts}"
+                )

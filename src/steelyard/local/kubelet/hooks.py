@@ -1,7 +1,7 @@
 """Lifecycle hooks of one Pod's containers: `postStart` once a container runs, `preStop` before it is asked to end.
 
 As on a cluster a hook runs at least once: a kubelet that dies during one runs it again. What is done after a start is
-recorded beside the run (`<n>.poststart`).
+recorded next to the run (`<n>.poststart`).
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Hooks:
         self._ending: dict[RunKey, asyncio.Task[None]] = {}
 
     def started(self, container: Json, run: Run, ip: str, grace: float) -> bool:
-        """Tell whether the container's postStart hook is done; begin it where it is not."""
+        """Return whether the container's postStart hook is done; begin it where it is not."""
         action = mapping(container, "lifecycle", "postStart")
         key = (container["name"], run.attempt)
         if not action or self._done(*key).exists():
@@ -88,13 +88,13 @@ class Hooks:
     def close(self) -> None:
         for task in (*self._tasks.values(), *self._ending.values()):
             task.cancel()
-        # It holds the Pod's worker, which holds these hooks: ended Pods would stay in memory until Python looks for
+        # It holds the Pod's worker, which holds these hooks: ended Pods would stay in memory until Python searches for
         # cycles, which it seldom does among many objects.
         self._report = _unheard
 
 
 def _unheard(reason: str, message: str) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 async def perform(action: Json, target: Target) -> bool:

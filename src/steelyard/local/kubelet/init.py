@@ -22,7 +22,7 @@ def be_born(born: int, kept: Iterable[int]) -> None:
 
     Of the descriptors it has only those `kept`: locks and pipes of the shim must end with the shim.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)  # none is lost before somebody waits for it
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)  # none is lost before it is waited for
     pid = os.fork()
     if pid:
         os.write(born, str(pid).encode())
@@ -47,12 +47,12 @@ def close_all_but(kept: set[int]) -> None:
 
 
 def outlived(lifeline: int) -> bool:
-    """Tell whether the shim, which holds the other end and has written all it will, is gone."""
+    """Return whether the shim, which holds the other end and has written all it will, is gone."""
     return bool(select.select([lifeline], [], [], 0)[0])
 
 
 def run_program(ended: int) -> None:
-    """Return in the child that becomes the program; number 1 itself looks after it, and ends with its status told."""
+    """Return in the child that becomes the program; number 1 itself waits for it, and ends with its status."""
     pid = os.fork()
     if pid:
         try:
@@ -79,7 +79,7 @@ def spawn_program(argv: list[str], env: Mapping[str, str], ended: int) -> NoRetu
 
 
 def _spawn(argv: list[str], env: Mapping[str, str]) -> int:
-    """Look for the program as `os.execvpe` does: in the folders of its own PATH."""
+    """Search for the program as `os.execvpe` does: in the folders of its own PATH."""
     if os.path.dirname(argv[0]):
         return os.posix_spawn(argv[0], argv, env, setsid=True, setsigmask=())
     problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -94,7 +94,7 @@ def _spawn(argv: list[str], env: Mapping[str, str]) -> int:
 
 
 def _look_after(pid: int, ended: int) -> NoReturn:
-    # The program's streams above all: the shim reads them until nobody holds them any more.
+    # The program's streams above all: the shim reads them until no process holds them any more.
     close_all_but({ended})
     while True:
         number = signal.sigwait(_WAITED)

@@ -1,6 +1,6 @@
-"""The process kubelet's entry points: `run_kubelet` beside the API server, `stop_all_pods` for `steelyard down`.
+"""The process kubelet's entry points: `run_kubelet` along with the API server, `stop_all_pods` for `steelyard down`.
 
-A worker per Pod does the work (worker.py); here they are begun and told of changes, and what all share is kept:
+A worker per Pod does the work (worker.py); here they are started and woken by changes, and what all share is kept:
 the informer, the scheduler, the lease that keeps shims alive, the guard over memory and addresses.
 """
 
@@ -20,19 +20,20 @@ from steelyard.gpu_settings import GpuSettings
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.informer import Informer
+from steelyard.kube.informer import Informer, key_of
 from steelyard.kube.objects import labels_of
 from steelyard.kube.pods import is_terminal, unended
-from steelyard.kube.resource import NAMESPACES, NODES, PODS, Resource
+from steelyard.kube.resource import NAMESPACES, NODES, PODS, SERVICES, Resource
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.gpus.ledger import News
 from steelyard.local.gpus.nvidia import Nvidia
-from steelyard.local.kubelet import heartbeat, node
+from steelyard.local.kubelet import heartbeat, node, service_links
 from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.ended_pods import EndedPods
+from steelyard.local.kubelet.env import Objects
 from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.placement import name_only
 from steelyard.local.kubelet.preparation import HOST_IP
@@ -57,6 +58,10 @@ class SharedPods(Protocol):
     def listen(self, listener: Callable[[Resource, Json | None, Json | None], None]) -> None: ...
 
     def informer(self, resource: Resource) -> Informer: ...
+
+
+def _namespace(obj: Json) -> tuple[str]:
+    return (obj["metadata"]["namespace"],)
 
 
 class Kubelet:
@@ -88,7 +93,17 @@ class Kubelet:
         self.gpus = Gpus(finder, settings, config.pods, self._gpus_changed)
         self._gpus_to_show = asyncio.Event()
         self.node = Node(
-            cluster, config, self.addresses, self.events, self.shims, can, self.gpus, shown, slept, now
+            cluster,
+            config,
+            self.addresses,
+            self.events,
+            self.shims,
+            can,
+            self.gpus,
+            shown,
+            slept,
+            now,
+            self._services_of,
         )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.ended = EndedPods()
@@ -98,6 +113,7 @@ class Kubelet:
         self._shared = pods
         self.informer = pods.informer(PODS) if pods else self._own_informer()
         self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
+        self.services = Informer(cluster, SERVICES, indexes={"namespace": _namespace})
         self.namespaces = Informer(cluster, NAMESPACES, on_change=lambda old, new: self.scheduler.wake.set())
         self.scheduler = Scheduler(
             self.node,
@@ -148,6 +164,14 @@ class Kubelet:
     def _node_object(self) -> Json:
         return self.nodes.get(None, self.config.node) or node.bare_node(self.config.node)
 
+    async def _services_of(self, pod: Json) -> Objects:
+        # A Pod may be known before the Services are: a container that starts then would never have their variables.
+        await self.services.synced.wait()
+        own = self.services.by_index("namespace", pod["metadata"]["namespace"])
+        api = self.services.get(*service_links.API) if self.config.api else None
+        services = service_links.linked(pod, own, api)
+        return {(SERVICES.kind, "/".join(key_of(service))): service for service in services}
+
     def _namespace_labels(self, namespace: str) -> Mapping[str, str]:
         return {**labels_of(self.namespaces.get(None, namespace)), **name_only(namespace)}
 
@@ -156,9 +180,9 @@ class Kubelet:
         self.taints.wake.set()
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
-        """The informer's word: an object came, changed or went; one made anew under its name is another."""
+        """The informer's word: an object came, changed or went; one made again under its name is another."""
         self.scheduler.wake.set()
-        # A Pod that was deleted and made anew between two events of a watch looks like one that changed.
+        # A Pod that was deleted and made again between two events of a watch appears as one that changed.
         replaced = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
         if old is not None and replaced:
             self._gone(old)
@@ -166,7 +190,7 @@ class Kubelet:
             return
         uid = new["metadata"]["uid"]
         if known := self.workers.get(uid):
-            known[0].changed(new)
+            known[0].object.changed(new)
             self.guard.wake.set()
             self.taints.wake.set()
         elif uid not in self.ended:
@@ -179,12 +203,12 @@ class Kubelet:
         """The API has this Pod no more: end what runs of it, and remove its folder."""
         uid = pod["metadata"]["uid"]
         if known := self.workers.get(uid):
-            known[0].removed()
+            known[0].object.removed()
         elif self.ended.remove(uid):
             self._begin(pod, gone=True)
 
     def _gpus_changed(self, news: News) -> None:
-        """A GPU came, went, was given or is free: whoever waits for one looks again."""
+        """A GPU came, went, was given or is free: the Pods that wait for one try again."""
         self.scheduler.wake.set()
         self._gpus_to_show.set()
         for worker, _ in self.workers.values():
@@ -224,7 +248,7 @@ class Kubelet:
 
     def _begin(self, pod: Json, *, gone: bool = False) -> None:
         worker = PodWorker(self.node, pod)
-        worker.gone = gone
+        worker.object.gone = gone
         self.shown_objects.add(pod, worker.shown_object_changed)
         task = asyncio.create_task(self._follow(worker), name=f"pod {pod['metadata']['name']}")
         self.workers[worker.uid] = (worker, task)
@@ -238,11 +262,12 @@ class Kubelet:
         except Exception:
             log.exception("the worker of pod %s failed", worker.uid)
         finally:
-            # In the same turn of the loop as the worker's last look: a change in between would reach nobody.
+            # In the same turn of the loop as the worker's last reconciliation: a change in between would reach no
+            # worker.
             del self.workers[worker.uid]
             self.shown_objects.remove(worker.uid)
         if worker.is_idle:
-            self.ended.add(worker.uid, *worker.versions)
+            self.ended.add(worker.uid, *worker.object.versions)
 
     def remove_orphans(self) -> None:
         """Folders of Pods that the API does not have any more: end what runs in them."""
@@ -266,8 +291,8 @@ class Kubelet:
         try:
             await self.cluster.create(NODES, wanted)
         except AlreadyExists:
-            self._gpus_to_show.set()  # it may tell of GPUs of an earlier day
-        # Kernel and user may be others than at an earlier start, so what the machine can do is written anew.
+            self._gpus_to_show.set()  # it may list GPUs of an earlier day
+        # Kernel and user may be others than at an earlier start, so what the machine can do is written again.
         # Kubernetes ignores the status in a write of the object itself: it takes a write of its own.
         metadata = {key: wanted["metadata"][key] for key in ("labels", "annotations")}
         await self.cluster.patch(NODES, self.config.node, {"metadata": metadata})
@@ -285,7 +310,7 @@ class Kubelet:
 
     async def settle(self) -> None:
         """Begin work once the informer knows all Pods."""
-        for informer in (self.informer, self.nodes, self.namespaces):
+        for informer in (self.informer, self.nodes, self.namespaces, self.services):
             await informer.synced.wait()
         self.remove_orphans()
         self.scheduler.wake.set()
@@ -336,7 +361,7 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
         running.set_function(lambda: sum(bool(worker.ip) for worker, _ in kubelet.workers.values()))
     await kubelet.register()
     parts = [*kubelet.follow(), kubelet.scheduler.run(), kubelet.guard.run()]
-    parts += [kubelet.nodes.run(), kubelet.namespaces.run(), kubelet.taints.run()]
+    parts += [kubelet.nodes.run(), kubelet.namespaces.run(), kubelet.services.run(), kubelet.taints.run()]
     parts += kubelet.shown_objects.parts()
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]
     parts += [kubelet.gpus.run(), kubelet.show_gpus()]
@@ -349,7 +374,7 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
         while not stopped.done():
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stopped}:
-                # A kubelet without its lease or its informer would look alive and do nothing; the supervisor starts a
+                # A kubelet without its lease or its informer would seem alive and do nothing; the supervisor starts a
                 # new one.
                 task.result()  # a part that failed ends the kubelet with its error
     finally:

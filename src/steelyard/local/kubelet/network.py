@@ -14,12 +14,12 @@ _RAY = "ray.io/cluster"
 
 
 def of_the_host(pod: Json) -> bool:
-    """Tell whether the Pod has no address of its own."""
+    """Return whether the Pod has no address of its own."""
     return bool(pod["spec"].get("hostNetwork"))
 
 
 def is_training(pod: Json) -> bool:
-    """Tell whether the Pod belongs to a training job or a Ray cluster, by its labels or annotations."""
+    """Return whether the Pod belongs to a training job or a Ray cluster, by its labels or annotations."""
     keys = {*annotations_of(pod), *labels_of(pod)}
     return any(key.startswith(_TRAINING) or key in (_OWN_TRAINING, _RAY) for key in keys)
 
@@ -33,16 +33,16 @@ def host_name(pod: Json) -> str:
 
 
 def binds_as_asked(pod: Json) -> bool:
-    """Tell whether a training Pod binds exactly what it requests.
+    """Return whether a training Pod binds exactly what it requests.
 
-    Its annotation says so; and MPI tells its peers the addresses of network cards, with ports that the kernel chose.
+    Its annotation says so; and MPI sends its peers the addresses of network cards, with ports that the kernel chose.
     """
     annotated = annotations_of(pod).get(_BINDS) == "as-asked"
     return annotated or labels_of(pod).get(f"{_TRAINING}operator-name") == _MPI
 
 
 def binds_are_its_own(pod: Json, *, available: bool) -> bool:
-    """Tell whether a bind to all addresses becomes one to the Pod's: frameworks that train bind all, on equal
+    """Return whether a bind to all addresses becomes one to the Pod's: frameworks that train bind all, on equal
     ports.
     """
     return available and is_training(pod) and not of_the_host(pod) and not binds_as_asked(pod)
@@ -54,7 +54,7 @@ def may_bind_all(pod: Json, *, available: bool) -> bool:
 
 
 def numbers_are_its_own(pod: Json, *, available: bool) -> bool:
-    """Tell whether its containers have process numbers of their own: `hostPID` requests the machine's.
+    """Return whether its containers have process numbers of their own: `hostPID` requests the machine's.
 
     So do containers that share theirs: what they share here is the machine's.
     """

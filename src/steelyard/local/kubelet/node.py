@@ -5,13 +5,15 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from steelyard import __version__
 from steelyard.kube.objects import annotations_of, status_of
 from steelyard.local.gpus.gpus import ANNOTATION, PREFIX, Gpus
 from steelyard.local.kubelet.quantity import text_of
+from steelyard.local.release import KUBERNETES
 from steelyard.types import Json, mapping, sequence
 
 GPU_LOST = "GPULost"
-"""Type of the Node's condition that holds while a GPU is lost, or nobody knows how they fare."""
+"""Type of the Node's condition that holds while a GPU is lost, or their state is unknown."""
 
 
 def node_labels(name: str) -> dict[str, str]:
@@ -57,9 +59,9 @@ def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str
                 "kernelVersion": os.uname().release,
                 "operatingSystem": "linux",
                 "architecture": node_labels(name)["kubernetes.io/arch"],
-                "kubeletVersion": "steelyard",
+                "kubeletVersion": KUBERNETES,
                 "osImage": "this machine",
-                "containerRuntimeVersion": "process",
+                "containerRuntimeVersion": f"steelyard://{__version__}",
             },
         },
     }
@@ -74,7 +76,8 @@ def shown_gpus(gpus: Gpus) -> Json:
     """Make what the Node says of its GPUs: amounts, condition, and in an annotation who has which."""
     amounts = {key: gpus.amounts(healthy=key == "allocatable") for key in ("capacity", "allocatable")}
     texts = {
-        key: {name: text_of(name, amount) for name, amount in given.items()} for key, given in amounts.items()
+        key: {name: text_of(name, amount) for name, amount in requests.items()}
+        for key, requests in amounts.items()
     }
     return {**texts, "condition": gpus.condition(), "annotations": gpus.annotations()}
 
@@ -122,7 +125,7 @@ class Lack:
 
 
 def is_device(resource: str) -> bool:
-    """Tell whether a resource is counted in whole devices; of Kubernetes' own resources only other kinds have a /."""
+    """Return whether a resource is counted in whole devices; of Kubernetes' own resources only other kinds have a /."""
     return "/" in resource
 
 
@@ -143,12 +146,12 @@ def why_not(
 ) -> Lack:
     """Return what a Pod with these requests lacks on the node; `why_of` says why a device is not to be had."""
     missing: dict[str, str] = {}
-    for name, wanted in requested.items():
+    for name, requested_amount in requested.items():
         has = allocatable.get(name, 0.0)
         free = max(0.0, has - taken.get(name, 0.0))
         # Sums of binary fractions: ten requests of 0.1 are not exactly 1.
-        if wanted > free + 1e-9:
-            missing[name] = f"1 Insufficient {name} ({_asks(name, wanted, free, has, why_of)})"
+        if requested_amount > free + 1e-9:
+            missing[name] = f"1 Insufficient {name} ({_asks(name, requested_amount, free, has, why_of)})"
     if not missing:
         return Lack()
     # How many devices there are, and why there are none, changes seldom, and decides what a person does about it.
@@ -162,8 +165,8 @@ def why_not(
     return Lack(", ".join(kinds), text, "; ".join(why_of(name) for name in missing if is_device(name)))
 
 
-def _asks(name: str, wanted: float, free: float, has: float, why_of: Callable[[str], str]) -> str:
-    asks = f"the Pod asks for {text_of(name, wanted)}"
+def _asks(name: str, requested: float, free: float, has: float, why_of: Callable[[str], str]) -> str:
+    asks = f"the Pod asks for {text_of(name, requested)}"
     if not is_device(name):
         return f"{asks}, {text_of(name, free)} of {text_of(name, has)} is free"
     if not has:
@@ -176,10 +179,10 @@ def no_room_beside_others(
 ) -> Lack:
     """Return what a further Pod of an owner with many Pods lacks: a part of the node is kept for others."""
     missing = {}
-    for name, wanted in requested.items():
+    for name, requested_amount in requested.items():
         has = allocatable.get(name, 0.0)
         # A part of one GPU cannot be kept: who asks for the only one would never have it.
-        if not is_device(name) and taken.get(name, 0.0) + wanted > has * (1 - KEPT) + 1e-9:
+        if not is_device(name) and taken.get(name, 0.0) + requested_amount > has * (1 - KEPT) + 1e-9:
             missing[name] = f"{text_of(name, has * KEPT)} of {text_of(name, has)} {name}"
     if not missing:
         return Lack()

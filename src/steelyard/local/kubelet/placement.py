@@ -1,6 +1,6 @@
 """Rules by which a Pod may run on the node, of the node and of other Pods: cordon, taints, affinity, ports, spread.
 
-Pure functions, asked by the scheduler before it looks at amounts. Each reason is worded as Kubernetes' scheduler words
+Pure functions, which the scheduler calls before it checks amounts. Each reason is worded as Kubernetes' scheduler words
 it, and as there the first one is the answer.
 """
 
@@ -31,9 +31,7 @@ class Residents:
     pods: list[Json] = field(default_factory=list)
     namespace_labels: NamespaceLabels = name_only
     _ports: set[tuple[str, str, int]] = field(default_factory=set)
-    _shunning: list[Json] = field(
-        default_factory=list
-    )  # those with rules about whom they do not want beside them
+    _shunning: list[Json] = field(default_factory=list)  # those with rules against other Pods on their node
 
     def add(self, pod: Json) -> None:
         self.pods.append(pod)
@@ -42,10 +40,10 @@ class Residents:
             self._shunning.append(pod)
 
     def has_port_of(self, pod: Json) -> bool:
-        return any(_conflict(wanted, used) for wanted in host_ports(pod) for used in self._ports)
+        return any(_conflict(port, used) for port in host_ports(pod) for used in self._ports)
 
     def shun(self, pod: Json, labels: Mapping[str, str]) -> bool:
-        """Tell whether a Pod on the node does not want this one beside it."""
+        """Return whether the rules of a Pod on the node keep this one away."""
         return any(
             term["topologyKey"] in labels and self.selects(term, resident, pod)
             for resident in self._shunning
@@ -53,7 +51,7 @@ class Residents:
         )
 
     def selects(self, term: Json, owner: Json, pod: Json) -> bool:
-        """Tell whether an affinity term of `owner` selects the Pod."""
+        """Return whether an affinity term of `owner` selects the Pod."""
         namespace = pod["metadata"]["namespace"]
         names, selector = sequence(term, "namespaces"), term.get("namespaceSelector")
         if not names and selector is None:
@@ -82,7 +80,7 @@ def refusal(pod: Json, node: Json, residents: Residents) -> str:
 
 
 def ensure_readable(pod: Json, node: Json) -> None:
-    """Raise what asking the Pod's rules raises, so that a Pod that nobody can read stops no other."""
+    """Raise what asking the Pod's rules raises, so that a Pod that cannot be read stops no other."""
     alone = Residents()
     alone.add(pod)
     refusal(pod, node, alone)
@@ -187,14 +185,14 @@ def _neighbours(pod: Json, labels: Mapping[str, str], residents: Residents) -> s
     if any(term["topologyKey"] not in labels for term in terms):
         return "node(s) didn't match pod affinity rules"
     # All terms must select the same Pods, as with a real scheduler.
-    wanted = [
+    matching = [
         other
         for other in residents.pods
         if terms and all(residents.selects(term, pod, other) for term in terms)
     ]
-    # The first of a group that wants to be together has nobody to be with yet.
-    first = not wanted and all(residents.selects(term, pod, pod) for term in terms)
-    if terms and not wanted and not first:
+    # The first of a group that wants to be together finds no other of the group yet.
+    first = not matching and all(residents.selects(term, pod, pod) for term in terms)
+    if terms and not matching and not first:
         return "node(s) didn't match pod affinity rules"
     for term in _terms(pod, "podAntiAffinity"):
         beside = (other for other in residents.pods if residents.selects(term, pod, other))
@@ -233,7 +231,7 @@ def _is_alike(rule: Json, pod: Json, other: Json) -> bool:
 
 
 def has_taint(node: Json, effect: str) -> bool:
-    """Tell whether the node has a taint of this effect."""
+    """Return whether the node has a taint of this effect."""
     return any(taint.get("effect") == effect for taint in sequence(node, "spec", "taints"))
 
 

@@ -17,21 +17,21 @@ Runs = Mapping[str, Run | None]
 
 @dataclass(frozen=True)
 class Plan:
-    """Runs to begin, and the time of the next look, if one is needed without a cause from outside."""
+    """Runs to begin, and the time of the next reconciliation, if one is due without a cause from outside."""
 
     start: tuple[tuple[str, int], ...] = ()
     stop: bool = False  # end everything that runs
     ended: bool = False  # nothing runs, and nothing will
     retire: tuple[str, ...] = ()  # sidecars that are to end, since the containers have
     back_off: tuple[str, ...] = ()  # containers that wait before they start again
-    look_again: datetime | None = None
+    requeue_at: datetime | None = None
 
     def __add__(self, other: "Plan") -> "Plan":
-        times = [time for time in (self.look_again, other.look_again) if time is not None]
+        times = [time for time in (self.requeue_at, other.requeue_at) if time is not None]
         return Plan(
             self.start + other.start,
             back_off=self.back_off + other.back_off,
-            look_again=min(times, default=None),
+            requeue_at=min(times, default=None),
         )
 
 
@@ -46,7 +46,7 @@ def back_off(attempt: int, crash_backoff: float) -> float:
 
 
 def restarts(run: Run, policy: str) -> bool:
-    """Tell whether another run follows an ended one."""
+    """Return whether another run follows an ended one."""
     return policy == "Always" or (policy == "OnFailure" and run.exit_code != 0)
 
 
@@ -84,7 +84,7 @@ def _begin(containers: list[Json], runs: Runs, policy: str, now: datetime, crash
             else:
                 waiting.append(name)
                 times.append(due)
-    return Plan(tuple(start), back_off=tuple(waiting), look_again=min(times, default=None))
+    return Plan(tuple(start), back_off=tuple(waiting), requeue_at=min(times, default=None))
 
 
 def decide(

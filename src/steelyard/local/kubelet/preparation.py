@@ -14,9 +14,9 @@ from pathlib import Path
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.objects import status_of
-from steelyard.kube.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS
+from steelyard.kube.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES
 from steelyard.local.gpus.gpus import Gpus
-from steelyard.local.kubelet import images, network, shim, tokens, volumes
+from steelyard.local.kubelet import images, network, service_links, shim, tokens, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.env import (
@@ -157,7 +157,9 @@ class RunPreparer:
         facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
         folders = self._volumes(pod, facts, objects)
         image = images.find(self.config.images, container["image"])
-        env = environment(container, pod, facts, objects)
+        of_services = (obj for (kind, _), obj in objects.items() if kind == SERVICES.kind and obj is not None)
+        links = {**service_links.variables(of_services), **service_links.variables_of_api(self.config.api)}
+        env = environment(container, pod, facts, objects, links)
         base = self.folder.base(container["name"], attempt).absolute()
         home, root = base.parent / "home", base.parent / "root"
         home.mkdir(parents=True, exist_ok=True)
@@ -165,10 +167,10 @@ class RunPreparer:
         mounts = self._mounts(container, pod, folders, base, env)
         moved = {} if self.can.mounts else {mount.target: mount.source for mount in mounts}
         intent: Json = {
-            "argv": _argv(container, image, env, moved),
+            "argv": _argv(container, image, {**links, **env}, moved),
             "env": {
                 **self._base_env(pod, image, home),
-                **tokens.variables(pod, self.config.api),
+                **links,
                 **{name: rewrite(value, moved) for name, value in env.items()},
                 # After the manifest's: one that names GPUs itself would take those of others.
                 **self.gpus.variables(pod, container),
@@ -236,7 +238,7 @@ class RunPreparer:
     def _mounts(
         self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path, env: Mapping[str, str]
     ) -> list[Mount]:
-        """Volumes, the file for the container's last words, and the names of the machine's Services."""
+        """Return the mounts: volumes, and files of last words, of its host name and of the names of Services."""
         message = base.with_suffix(".termination").absolute()
         # The container sees this one file by a bind mount, which needs it to be there.
         message.touch()
@@ -249,6 +251,11 @@ class RunPreparer:
             # A link: the file is replaced whenever a name changes, and a
             # bind mount would show the old one for ever.
             mounted.append(Mount(str(self._hosts(pod)), "/etc/hosts", link=True))
+        own = network.host_name(pod)
+        if own and self.can.mounts and not any(mount.target == "/etc/hostname" for mount in mounted):
+            path = base.parent / "hostname"
+            path.write_text(f"{own}\n")
+            mounted.append(Mount(str(path), "/etc/hostname"))
         return mounted
 
     def _hosts(self, pod: Json) -> Path:

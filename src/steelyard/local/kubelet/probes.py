@@ -154,7 +154,7 @@ def port_of(value: int | str, container: Json) -> int:
 
 
 async def answers(probe: Probe, target: Target) -> bool:
-    """Tell whether the container passes the probe now."""
+    """Return whether the container passes the probe now."""
     try:
         async with asyncio.timeout(probe.timeout):
             if "httpGet" in probe.action:

@@ -42,8 +42,8 @@ def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def requests_of(pod: Json) -> dict[str, float]:
-    """Return a Pod's requests: containers and sidecars together, or its greediest init container beside the
-    sidecars before it.
+    """Return a Pod's requests: containers and sidecars together, or its largest init container with the sidecars before
+    it.
     """
     total = _summed(resources_of(container) for container in (*pod["spec"]["containers"], *sidecars(pod)))
     beside: dict[str, float] = {}

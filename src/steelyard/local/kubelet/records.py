@@ -1,4 +1,4 @@
-"""Records of a Pod's folder: the only memory of the kubelet, read anew after every restart.
+"""Records of a Pod's folder: the only memory of the kubelet, read again after every restart.
 
 `<pods>/<uid>/pod.json` is written once (name, address), `failed.json` when the Pod as a whole has failed; for
 each container `<container>/<n>.json` is the intent to run it for the n-th time, `<n>.started` and `<n>.exited`
@@ -18,11 +18,13 @@ import orjson
 
 from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import processes, shim
+from steelyard.local.lock import is_held
 from steelyard.types import Json
 
 MESSAGE_LIMIT = 4096
 TAIL_LIMIT, TAIL_LINES = 2048, 80
 LOST = "ContainerStatusUnknown"
+OUT_OF_MEMORY = "OOMKilled"
 _EXITED = ("startedAt", "finishedAt", "exitCode", "signal", "reason", "message")
 
 log = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why the Pod as a whole has failed; `disruption` when that says nothing about its program."""
+    """The reason why the Pod as a whole has failed; `disruption` when that says nothing about its program."""
 
     reason: str
     message: str
@@ -96,7 +98,7 @@ class PodFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._text = str(path)  # of which the records' paths are made at each look, faster than of a Path
+        self._text = str(path)  # of which the records' paths are made at each check, faster than of a Path
 
     def volume(self, pod: Json, name: str) -> Path:
         """Return the folder of one of the Pod's volumes."""
@@ -158,7 +160,7 @@ class PodFolder:
                 shim=started["shim"],
                 shim_start=started["shimStart"],
             )
-        # After the look at the shim: it writes this before it ends.
+        # After the check of the shim: it writes this before it ends.
         exited = _read(f"{base}.exited", *_EXITED)
         if exited:
             return self._ended(container, number, exited)
@@ -167,7 +169,7 @@ class PodFolder:
         return Run(number, "intended")
 
     def _lost(self, base: str, started: Json) -> Json:
-        """The shim was killed, or the machine, or a record is damaged: the run has ended, and nobody knows how."""
+        """The shim was killed, or the machine, or a record is damaged: the run has ended in an unknown way."""
         # Where the record of the start is damaged, too, the intent's file is
         # the only one that knows about when it was.
         intended = os.stat(f"{base}.json").st_mtime_ns
@@ -209,25 +211,15 @@ class PodFolder:
 
 
 def is_alive(started: Json) -> bool:
-    """Tell whether the shim of a started record still runs: pid, start time and boot must agree."""
+    """Return whether the shim of a started record still runs: pid, start time and boot must agree."""
     return bool(
         started["boot"] == current_boot() and processes.start_time(started["shim"]) == started["shimStart"]
     )
 
 
 def is_locked(base: Path) -> bool:
-    """Tell whether some shim holds the run's lock, so that it has just been, or is about to be, started."""
-    try:
-        fd = os.open(base.with_suffix(".lock"), os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    """Return whether some shim holds the run's lock, so that it has just been, or is about to be, started."""
+    return is_held(base.with_suffix(".lock"))
 
 
 def cancel(base: Path, reason: str, message: str) -> bool:
@@ -270,7 +262,7 @@ def read_message(base: str, exit_code: int, policy: str) -> str:
 
 
 def log_tail(log: Path) -> str:
-    """The last lines of a log, at most 80 and 2 KiB."""
+    """Return the last lines of a log, at most 80 and 2 KiB, with their ends."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -281,5 +273,6 @@ def log_tail(log: Path) -> str:
     except FileNotFoundError:
         return ""
     parts = [line.split(b" ", 3) for line in lines[-TAIL_LINES - 1 :]]
-    text = b"\n".join(part[3] for part in parts if len(part) == 4)
+    # What is written without an end of line is a part (P) of one: the end comes with a later entry.
+    text = b"".join(part[3] + (b"\n" if part[2] == b"F" else b"") for part in parts if len(part) == 4)
     return text[-TAIL_LIMIT:].decode(errors="replace")

@@ -1,16 +1,16 @@
 """Binds Pods to the one node: by priority, then namespace by namespace, then oldest first.
 
-Namespaces take turns by what they hold already: one with thousands of Pods does not keep another waiting. Nor do its
-starts, which all share one kubelet: so many Pods of one namespace are bound as may start at once. Nor does it take the
-whole node: an owner of many Pods leaves room to other namespaces, where there are any. A Pod that fits does not wait
-for one that does not. What one Pod holds concerns that Pod alone.
+The kubelet runs it. Namespaces take turns by what they hold already: one with thousands of Pods does not keep another
+waiting. All starts share one kubelet, so only so many Pods of one namespace are bound as may start at once. An owner of
+many Pods leaves room on the node to other namespaces, where there are any. A Pod that fits does not wait for one that
+does not. What one Pod holds concerns that Pod alone.
 """
 
 import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -42,10 +42,10 @@ START_SECONDS = (
     10.0  # after which a Pod that waits for a ConfigMap or an image does not keep others from starting
 )
 CROWD = 8  # Pods of one owner, from which on its further ones leave room to other namespaces
-BATCH = 32  # Pods bound, and Pods refused, before the order is looked at anew
+BATCH = 32  # Pods bound, and Pods refused, before the order is looked at again
 SHARE = 4.0  # pause after a pass, as a multiple of the time for which it kept the event loop to itself
 RETRY_SECONDS = 1.0
-REFUSED = "refused"  # told to a Pod that will not be tried again
+REFUSED = "refused"  # the message for a Pod that will not be tried again
 GATED = "SchedulingGated"
 _ENDED = ("Succeeded", "Failed")
 
@@ -54,7 +54,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Place(Protocol):
+class NodeContext(Protocol):
     """Interface of the node that the scheduler works with."""
 
     @property
@@ -68,11 +68,11 @@ class Place(Protocol):
 
 
 class Scheduler:
-    """Looks whenever a Pod changed; `pods` lists what the API has."""
+    """Schedules whenever a Pod changed; `pods` lists what the API has."""
 
     def __init__(  # noqa: PLR0913 (all but two have defaults that fit a test)
         self,
-        node: Place,
+        node: NodeContext,
         pods: Callable[[], list[Json]],
         faults: Faults | None = None,
         now: Callable[[], datetime] = utc_now,
@@ -93,7 +93,7 @@ class Scheduler:
         self.pods, self.faults, self.now = pods, faults or Faults(), now
         self.wake = asyncio.Event()
         self._bound: dict[str, Json] = {}  # what the informer may not have seen yet
-        self._reported: dict[str, str] = {}  # by uid, what a Pod was told that it lacks
+        self._reported: dict[str, str] = {}  # by uid, what was reported that a Pod lacks
         self._asked: dict[str, dict[str, float] | None] = {}  # by uid; None for a Pod that cannot be read
 
     async def run(self) -> None:
@@ -121,7 +121,7 @@ class Scheduler:
             await asyncio.sleep(min(SHARE * self._took, RETRY_SECONDS))
 
     async def bind_some(self) -> bool:
-        """Bind a batch of what fits, and tell a batch of the others what they lack; whether there is more to do."""
+        """Bind a batch of what fits, and report what a batch of the others lacks; return whether there is more."""
         began = self._monotonic()
         pods = self._known()
         node, residents = self.node_object(), Residents(namespace_labels=self.namespace_labels)
@@ -170,7 +170,14 @@ class Scheduler:
                 _add(taken, amounts)
         self._took = self._monotonic() - began
         await self._bind_all(chosen)
-        # Few are told whenever a GPU changes hands; for a crowd that would be a write for each of them.
+        more = await self._refuse_some(lacking)
+        await self._refuse_unreadable(pods)
+        await self._hold_gated(pods)
+        return more
+
+    async def _refuse_some(self, lacking: Sequence[tuple[Json, fits.Lack]]) -> bool:
+        """Report what a batch of Pods lacks; return whether there are more of them."""
+        # A few learn whenever a GPU changes hands; for a crowd that would be a write for each of them.
         few = len(lacking) <= BATCH
         reasons = [
             (pod, lack, f"{lack.kind}: {lack.holders}" if few and lack.holders else lack.kind)
@@ -179,8 +186,6 @@ class Scheduler:
         news = [entry for entry in reasons if self._reported.get(entry[0]["metadata"]["uid"]) != entry[2]]
         for pod, missing, reason in news[:BATCH]:
             await self._refuse(pod, "Unschedulable", missing.text, reason)
-        await self._refuse_unreadable(pods)
-        await self._hold_gated(pods)
         return len(news) > BATCH
 
     def _known(self) -> dict[str, Json]:
@@ -222,7 +227,7 @@ class Scheduler:
                 owned[_owner(pod)] += 1
                 residents.add(pod)
         if self._gpus is not None:
-            # A GPU is taken until nobody holds it, whatever has become of its Pod.
+            # A GPU is taken until no process holds it, whatever has become of its Pod.
             taken |= self._gpus.taken(promised)
         return taken, held, owned
 
@@ -250,7 +255,7 @@ class Scheduler:
 
     async def _bind(self, pod: Json) -> None:
         metadata = pod["metadata"]
-        # The uid is a precondition: a Pod made anew under the name may ask for more than there is.
+        # The uid is a precondition: a Pod made again under the name may ask for more than there is.
         patch = {"metadata": {"uid": metadata["uid"]}, "spec": {"nodeName": self.config.node}}
         try:
             bound = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])

@@ -117,7 +117,7 @@ def _open_process(thread: int) -> int:
 
 
 def receive(listener: int) -> Call | None:
-    """Wait for the next call; None when nobody is left who could make one."""
+    """Wait for the next call; None when no process is left that could make one."""
     names = {number: name for name, number in this_machine().calls.items()}
     while True:
         buffer = bytearray(_CALL.size)
@@ -133,7 +133,7 @@ def receive(listener: int) -> Call | None:
 
 
 def _ended(listener: int) -> bool:
-    """Tell whether the last process under the filter has gone; a single call may also end before it is read."""
+    """Return whether the last process under the filter has gone; a single call may also end before it is read."""
     import select
 
     poll = select.poll()
@@ -142,7 +142,7 @@ def _ended(listener: int) -> bool:
 
 
 def waits(listener: int, call: Call) -> bool:
-    """Tell whether the call still waits: else its thread has ended, and its number may be another's."""
+    """Return whether the call still waits: else its thread has ended, and its number may be another's."""
     try:
         fcntl.ioctl(listener, _VALID, struct.pack("=Q", call.id))
     except OSError:
@@ -151,7 +151,7 @@ def waits(listener: int, call: Call) -> bool:
 
 
 def answer(listener: int, call: Call, error: int | None) -> None:
-    """None lets the kernel carry the call out; else it is done, and the program sees success (0) or an error."""
+    """Answer a call: None lets the kernel carry it out; else it is done, and the program gets 0 or an error."""
     flags = _CONTINUE if error is None else 0
     buffer = bytearray(_ANSWER.pack(call.id, 0, -(error or 0), flags))
     try:

@@ -1,7 +1,7 @@
 """The program between the kubelet and one container: starts it at most once, outlives the kubelet, records all.
 
 `python -I -S -c 'from steelyard.local.kubelet import shim; shim.main()' INTENT` with the kubelet's intent file
-`<pods>/<uid>/<container>/<n>.json`. Beside it the shim keeps `<n>.lock` (held while it lives), `<n>.started`
+`<pods>/<uid>/<container>/<n>.json`. Next to it the shim keeps `<n>.lock` (held while it lives), `<n>.started`
 (before the container's program runs), `<n>.log`, `<n>.exited` (before the shim ends). Standard library only.
 
 SIGTERM is passed on to the container's process group; SIGUSR2 kills the container's whole tree. Where the kernel
@@ -102,7 +102,7 @@ class Output:
         except OSError as problem:
             if problem.errno != errno.EIO:
                 raise
-            read = b""  # a terminal that nobody holds any more
+            read = b""  # a terminal that no process holds any more
         if self.attached is not None and read:
             self.attached.show(self.streams[fd], read)
         lines, rest = cri_lines(self.streams[fd], self.rest[fd] + read, time.time_ns())
@@ -206,7 +206,7 @@ class Container:
         asks = os.pipe() if self.intent.get("address") else None
         numbers = (os.pipe(), os.pipe()) if self.intent.get("pids") else None
         # A signal that comes to the child before it has reset its handlers
-        # would be remembered where nobody asks for it.
+        # would be remembered where it is never read.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         direct = numbers is not None and splice.number_child()
         self.pid = os.fork()
@@ -257,9 +257,11 @@ class Container:
             os.close(stdin[0])
         # Of its own: the output's end closes the other one, whose number would then be another file's.
         own = os.dup(terminal) if terminal is not None else None
-        wanted = self.intent.get("stdin")  # a terminal's input, too, is only for containers that ask for it
-        end = stdin[1] if stdin else own if wanted else None
-        self.output.attached = _attach().Attached(self.base, end, own, once=wanted == "once")
+        stdin_mode = self.intent.get(
+            "stdin"
+        )  # a terminal's input, too, is only for containers that ask for it
+        end = stdin[1] if stdin else own if stdin_mode else None
+        self.output.attached = _attach().Attached(self.base, end, own, once=stdin_mode == "once")
 
     def follow_init(self, born: tuple[int, int], ended: tuple[int, int], *, direct: bool) -> None:
         """The child has made number 1, which is ours now since the child has ended; or it failed, and says why.
@@ -299,7 +301,7 @@ class Container:
         }
 
     def reap(self) -> bool:
-        """Collect every ended process; those whose parents died are ours as well. False: nobody is left."""
+        """Collect every ended process; those whose parents died are ours as well. False: no process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -325,7 +327,7 @@ class Container:
 
     def kill(self) -> None:
         """Kill whatever still runs below us, until nothing is left."""
-        # Again and again: processes fork between the look and their end. The
+        # Again and again: processes fork between the search and their end. The
         # bound is for one that the kernel cannot kill.
         for _ in range(1000):
             if not self.reap():
@@ -415,7 +417,7 @@ class Pipes(NamedTuple):
     go: int
     error: int
     asks: int | None
-    numbers: tuple[int, int] | None  # where number 1 is told, and how it ends; None: the machine's numbers
+    numbers: tuple[int, int] | None  # where number 1 reports, and how it ends; None: the machine's numbers
     direct: bool  # the child is number 1
 
     @property
@@ -511,7 +513,7 @@ def take_lock(path: str) -> int | None:
 
 
 def watch_signals(asked: set[int]) -> int:
-    """Signals are remembered in `asked` and wake whoever reads the returned descriptor."""
+    """Signals are remembered in `asked` and wake the reader of the returned descriptor."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
@@ -587,7 +589,7 @@ def exec_main() -> None:
 
 
 def die_with_parent() -> None:
-    """End with the parent: without it nobody wants this process."""
+    """End with the parent: without it this process is useless."""
     end_with_parent(signal.SIGKILL)
 
 

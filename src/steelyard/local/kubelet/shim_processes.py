@@ -121,7 +121,7 @@ class ForkServer:
                 return spawn(self.python, intent)
 
     def begin(self) -> None:
-        """Have it load what shims need, before the first one is wanted."""
+        """Have it load what shims need, before the first one is needed."""
         argv = [self.python, "-I", "-S", "-c", program("main", "forks"), " " * forks.PLACE, "3"]
         self._connection, self._pid = _begin_server(argv, {"PATH": os.defpath})
 
@@ -170,11 +170,11 @@ class StepTemplate:
             return None
 
     def answers(self) -> bool:
-        """Tell whether the template has loaded everything, without waiting for it; one that has ended is begun anew."""
+        """Return whether the template has loaded everything, without waiting; one that has ended is begun again."""
         if self._connection is None:
             self._connection, self.pid = _begin_server(*self.command)
             self._ready = False
-        # The kubelet looks after all Pods meanwhile: it must not wait while modules are imported. A look first, since
+        # The kubelet manages all Pods meanwhile: it must not wait while modules are imported. A check first, since
         # Python waits for a socket that has a timeout, also with MSG_DONTWAIT.
         if not self._ready and select.select([self._connection], [], [], 0)[0]:
             self._ready = self._connection.recv(len(warm.READY)) == warm.READY
@@ -258,7 +258,8 @@ def spawn(python: str, intent: Path) -> Started:
 
 
 def open_process(pid: int, start: int) -> int | None:
-    """A pidfd of the process that started at `start`; None when it has ended, whoever has its pid now."""
+    """A pidfd of the process that started at `start`; None when it has ended, even if another process has its pid
+    now."""
     if not pid:
         return None
     try:
@@ -288,7 +289,7 @@ def kill(pids: Iterable[int]) -> None:
 async def end_strays(marker: str, seconds: float) -> None:
     """Kill what a killed shim left behind, recognised by its environment; back when it is gone, or time is up."""
     end = asyncio.get_running_loop().time() + seconds
-    # Until none is found: one may have forked between the look and its end.
+    # Until none is found: one may have forked between the search and its end.
     while strays := await asyncio.to_thread(processes.with_environment, marker):
         kill(strays)
         if asyncio.get_running_loop().time() > end:

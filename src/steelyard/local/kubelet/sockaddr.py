@@ -68,8 +68,9 @@ def own(address: Address, host: bytes) -> Address:
 def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address | None:
     """Return the address that a bind becomes; None when it stays as it is.
 
-    A socket for IPv6 alone has no such address to go to: it gets some port of ::1, where it is in nobody's way, since
-    whoever makes one makes another for IPv4 as well. Datagrams without a port may be meant for anywhere, and stay.
+    A socket for IPv6 alone has no such address to go to: it gets some port of ::1, which no other program needs, since
+    a program that makes one makes another for IPv4 as well. Datagrams without a port may be meant for anywhere, and
+    stay.
     """
     if not is_shared(address) or kind not in (STREAM, DATAGRAM) or (kind == DATAGRAM and address.port == 0):
         return None
@@ -79,5 +80,5 @@ def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address
 
 
 def is_shared(address: Address) -> bool:
-    """Tell whether two Pods that bind the address would collide."""
+    """Return whether two Pods that bind the address would collide."""
     return address.everywhere or (address.loopback and address.port != 0)

@@ -44,7 +44,7 @@ class Mount:
 
 
 def inside(path: str, folder: str) -> bool:
-    """Tell whether a path lies below a folder."""
+    """Return whether a path lies below a folder."""
     return path != folder and (folder == "/" or path.startswith(folder + "/"))
 
 

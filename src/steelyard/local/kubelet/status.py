@@ -7,7 +7,7 @@ from datetime import datetime
 from steelyard.kube.objects import conditions_of
 from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard.local.kubelet.plan import Runs
-from steelyard.local.kubelet.records import LOST, Failure, Run, Sandbox
+from steelyard.local.kubelet.records import LOST, OUT_OF_MEMORY, Failure, Run, Sandbox
 from steelyard.types import Json, sequence
 
 
@@ -41,7 +41,8 @@ def _state(run: Run) -> Json:
         "startedAt": seconds_text(run.started_at),
         "finishedAt": seconds_text(run.finished_at),
     }
-    if run.signal:
+    # A node gives the exit code alone where it has ended the container.
+    if run.signal and run.reason != OUT_OF_MEMORY:
         state["signal"] = run.signal
     if run.message:
         state["message"] = run.message
@@ -117,6 +118,7 @@ def _conditions(
     if initialized:
         of_init = ("PodCompleted", "") if phase == "Succeeded" else ("", "")
     conditions = [
+        _condition("PodReadyToStartContainers", _is_ready_to_start(observed)),
         _condition("PodScheduled", True),
         _condition("Initialized", initialized, *of_init),
         _condition("ContainersReady", not unready, *not_ready),
@@ -128,8 +130,23 @@ def _conditions(
     return conditions
 
 
+def _is_ready_to_start(observed: Observed) -> bool:
+    """Return whether the Pod can start containers: its volumes are there, and it has not ended.
+
+    A node makes a sandbox between the volumes and the containers, and removes it at the Pod's end.
+    """
+    # A run that starts again proves it as well: the one before it had started.
+    started = any(
+        run is not None and (run.attempt > 0 or run.state != "intended") for run in observed.runs.values()
+    )
+    waits = any(
+        reason not in ("ContainerCreating", "PodInitializing") for reason, _ in observed.waiting.values()
+    )
+    return not observed.ended and (started or waits)
+
+
 def _disruption(observed: Observed) -> str | None:
-    """Why the Pod's end says nothing about its program, if so."""
+    """Return why the Pod's end says nothing about its program, if so."""
     if observed.failure and observed.failure.disruption:
         return observed.failure.message
     lost = [run for run in observed.runs.values() if run is not None and run.reason == LOST]
@@ -141,7 +158,7 @@ def _has_succeeded(run: Run | None) -> bool:
 
 
 def _is_initialized(pod: Json, container: Json, observed: Observed) -> bool:
-    """Tell whether an init container keeps no other waiting: it has succeeded, or started as a sidecar."""
+    """Return whether an init container keeps no other waiting: it has succeeded, or started as a sidecar."""
     name = container["name"]
     if not is_sidecar(container):
         return _has_succeeded(observed.runs.get(name))

@@ -73,7 +73,7 @@ async def _end_shims(config: KubeletConfig) -> None:
 
 
 async def _until_none(config: KubeletConfig, seconds: float, action: Callable[[Run], None]) -> bool:
-    """Tell whether everything had ended before the time was up."""
+    """Return whether everything had ended before the time was up."""
     end = asyncio.get_running_loop().time() + seconds
     while runs := [run for _, _, run in _open_runs(config) if run.state != "exited"]:
         for run in runs:

@@ -28,7 +28,7 @@ _TARGET = {
 }
 
 
-class Place(Protocol):
+class EvictionContext(Protocol):
     """Part of a node that the eviction works with."""
 
     @property
@@ -43,7 +43,7 @@ class TaintEviction:
 
     def __init__(
         self,
-        place: Place,
+        place: EvictionContext,
         pods: Callable[[], list[Json]],
         node: Callable[[], Json],
         monotonic: Callable[[], float] = time.monotonic,

@@ -17,7 +17,7 @@ from steelyard.types import Json
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def test_without_a_taint_no_pod_is_looked_at() -> None:
+async def test_without_a_taint_no_pod_is_checked() -> None:
     cluster, asked = MemoryCluster(), list[int]()
     place = SimpleNamespace(cluster=cluster, events=EventRecorder(cluster, component="test", now=lambda: NOW))
 
@@ -34,10 +34,10 @@ async def test_without_a_taint_no_pod_is_looked_at() -> None:
     assert asked
 
 
-async def test_the_guard_looks_at_pods_of_which_something_runs() -> None:
+async def test_the_guard_checks_pods_of_which_something_runs() -> None:
     ended = SimpleNamespace(containers=SimpleNamespace(shim_pids=dict))
     guard = Guard(0.0, lambda: [ended] * 3)  # type: ignore[list-item]
-    assert not guard._look_at_all()
+    assert not guard._check_all()
     await asyncio.sleep(0)
 
 

@@ -96,9 +96,9 @@ def test_the_back_off_doubles_up_to_five_minutes() -> None:
     assert [back_off(attempt, 10) for attempt in range(8)] == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
-def test_a_back_off_says_when_to_look_again() -> None:
+def test_a_back_off_says_when_to_reconcile_again() -> None:
     plan = decide(ALWAYS, {"main": ended(1, 1, 4)}, None, now=NOW, crash_backoff=10)
-    assert plan.look_again == NOW + timedelta(seconds=6)
+    assert plan.requeue_at == NOW + timedelta(seconds=6)
     assert plan.back_off == ("main",)
 
 
@@ -134,6 +134,29 @@ def test_a_lost_container_is_a_disruption() -> None:
     pod = {"status": status(make_pod(), {"main": ended(137, reason=LOST)}, over=True)}
     assert condition(pod, "DisruptionTarget")["reason"] == "TerminationByKubelet"
     assert condition({"status": status(make_pod(), {"main": ended(1)}, over=True)}, "DisruptionTarget") == {}
+
+
+@pytest.mark.parametrize(
+    ("runs", "over", "waiting", "holds"),
+    [
+        pytest.param({}, False, {}, False, id="its volumes are made"),
+        pytest.param({}, False, {"main": ("ContainerCreating", "")}, False, id="a volume is missing"),
+        pytest.param({}, False, {"main": ("ErrImageNeverPull", "")}, True, id="its image is missing"),
+        pytest.param({"main": Run(0, "intended")}, False, {}, False, id="it starts"),
+        pytest.param({"main": RUNNING}, False, {}, True, id="it runs"),
+        pytest.param({"main": ended(1)}, False, {}, True, id="it will start again"),
+        pytest.param({"main": Run(1, "intended")}, False, {}, True, id="it starts again"),
+        pytest.param({"main": ended(0)}, True, {}, False, id="it has ended"),
+    ],
+)
+def test_when_a_pod_is_ready_to_start_containers(
+    runs: dict[str, Run], over: bool, waiting: dict[str, tuple[str, str]], holds: bool
+) -> None:
+    observed = Observed(runs=runs, waiting=waiting, ended=over)
+    pod = make_pod()
+    pod["metadata"]["uid"] = "u"
+    shown = {"status": pod_status(pod, observed, host_ip="127.0.0.1", now=NOW)}
+    assert condition(shown, "PodReadyToStartContainers")["status"] == str(holds)
 
 
 def test_times_change_with_the_status_only_and_foreign_conditions_stay() -> None:

@@ -17,7 +17,7 @@ def pod(version: int, phase: str = "Succeeded", **metadata: str) -> Json:
 
 @pytest.fixture
 def ended() -> EndedPods:
-    """A Pod whose last status was answered with version 9; the watch has told of version 7."""
+    """A Pod whose last status was answered with version 9; the watch has sent version 7."""
     pods = EndedPods()
     pods.add(UID, "9", "7")
     return pods
@@ -41,7 +41,7 @@ def test_a_change_of_an_ended_pod(ended: EndedPods, change: Json, expected: bool
     assert UID in ended
 
 
-def test_what_the_watch_told_last_is_remembered(ended: EndedPods) -> None:
+def test_what_the_watch_sent_last_is_remembered(ended: EndedPods) -> None:
     assert not ended.concerns(pod(8, "Running"))
     assert ended.concerns(pod(8, "Running")), "told twice: the server was restored"
 

@@ -174,7 +174,7 @@ def test_an_address_comes_again_when_its_pod_is_long_gone(tmp_path: Path) -> Non
     again.adopt([second, *rest])
     assert again.take() == first
     lost = Addresses(tmp_path / "a", "127.200.0.0/29", lambda: now[0])
-    lost.adopt([])  # somebody has removed the Pods' folders
+    lost.adopt([])  # a user has removed the Pods' folders
     with pytest.raises(NoAddressLeft):
         lost.take()
     now[0] += REST_SECONDS
@@ -276,7 +276,9 @@ def test_log_lines_are_in_the_format_of_container_runtimes(tmp_path: Path) -> No
     ]
     log = tmp_path / "0.log"
     log.write_bytes(b"".join(head + b"F line %d\n" % number for number in range(200)))
-    assert log_tail(log).splitlines() == [f"line {number}" for number in range(120, 200)]
+    assert log_tail(log) == "".join(f"line {number}\n" for number in range(120, 200))
+    log.write_bytes(head + b"P one " + b"\n" + head + b"F line\n" + head + b"P no end\n")
+    assert log_tail(log) == "one line\nno end"
 
 
 def test_only_what_listens_on_all_addresses_is_found() -> None:

@@ -204,7 +204,7 @@ def test_how_long_a_taint_is_tolerated(tolerations: list[Json], seconds: float |
 
 
 @dataclass(frozen=True)
-class Place:
+class EvictionContext:
     cluster: MemoryCluster
     events: EventRecorder
 
@@ -214,7 +214,7 @@ async def test_a_pod_goes_when_its_tolerated_time_is_over_and_stays_if_the_taint
     soft = {"tolerations": [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 30}]}
     for name, spec in (("soft", soft), ("hard", {})):
         await cluster.create(PODS, make_pod(name=name, nodeName="n", **spec))
-    place = Place(cluster, EventRecorder(cluster, component="test", now=cluster.store.now))
+    place = EvictionContext(cluster, EventRecorder(cluster, component="test", now=cluster.store.now))
     eviction = TaintEviction(place, lambda: cluster.store.objects(PODS), lambda: node, lambda: clock[0])
     assert await eviction.evict_some() == 30.0
     hard = cluster.store.find(PODS, "hard", "default")

@@ -42,7 +42,7 @@ def test_whole_records_are_believed(folder: PodFolder) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("suffix", [".started", ".exited"])
-def test_a_run_whose_record_is_damaged_has_ended_and_nobody_knows_how(
+def test_a_run_whose_record_is_damaged_has_ended_in_an_unknown_way(
     folder: PodFolder, suffix: str, damage: bytes
 ) -> None:
     base = folder.base("main", 0)

@@ -23,20 +23,20 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeContext:
     cluster: MemoryCluster
     config: KubeletConfig
     events: EventRecorder
 
 
-class World:
+class Simulation:
     """A scheduler whose passes the test asks for."""
 
     def __init__(self, folder: Path, **config: Any) -> None:
         self.cluster = MemoryCluster(now=lambda: NOW)
         self.faults = Faults()
         events = EventRecorder(self.cluster, component="test", now=lambda: NOW)
-        place = Place(self.cluster, make_config(folder, **config), events)
+        place = NodeContext(self.cluster, make_config(folder, **config), events)
         self.clock = 0.0
         self.scheduler = Scheduler(
             place, lambda: self.cluster.store.objects(PODS), self.faults, lambda: NOW, lambda: self.clock
@@ -75,37 +75,39 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path, cpu=64.0, memory=2**34)
+def simulation(tmp_path: Path) -> Simulation:
+    return Simulation(tmp_path, cpu=64.0, memory=2**34)
 
 
-async def test_a_namespace_with_thousands_of_pods_does_not_keep_another_waiting(world: World) -> None:
+async def test_a_namespace_with_thousands_of_pods_does_not_keep_another_waiting(
+    simulation: Simulation,
+) -> None:
     for number in range(10 * BATCH):
-        world.put(f"many-{number}", "crowd", at=number)
-    await world.scheduler.bind_some()
-    world.run_all("crowd")
-    world.put("one", "quiet", at=50_000)
-    assert await world.scheduler.bind_some(), "there is more to do"
-    assert world.bound("quiet") == ["one"]
-    assert len(world.bound("crowd")) == 2 * BATCH - 1
+        simulation.put(f"many-{number}", "crowd", at=number)
+    await simulation.scheduler.bind_some()
+    simulation.run_all("crowd")
+    simulation.put("one", "quiet", at=50_000)
+    assert await simulation.scheduler.bind_some(), "there is more to do"
+    assert simulation.bound("quiet") == ["one"]
+    assert len(simulation.bound("crowd")) == 2 * BATCH - 1
 
 
-async def test_pods_that_start_do_not_keep_another_namespaces_waiting(world: World) -> None:
+async def test_pods_that_start_do_not_keep_another_namespaces_waiting(simulation: Simulation) -> None:
     """All share one kubelet: a thousand starts at once would come before another's one."""
     for number in range(3 * STARTING):
-        world.put(f"many-{number}", "crowd", at=number)
+        simulation.put(f"many-{number}", "crowd", at=number)
     for _ in range(3):
-        await world.scheduler.bind_some()
-    assert len(world.bound("crowd")) == STARTING
-    world.put("one", "quiet", at=50_000)
-    await world.scheduler.bind_some()
-    assert world.bound("quiet") == ["one"]
-    world.run_all("crowd")
-    await world.scheduler.bind_some()
-    assert len(world.bound("crowd")) == 2 * STARTING
-    world.clock += START_SECONDS + 1  # those of the second batch wait for something that does not come
-    await world.scheduler.bind_some()
-    assert len(world.bound("crowd")) == 3 * STARTING
+        await simulation.scheduler.bind_some()
+    assert len(simulation.bound("crowd")) == STARTING
+    simulation.put("one", "quiet", at=50_000)
+    await simulation.scheduler.bind_some()
+    assert simulation.bound("quiet") == ["one"]
+    simulation.run_all("crowd")
+    await simulation.scheduler.bind_some()
+    assert len(simulation.bound("crowd")) == 2 * STARTING
+    simulation.clock += START_SECONDS + 1  # those of the second batch wait for something that does not come
+    await simulation.scheduler.bind_some()
+    assert len(simulation.bound("crowd")) == 3 * STARTING
 
 
 def test_pods_take_turns_by_what_their_namespace_holds() -> None:
@@ -133,104 +135,108 @@ def test_pods_take_turns_by_what_their_namespace_holds() -> None:
         {"containers": None},
     ],
 )
-async def test_a_pod_that_cannot_be_read_stops_no_other(world: World, spec: dict[str, Any]) -> None:
+async def test_a_pod_that_cannot_be_read_stops_no_other(simulation: Simulation, spec: dict[str, Any]) -> None:
     """Stored in spite of every check, by an older version for one."""
-    world.put("bad", **spec)
-    world.put("bound", **spec, nodeName="this-machine")
-    world.put("good")
-    assert not await world.scheduler.bind_some()
-    assert world.bound() == ["bound", "good"]
-    assert world.scheduled("bad")["reason"] == "SchedulerError"
-    assert world.faults.of("scheduler", "Pod") == 2
-    version = world.cluster.store.version
-    await world.scheduler.bind_some()
-    assert world.cluster.store.version == version, "said once"
+    simulation.put("bad", **spec)
+    simulation.put("bound", **spec, nodeName="this-machine")
+    simulation.put("good")
+    assert not await simulation.scheduler.bind_some()
+    assert simulation.bound() == ["bound", "good"]
+    assert simulation.scheduled("bad")["reason"] == "SchedulerError"
+    assert simulation.faults.of("scheduler", "Pod") == 2
+    version = simulation.cluster.store.version
+    await simulation.scheduler.bind_some()
+    assert simulation.cluster.store.version == version, "said once"
 
 
-async def test_what_a_pod_lacks_is_told_again_only_when_it_is_something_else(world: World) -> None:
-    world.put("big", containers=[make_container(resources={"requests": {"memory": "1e999"}})])
-    await world.scheduler.bind_some()
-    assert "Insufficient memory" in world.scheduled("big")["message"]
-    world.put("small", containers=[make_container(resources={"requests": {"memory": "1Gi"}})])
-    await world.scheduler.bind_some()
-    version = world.cluster.store.version
-    await world.scheduler.bind_some()
-    assert world.cluster.store.version == version
-    assert world.bound() == ["small"]
+async def test_what_a_pod_lacks_is_reported_again_only_when_it_is_something_else(
+    simulation: Simulation,
+) -> None:
+    simulation.put("big", containers=[make_container(resources={"requests": {"memory": "1e999"}})])
+    await simulation.scheduler.bind_some()
+    assert "Insufficient memory" in simulation.scheduled("big")["message"]
+    simulation.put("small", containers=[make_container(resources={"requests": {"memory": "1Gi"}})])
+    await simulation.scheduler.bind_some()
+    version = simulation.cluster.store.version
+    await simulation.scheduler.bind_some()
+    assert simulation.cluster.store.version == version
+    assert simulation.bound() == ["small"]
 
 
 async def test_an_owner_of_many_pods_leaves_room_to_other_namespaces(tmp_path: Path) -> None:
-    world = World(tmp_path, cpu=4.0, memory=2**34)
+    simulation = Simulation(tmp_path, cpu=4.0, memory=2**34)
     for number in range(40):
-        world.put(f"many-{number:02}", "default", at=number, owner="a-replica-set", cpu="200m")
-    world.put("quiet", "quiet", at=1000, cpu="500m")
-    await world.scheduler.bind_some()
-    assert len(world.bound()) == 12, "a quarter of 4 CPUs is kept, of which the other takes a half"
-    assert world.bound("quiet") == ["quiet"]
-    refusal = world.scheduled("many-39")
+        simulation.put(f"many-{number:02}", "default", at=number, owner="a-replica-set", cpu="200m")
+    simulation.put("quiet", "quiet", at=1000, cpu="500m")
+    await simulation.scheduler.bind_some()
+    assert len(simulation.bound()) == 12, "a quarter of 4 CPUs is kept, of which the other takes a half"
+    assert simulation.bound("quiet") == ["quiet"]
+    refusal = simulation.scheduled("many-39")
     assert "1 keeps 1 of 4 cpu for other namespaces" in refusal["message"]
 
 
 async def test_who_is_alone_may_have_the_whole_node(tmp_path: Path) -> None:
-    world = World(tmp_path, cpu=4.0, memory=2**34)
+    simulation = Simulation(tmp_path, cpu=4.0, memory=2**34)
     for number in range(40):
-        world.put(f"many-{number:02}", at=number, owner="a-replica-set", cpu="200m")
-    await world.scheduler.bind_some()
-    assert len(world.bound()) == 20
+        simulation.put(f"many-{number:02}", at=number, owner="a-replica-set", cpu="200m")
+    await simulation.scheduler.bind_some()
+    assert len(simulation.bound()) == 20
 
 
-async def test_a_gated_pod_is_not_looked_at_until_its_gates_are_gone(world: World) -> None:
-    world.put("gated", schedulingGates=[{"name": "example.com/quota"}])
-    await world.scheduler.bind_some()
-    said = world.scheduled("gated")
-    assert (world.bound(), said["status"], said["reason"]) == ([], "False", "SchedulingGated")
+async def test_a_gated_pod_is_not_scheduled_until_its_gates_are_gone(simulation: Simulation) -> None:
+    simulation.put("gated", schedulingGates=[{"name": "example.com/quota"}])
+    await simulation.scheduler.bind_some()
+    said = simulation.scheduled("gated")
+    assert (simulation.bound(), said["status"], said["reason"]) == ([], "False", "SchedulingGated")
     assert said["message"] == "Scheduling is blocked due to non-empty scheduling gates"
-    pod = world.cluster.store.find(PODS, "gated", "default")
+    pod = simulation.cluster.store.find(PODS, "gated", "default")
     assert pod is not None
-    world.cluster.store.put({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
-    await world.scheduler.bind_some()
-    assert world.bound() == ["gated"]
+    simulation.cluster.store.put({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+    await simulation.scheduler.bind_some()
+    assert simulation.bound() == ["gated"]
 
 
-async def test_a_cordoned_node_takes_no_new_pod_and_says_so(world: World) -> None:
+async def test_a_cordoned_node_takes_no_new_pod_and_says_so(simulation: Simulation) -> None:
     node = {"metadata": {"name": "this-machine"}, "spec": {"unschedulable": True}}
-    world.scheduler.node_object = lambda: node
-    world.put("late")
-    await world.scheduler.bind_some()
-    assert world.scheduled("late")["message"] == "0/1 nodes are available: 1 node(s) were unschedulable."
+    simulation.scheduler.node_object = lambda: node
+    simulation.put("late")
+    await simulation.scheduler.bind_some()
+    assert simulation.scheduled("late")["message"] == "0/1 nodes are available: 1 node(s) were unschedulable."
     node["spec"] = {}
-    await world.scheduler.bind_some()
-    assert world.bound() == ["late"]
+    await simulation.scheduler.bind_some()
+    assert simulation.bound() == ["late"]
 
 
-async def test_two_pods_with_one_port_of_the_host_do_not_meet_in_one_pass(world: World) -> None:
+async def test_two_pods_with_one_port_of_the_host_do_not_meet_in_one_pass(simulation: Simulation) -> None:
     container = make_container(ports=[{"containerPort": 80, "hostPort": 8080}])
     for name in ("one", "two"):
-        world.put(name, containers=[container])
-    await world.scheduler.bind_some()
-    assert world.bound() == ["one"]
-    assert "free ports" in world.scheduled("two")["message"]
+        simulation.put(name, containers=[container])
+    await simulation.scheduler.bind_some()
+    assert simulation.bound() == ["one"]
+    assert "free ports" in simulation.scheduled("two")["message"]
 
 
-async def test_a_pod_whose_rules_cannot_be_read_stops_no_other(world: World) -> None:
-    world.put("bad", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}})
-    world.put("good")
-    await world.scheduler.bind_some()
-    assert (world.bound(), world.scheduled("bad")["reason"]) == (["good"], "SchedulerError")
+async def test_a_pod_whose_rules_cannot_be_read_stops_no_other(simulation: Simulation) -> None:
+    simulation.put(
+        "bad", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
+    )
+    simulation.put("good")
+    await simulation.scheduler.bind_some()
+    assert (simulation.bound(), simulation.scheduled("bad")["reason"]) == (["good"], "SchedulerError")
 
 
-async def test_a_binding_that_fails_keeps_no_other_of_its_pass_waiting(world: World) -> None:
+async def test_a_binding_that_fails_keeps_no_other_of_its_pass_waiting(simulation: Simulation) -> None:
     for name in ("a", "b", "c"):
-        world.put(name)
+        simulation.put(name)
 
     def lose(verb: str, resource: Resource, name: str) -> None:
         if name == "b":
             raise ServerTimeout("no answer")
 
-    world.cluster.before_call = lose
+    simulation.cluster.before_call = lose
     with pytest.raises(ServerTimeout):
-        await world.scheduler.bind_some()
-    assert world.bound() == ["a", "c"]
-    world.cluster.before_call = None
-    await world.scheduler.bind_some()
-    assert world.bound() == ["a", "b", "c"]
+        await simulation.scheduler.bind_some()
+    assert simulation.bound() == ["a", "c"]
+    simulation.cluster.before_call = None
+    await simulation.scheduler.bind_some()
+    assert simulation.bound() == ["a", "b", "c"]

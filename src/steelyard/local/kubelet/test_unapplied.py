@@ -1,3 +1,5 @@
+"""Fields of a Pod that have no effect on one machine: the kubelet names them."""
+
 import pytest
 
 from steelyard.local.kubelet.testing import make_container, make_pod
@@ -25,7 +27,7 @@ def test_fields_of_a_pod(spec: Json, fields: list[str]) -> None:
     assert unapplied(make_pod(**spec), user=7, group=7) == fields
 
 
-def test_fields_of_a_container_and_root_who_was_not_wanted() -> None:
+def test_fields_of_a_container_and_a_root_user_against_run_as_non_root() -> None:
     context = {"readOnlyRootFilesystem": True, "privileged": False, "runAsNonRoot": True, "runAsGroup": 0}
     pod = make_pod(make_container(securityContext=context))
     path = "containers[main].securityContext"

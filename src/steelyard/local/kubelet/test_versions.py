@@ -1,3 +1,5 @@
+"""Versions of a folder: all its files change at once, also after a crash."""
+
 import os
 from pathlib import Path
 

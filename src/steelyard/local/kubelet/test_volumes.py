@@ -55,7 +55,7 @@ def _with_part(folder: Path, below: str) -> tuple[Json, Json]:
 
 
 @pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
-def test_a_probe_that_nobody_would_ask_is_refused(kind: str) -> None:
+def test_a_probe_that_would_never_be_asked_is_refused(kind: str) -> None:
     pod = make_pod({**make_container(), kind: {"grpc": {"port": 50051}}})
     with pytest.raises(Unsupported, match=f"container 'main': {kind} by grpc is not implemented"):
         volumes.check(pod)

@@ -1,4 +1,4 @@
-"""A kubelet on an in-memory cluster, and Pods for it; for the tests of whoever needs Pods that really run."""
+"""A kubelet on an in-memory cluster, and Pods for it; for tests that need Pods that really run."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ def make_config(state: Path, **fields: Any) -> KubeletConfig:
     images, hosts = state / "images.toml", state / "hosts"
     images.write_text(f'["{IMAGE}"]\npython = "{sys.executable}"\n')
     hosts.write_text("127.0.0.1 localhost\n127.9.9.9 service.default.svc\n")
-    # Tests run side by side, and beside an `up`, whose network ends below 127.240.
+    # Tests run side by side, and next to an `up`, whose network ends below 127.240.
     own = {"network": f"127.{240 + os.getpid() % 15}.{os.getpid() // 15 % 16 * 16}.0/20"}
     return KubeletConfig("this-machine", state / "pods", images, hosts, **{**own, **fields})
 
@@ -59,7 +59,7 @@ class Machine:
     def __init__(self, config: KubeletConfig, shown: Shown | None = None) -> None:
         self.config, self.shown = config, shown
         self.cluster = MemoryCluster(now=lambda: datetime.now(UTC))
-        self.pods: SharedPods | None = None  # a cache that somebody else keeps
+        self.pods: SharedPods | None = None  # a cache that another object keeps
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 

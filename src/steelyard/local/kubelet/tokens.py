@@ -1,7 +1,7 @@
 """Tokens of ServiceAccounts in Pods: the automatic volume, tokens of projected volumes, and their renewal.
 
 A token is renewed when four fifths of its time are over. When that is stands in the token itself, so that a kubelet
-that starts anew renews the tokens of its predecessor's Pods.
+that starts again renews the tokens of its predecessor's Pods.
 """
 
 import base64
@@ -71,18 +71,6 @@ def mounted(pod: Json) -> Json:
     if not any(sequence(container, "volumeMounts")[-1:] == [mount] for container in containers_of(spec)):
         return pod  # as the API server of a cluster has written it already
     return {**pod, "spec": {**spec, "volumes": [*sequence(spec, "volumes"), automatic_volume()]}}
-
-
-def variables(pod: Json, api: tuple[str, int] | None) -> dict[str, str]:
-    """Return the variables by which programs in a Pod find the API, for Pods that may ask it."""
-    if api is None or not any(source.get("path") == "token" for _, source in volumes.token_sources(pod)):
-        return {}
-    host, port = api
-    return {
-        "KUBERNETES_SERVICE_HOST": host,
-        "KUBERNETES_SERVICE_PORT": str(port),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
-    }
 
 
 async def issue(cluster: Cluster, pod: Json, source: Json) -> str:

@@ -23,7 +23,7 @@ class File:
 
 
 def make(folder: Path, files: Mapping[str, File]) -> None:
-    """Write the first version into an empty folder, which nobody reads yet; files are named by relative path."""
+    """Write the first version into an empty folder, which is not read yet; files are named by relative path."""
     _write(folder / "..1", files)
     (folder / CURRENT).symlink_to("..1")
     for name in _names(files):

@@ -142,7 +142,7 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
         return _host_path(volume["hostPath"])
     if folder.exists():
         return folder
-    # Filled beside its place and renamed: a kubelet that dies in between
+    # Filled next to its final place and renamed: a kubelet that dies in between
     # leaves nothing that the next one takes for whole.
     making = folder.with_name(f"{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
@@ -156,18 +156,18 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def is_shown(volume: Json) -> bool:
-    """Tell whether a volume shows what the API holds, and is brought up to date."""
+    """Return whether a volume shows what the API holds, and is brought up to date."""
     return kind_of(volume) in _SHOWN
 
 
 def holds_secrets(volume: Json) -> bool:
-    """Tell whether a volume has values of Secrets, or tokens."""
+    """Return whether a volume has values of Secrets, or tokens."""
     parts = sequence(mapping(volume, "projected"), "sources")
     return "secret" in volume or any("secret" in part or "serviceAccountToken" in part for part in parts)
 
 
 def shows_metadata(pod: Json) -> bool:
-    """Tell whether a volume of the Pod has its labels or annotations as files."""
+    """Return whether a volume of the Pod has its labels or annotations as files."""
     parts = [
         part
         for volume in sequence(pod["spec"], "volumes")

@@ -82,7 +82,7 @@ EARLY = (
 )
 """Beginnings of variables that an interpreter or a library reads when it starts: a fork would come too late."""
 
-IDLE_SECONDS = 300.0  # a template that nobody needs gives its memory back
+IDLE_SECONDS = 300.0  # a template that is not used gives its memory back
 READY = b"ready"
 ARGUMENTS, VARIABLES = 8192, 65536  # bytes that /proc can show of a step's command line and environment
 ROOM_VARIABLE = "STEELYARD_ROOM"
@@ -94,7 +94,7 @@ _PLACES_AT = (
 
 
 def fits(intent: Mapping[str, Any], python: str) -> bool:
-    """Tell whether a run is one of our steps in this very Python, with nothing that only a new interpreter can do."""
+    """Return whether a run is one of our steps in this very Python, with nothing that only a new interpreter can do."""
     argv, env = intent["argv"], intent["env"]
     if len(argv) < 3 or argv[:2] != [python, "-m"]:
         return False
@@ -149,7 +149,7 @@ class Template:
         self.sources = _sources()
 
     def is_stale(self) -> bool:
-        """Tell whether a new interpreter would load other code, or a thread would not live on in a fork."""
+        """Return whether a new interpreter would load other code, or a thread would not live on in a fork."""
         return self.sources != _sources() or len(os.listdir("/proc/self/task")) != 1
 
     def show_shim(self, path: str) -> None:
@@ -158,12 +158,12 @@ class Template:
 
     def execute(self, intent: dict[str, Any]) -> None:
         """Take the role of exec in a container's child; it returns where a new interpreter has to be executed."""
-        # `-m` looks for modules in the working folder first; what lies there could come before ours.
+        # `-m` searches the working folder for modules first; what lies there could come before ours.
         own = any(name.partition(".")[0].isidentifier() for name in os.listdir("."))
         if own or not fits(intent, self.python) or _libc.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) != 0:
             return
         drop_capabilities()
-        # Last what nobody can take back: the shim takes the end of its pipe for the program's begin.
+        # Last what cannot be undone: the shim takes the end of its pipe for the program's begin.
         init.close_all_but({0, 1, 2})
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):

@@ -1,7 +1,8 @@
-"""One Pod's life: looks at its manifest and its folder, does what `plan.decide` says, reports its status.
+"""The worker of one Pod: reads the Pod's manifest and folder, does what `plan.decide` says, and reports the status.
 
-Level-triggered: every cause to look again (the API's object, a shim's start or end, a probe, a time) only wakes
-the loop. A new kubelet's worker finds in the folder what the old one's left, and goes on.
+The kubelet starts one for each Pod. It is level-triggered: every cause to reconcile again (the API's object, a shim's
+start or end, a probe, a time) only wakes its loop. A new kubelet's worker finds in the folder what the old one's left,
+and goes on.
 """
 
 import asyncio
@@ -9,18 +10,17 @@ import contextlib
 import logging
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.disk_space import no_room
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, Conflict, NotFound
+from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import is_later, status_of
+from steelyard.kube.objects import status_of
 from steelyard.kube.pods import containers_of
-from steelyard.kube.resource import PODS
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.gpus import ANNOTATION, Gpus
 from steelyard.local.gpus.ledger import Unavailable
@@ -33,6 +33,7 @@ from steelyard.local.kubelet.env import ConfigMissing, Objects, Unsupported, Vol
 from steelyard.local.kubelet.hooks import Hooks
 from steelyard.local.kubelet.images import ImageMissing
 from steelyard.local.kubelet.network import of_the_host
+from steelyard.local.kubelet.pod_object import PodObject
 from steelyard.local.kubelet.preparation import HOST_IP, RunPreparer, fetch_objects
 from steelyard.local.kubelet.probes import Probes
 from steelyard.local.kubelet.quantity import memory_limit
@@ -53,6 +54,10 @@ DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than t
 FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: it is not known what ran.", disruption=True)
 
 
+async def no_services(pod: Json) -> Objects:
+    return {}
+
+
 @dataclass(frozen=True)
 class Node:
     """State that the Pods of a node share."""
@@ -64,9 +69,11 @@ class Node:
     shims: ForkServer
     can: Abilities
     gpus: Gpus
-    shown: Shown | None = None  # whose names are out, where somebody keeps names
+    shown: Shown | None = None  # whose names are published, where names are kept
     slept: SleptSince = never_slept
     now: Callable[[], datetime] = utc_now
+    services: Callable[[Json], Awaitable[Objects]] = no_services
+    """The Services whose addresses a Pod is given, by kind and by namespace and name."""
 
 
 class PodWorker:
@@ -76,10 +83,8 @@ class PodWorker:
         self.node = node
         self.cluster, self.config, self.addresses = node.cluster, node.config, node.addresses
         self.events = node.events
-        self.pod, self.gone = pod, False
         self.is_idle = False
         """True once the Pod has ended, the API shows it, and nothing is to be done before it changes again."""
-        self._heard = _version(pod)  # the version that the watch told of last
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
@@ -88,46 +93,22 @@ class PodWorker:
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.hooks = Hooks(self.folder, node.config.python, self.containers, self.wake.set, self._warn)
         self.volumes = ShownVolumes(node.cluster, node.events, self.folder, self.launcher)
+        self.object = PodObject(node.cluster, pod, self.wake.set, self.volumes.metadata_changed)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
-        self._written: Json | None = None
-        self._faults = 0  # looks in a row that have failed
+        self._faults = 0  # reconciliations in a row that have failed
         self._asked_to_stop: float | None = None  # when, by the loop's clock
 
-    # ---- told from outside
+    @property
+    def pod(self) -> Json:
+        """Newest known state of the Pod in the API."""
+        return self.object.newest
 
-    def changed(self, pod: Json) -> None:
-        """Take what the watch tells, unless an answer to a write has shown a later state already.
-
-        What is not later than the watch's own last word comes from a server that was restored, and is the truth again.
-        """
-        version, heard = _version(pod), self._heard
-        self._heard = version
-        if is_later(version, _version(self.pod)) or not is_later(version, heard):
-            self._take(pod)
-            self.wake.set()
-
-    def _answered(self, pod: Json) -> None:
-        """Take the API's answer to a write, unless the watch was faster: it may have told of a deletion since."""
-        if is_later(_version(pod), _version(self.pod)):
-            # The watch's event of what others have written meanwhile is not newer than this answer, and wakes nobody.
-            if _of_others(pod) != _of_others(self.pod):
-                self.wake.set()
-            self._take(pod)
-
-    def _take(self, pod: Json) -> None:
-        old, new = self.pod["metadata"], pod["metadata"]
-        if any(old.get(key) != new.get(key) for key in ("labels", "annotations")):
-            self.volumes.metadata_changed(pod)
-        self.pod = pod
+    # ---- events from outside
 
     def shown_object_changed(self) -> None:
         """Note that a ConfigMap or Secret which a volume shows has changed."""
         self.volumes.are_stale = True
-        self.wake.set()
-
-    def removed(self) -> None:
-        self.gone = True
         self.wake.set()
 
     def _warn(self, reason: str, message: str) -> None:
@@ -143,29 +124,29 @@ class PodWorker:
 
     async def run(self) -> None:
         try:
-            while not await self._look():
+            while not await self._reconcile():
                 pass
         finally:
             self.probes.close()
             self.hooks.close()
             self.containers.close()
 
-    async def _look(self) -> bool:
-        """One look and all that follows from it, then sleep until there is cause for another; True at the end."""
-        # Before the look: a cause that comes while it looks leads to another look at once.
+    async def _reconcile(self) -> bool:
+        """Reconcile once, then sleep until there is cause to do it again; return True at the end."""
+        # First of all: a cause that comes during a reconciliation leads to another one at once.
         self.wake.clear()
         try:
-            if self.gone and await self._remove():
+            if self.object.gone and await self._remove():
                 return True
-            pause = 0.1 if self.gone else await self._step()
-            if self.gone and self.node.gpus.is_held(self.uid):
-                pause = RETRY_SECONDS  # whoever frees its GPUs wakes it
+            pause = 0.1 if self.object.gone else await self._step()
+            if self.object.gone and self.node.gpus.is_held(self.uid):
+                pause = RETRY_SECONDS  # the Pod that frees its GPUs wakes it
             self._faults = 0
             if self._nothing_left():
                 return True
         except ApiError as error:
             # The API server may be about to restart. The containers run on, and
-            # a later look does what this one could not.
+            # a later reconciliation does what this one could not.
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
             pause = RETRY_SECONDS
         except Exception as error:  # noqa: BLE001
@@ -177,12 +158,12 @@ class PodWorker:
         return False
 
     def _nothing_left(self) -> bool:
-        """Return whether the Pod is idle, and nobody has given cause to look at it again."""
+        """Return whether the Pod is idle, and nothing has asked to reconcile it again."""
         # A shim that is about to end is waited for: its exit has to be collected.
-        return self.is_idle and not (self.gone or self.wake.is_set() or self.containers.shim_pids())
+        return self.is_idle and not (self.object.gone or self.wake.is_set() or self.containers.shim_pids())
 
     def _after_fault(self, error: Exception) -> float:
-        """Say what went wrong; seconds until the next look."""
+        """Report what went wrong; return the seconds until the next reconciliation."""
         name = self.pod["metadata"]["name"]
         self._faults += 1
         # A full disk is no fault of this Pod. An event would need room itself,
@@ -196,7 +177,7 @@ class PodWorker:
         return min(LONGEST_RETRY_SECONDS, RETRY_SECONDS * 2.0 ** min(self._faults - 1, 10))
 
     async def _step(self) -> float | None:
-        """Seconds until the next look; None: only when woken."""
+        """Do what is due; return the seconds until the next reconciliation, None for only when woken."""
         self.is_idle = False
         if self.sandbox is None and not await self._settle():
             return None
@@ -205,12 +186,12 @@ class PodWorker:
         now = self.node.now()
         # Before the decision: a sidecar that has started lets the next container begin.
         self._probe(self.sandbox)
-        failure, todo, next_look = self._decide(self.sandbox, now)
-        # Made anew at every look: what a container waited for a moment ago may be there now.
+        failure, todo, requeue_after = self._decide(self.sandbox, now)
+        # Made again each time: what a container waited for a moment ago may be there now.
         self.waiting = {name: ("CrashLoopBackOff", self._back_off_message(name)) for name in todo.back_off}
         for _, message in self.waiting.values():
             self.events.record(self.pod, "Warning", "BackOff", message)
-        pauses = [next_look, _until(todo.look_again, now)]
+        pauses = [requeue_after, _until(todo.requeue_at, now)]
         if todo.stop:
             pauses.append(self._stop())
         # A container that begins while its Pod is being deleted would be ended again, after it had its effect.
@@ -230,7 +211,7 @@ class PodWorker:
         # The status before the deletion is confirmed: who watches the Pod learns how it ended.
         await self._report(self.sandbox, failure, ended=todo.ended)
         if todo.ended and self._deleting():
-            await self._delete()
+            await self.object.confirm_deletion()
         self.is_idle = todo.ended and not self._deleting()
         return min((pause for pause in pauses if pause is not None), default=None)
 
@@ -280,11 +261,11 @@ class PodWorker:
         if self.sandbox and new and self.node.shown and self.sandbox.ip != HOST_IP:
             await self._report(self.sandbox, self.folder.failure(), ended=False)
             await self.node.shown.wait(self.sandbox.ip, NAMES_SECONDS)
-        return self.sandbox is not None and not self.gone
+        return self.sandbox is not None and not self.object.gone
 
     async def _make_sandbox(self) -> Sandbox | None:
         """The Pod's folder and address, made once; None when the Pod ended before this folder was."""
-        # An address that was chosen stays the Pod's, also after a crash: its programs were told it.
+        # An address that was chosen stays the Pod's, also after a crash: its programs know it.
         if (known := self.folder.sandbox()) is not None:
             self.volumes.are_stale = True  # objects may have changed while no kubelet ran
             return known
@@ -323,7 +304,7 @@ class PodWorker:
                 return None
             pod = await self.volumes.with_account(self.pod)
             container = next(spec for spec in containers_of(pod["spec"]) if spec["name"] == name)
-            objects = await fetch_objects(self.cluster, pod)
+            objects = {**await fetch_objects(self.cluster, pod), **await self.node.services(pod)}
             arguments = (pod, container, sandbox, objects, attempt)
             # In a thread, because it writes files and waits for the disk, and for a process to fork: this loop
             # serves all Pods and renews the shims' lease.
@@ -357,7 +338,7 @@ class PodWorker:
         return self.node.shims.launch(intent)
 
     def _without_gpus(self, assignment: Assignment) -> Failure | None:
-        """Why no container of the Pod can start with its GPUs any more; another Pod can, with others."""
+        """Return why no container of the Pod can start with its GPUs any more; another Pod can, with others."""
         if assignment.devices is None:
             return Failure(records.LOST, "The record of the Pod's GPUs is damaged.", disruption=True)
         if lost := self.node.gpus.lost(self.uid):
@@ -367,12 +348,9 @@ class PodWorker:
     async def _show_gpus(self) -> None:
         """Write on the Pod which GPUs it has, once, for `train describe` and people."""
         uuids = ",".join(self.node.gpus.uuids(self.uid))
-        metadata = self.pod["metadata"]
-        if not uuids or mapping(metadata, "annotations").get(ANNOTATION) == uuids:
+        if not uuids or mapping(self.pod["metadata"], "annotations").get(ANNOTATION) == uuids:
             return
-        patch = {"metadata": {"uid": self.uid, "annotations": {ANNOTATION: uuids}}}
-        with contextlib.suppress(NotFound, Conflict):
-            self._answered(await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"]))
+        if await self.object.annotate({ANNOTATION: uuids}):
             self.events.record(self.pod, "Normal", "GPUsAssigned", f"The Pod has {uuids}")
 
     def _probe(self, sandbox: Sandbox) -> None:
@@ -447,11 +425,6 @@ class PodWorker:
         return True
 
     @property
-    def versions(self) -> tuple[str, str]:
-        """The latest resourceVersion known of the Pod, and that of which the watch told last."""
-        return _version(self.pod), self._heard
-
-    @property
     def waits_for_gpus(self) -> bool:
         return any(reason == NO_GPU for reason, _ in self.waiting.values())
 
@@ -469,7 +442,7 @@ class PodWorker:
     # ---- the API
 
     async def _report(self, sandbox: Sandbox, failure: Failure | None, *, ended: bool) -> None:
-        """Write the Pod's status if it is another than the one written last."""
+        """Write the Pod's status as it follows from its runs."""
         observed = Observed(
             self.containers.runs,
             self.containers.previous(),
@@ -480,43 +453,7 @@ class PodWorker:
             sandbox,
             ended,
         )
-        status = pod_status(self.pod, observed, host_ip=HOST_IP, now=self.node.now())
-        if status == self._written:
-            return
-        metadata = self.pod["metadata"]
-        # The uid is a precondition: a Pod made anew under the same name must not get this one's status.
-        patch = {"metadata": {"uid": self.uid}, "status": status}
-        try:
-            answer = await self.cluster.patch(
-                PODS, metadata["name"], patch, metadata["namespace"], subresource="status"
-            )
-        except (NotFound, Conflict):
-            # The patch names this Pod's uid: the name is free or another Pod's
-            # by now, whatever the informer still shows.
-            self.removed()
-        else:
-            self._written = status
-            self._answered(answer)
-
-    async def _delete(self) -> None:
-        """Confirm the deletion: nothing of the Pod runs any more."""
-        metadata = self.pod["metadata"]
-        with contextlib.suppress(NotFound, Conflict):
-            await self.cluster.delete(
-                PODS, metadata["name"], metadata["namespace"], uid=self.uid, grace_seconds=0
-            )
-        self.removed()
-
-
-def _version(pod: Json) -> str:
-    """The resourceVersion; empty for the manifest of a Pod that is gone from the API."""
-    return str(pod["metadata"].get("resourceVersion", ""))
-
-
-def _of_others(pod: Json) -> tuple[Json, Json]:
-    """Return the parts of a Pod that the kubelet's own writes leave as they are."""
-    metadata = {name: value for name, value in pod["metadata"].items() if name != "resourceVersion"}
-    return metadata, pod["spec"]
+        await self.object.write_status(pod_status(self.pod, observed, host_ip=HOST_IP, now=self.node.now()))
 
 
 def _until(moment: datetime | None, now: datetime) -> float | None:

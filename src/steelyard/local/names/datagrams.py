@@ -1,5 +1,6 @@
 """UDP forwarders: each port listens on a loopback address, and passes a client's datagrams to one Pod and its answers
-back, until both have been quiet for a while.
+back, until both have been quiet for a while. With no Pod ready nothing listens, so that a datagram is answered as on a
+cluster: the port cannot be reached.
 """
 
 import asyncio
@@ -9,40 +10,52 @@ from typing import Any
 
 from steelyard.local.names.choice import Choice
 from steelyard.local.names.table import Address, Forwards
+from steelyard.local.names.taken import RETRY_SECONDS, TakenAddresses
 
 QUIET_SECONDS = 60.0
 MOST_FLOWS = 1024  # of one port; the one that was begun first makes room
 
 
 class DatagramForwarders:
-    """All listening ports of UDP. `report` gets one line for each that cannot listen."""
+    """All listening ports of UDP.
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
+    `report` gets one line for each that cannot listen; `retry` asks for another `apply`.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[str], None],
+        retry: Callable[[], None],
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._taken = TakenAddresses(report, retry, retry_seconds, "UDP")
         self._choice = Choice(lambda: asyncio.get_running_loop().time())
         self._fronts: dict[Address, _Front] = {}
-        self._failed: set[Address] = set()
 
     async def apply(self, forwards: Forwards, affinity: Mapping[Address, float]) -> None:
-        """Listen on exactly these addresses."""
+        """Listen on exactly those addresses that lead somewhere."""
         self._choice.show(forwards, affinity)
-        for address in self._fronts.keys() - forwards.keys():
+        wanted = {front for front, behind in forwards.items() if behind}
+        for address in self._fronts.keys() - wanted:
             self._fronts.pop(address).close()
-        for address in forwards.keys() - self._fronts.keys():
-            try:
-                front = _Front(address, self._choice)
-                await asyncio.get_running_loop().create_datagram_endpoint(
-                    partial(_same, front), local_addr=address
-                )
-                self._fronts[address] = front
-            except OSError as error:
-                if address not in self._failed:
-                    self._failed.add(address)
-                    place = f"{address[0]}:{address[1]}/UDP"
-                    self._report(f"a Service or Pod cannot listen on {place}: {error.strerror}")
-        self._failed &= forwards.keys()
+            # The loop closes the socket in its next turn; before, the next `apply` could not have the port.
+            await asyncio.sleep(0)
+        for address in wanted - self._fronts.keys():
+            await self._listen(address)
+        self._taken.end_of_round(forwards.keys())
+
+    async def _listen(self, address: Address) -> None:
+        front, loop = _Front(address, self._choice), asyncio.get_running_loop()
+        try:
+            await loop.create_datagram_endpoint(partial(_same, front), local_addr=address)
+        except OSError as error:
+            self._taken.add(address, error)
+        else:
+            self._fronts[address] = front
+            self._taken.remove(address)
 
     def close(self) -> None:
+        self._taken.close()
         for front in self._fronts.values():
             front.close()
         self._fronts.clear()
@@ -83,7 +96,8 @@ class _Front(asyncio.DatagramProtocol):
         for flow in list(self._flows.values()):
             flow.close()
         if self._transport is not None:
-            self._transport.close()
+            # Answers that wait to be sent must not keep the port open.
+            self._transport.abort()
 
 
 class _Flow(asyncio.DatagramProtocol):
@@ -122,7 +136,7 @@ class _Flow(asyncio.DatagramProtocol):
         self._front.sendto(data, self._client)
 
     def error_received(self, exc: Exception) -> None:
-        """Close the flow: nobody listens there. The client's next datagram asks again."""
+        """Close the flow: no program listens there. The client's next datagram asks again."""
         self.close()
 
     def send(self, data: bytes) -> None:

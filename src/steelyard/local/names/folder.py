@@ -1,4 +1,4 @@
-"""Folder of the namespaces' own hosts files: beside the shared one, for names without their namespace.
+"""Folder of the namespaces' own hosts files: in addition to the shared one, for names without their namespace.
 
 The names process keeps them (`run.py`); the kubelet shows each Pod the one of its namespace as /etc/hosts. A Pod with
 `hostAliases` has one of its own, with these lines as well.
@@ -38,7 +38,7 @@ def namespace_file(hosts: Path, namespace: str) -> Path:
     path.parent.mkdir(exist_ok=True)
     making = path.with_name(f".{namespace}.{os.getpid()}.{os.urandom(4).hex()}")
     making.write_bytes(hosts.read_bytes())
-    with contextlib.suppress(FileExistsError):  # whoever was quicker has made the same
+    with contextlib.suppress(FileExistsError):  # a quicker process has made the same
         os.link(making, path)
     making.unlink()
     return path

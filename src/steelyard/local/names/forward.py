@@ -1,44 +1,57 @@
 """TCP forwarders: each port of a Service listens on the Service's own loopback address, each node port and host port
-on the machine's, and passes connections on to the ready addresses behind it. With none ready a connection is refused
-by being closed.
+on the machine's, and passes connections on to the ready addresses behind it. With none ready nothing listens, so that
+a connection is refused as on a cluster.
 
 `run.py` calls `apply` on every change. An address that cannot be bound (a port below 1024 without the right to it)
 is reported once and tried again at the next change.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from steelyard.local.names.choice import Choice
 from steelyard.local.names.table import Address, Forwards
+from steelyard.local.names.taken import RETRY_SECONDS, TakenAddresses
 
 CHUNK = 1 << 16
 CONNECT_SECONDS = 5.0
 
 
 class Forwarders:
-    """All listening ports. `report` gets one line for each that cannot listen."""
+    """All listening ports. `report` gets one line for each that cannot listen; `retry` asks for another `apply`."""
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
+    def __init__(
+        self,
+        report: Callable[[str], None],
+        retry: Callable[[], None],
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._taken = TakenAddresses(report, retry, retry_seconds, "TCP")
         self._choice = Choice(lambda: asyncio.get_running_loop().time())
         self._servers: dict[Address, asyncio.Server] = {}
-        self._failed: set[Address] = set()
         self._running: set[asyncio.Task[None]] = set()
 
     async def apply(
-        self, forwards: Forwards, affinity: Mapping[Address, float] = MappingProxyType({})
+        self,
+        forwards: Forwards,
+        affinity: Mapping[Address, float] = MappingProxyType({}),
+        spare: Collection[Address] = (),
     ) -> None:
-        """Listen on exactly these addresses; connections that exist go on."""
+        """Listen on exactly those addresses that lead somewhere; connections that exist go on.
+
+        Spare ones are not reported.
+        """
         self._choice.show(forwards, affinity)
-        for address in self._servers.keys() - forwards.keys():
+        fronts = {front for front, behind in forwards.items() if behind}
+        for address in self._servers.keys() - fronts:
             self._servers.pop(address).close()
-        for address in forwards.keys() - self._servers.keys():
-            await self._listen(address)
-        self._failed &= forwards.keys()
+        for address in fronts - self._servers.keys():
+            await self._listen(address, spare=address in spare)
+        self._taken.end_of_round(forwards.keys())
 
     async def close(self) -> None:
+        self._taken.close()
         for server in self._servers.values():
             server.close()
         for task in self._running:
@@ -46,7 +59,7 @@ class Forwarders:
         await asyncio.gather(*self._running, return_exceptions=True)
         self._servers.clear()
 
-    async def _listen(self, address: Address) -> None:
+    async def _listen(self, address: Address, *, spare: bool) -> None:
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
@@ -59,9 +72,9 @@ class Forwarders:
         try:
             self._servers[address] = await asyncio.start_server(accepted, *address)
         except OSError as error:
-            if address not in self._failed:
-                self._failed.add(address)
-                self._report(f"a Service or Pod cannot listen on {address[0]}:{address[1]}: {error.strerror}")
+            self._taken.add(address, error, spare=spare)
+        else:
+            self._taken.remove(address)
 
     async def _forward(
         self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -37,11 +37,11 @@ class HostsFile:
 
     def show(self, entries: Iterable[Entry], now: float) -> None:
         """Make the entries the file's content; `now` is any clock that does not go back."""
-        wanted = {f"{address} {' '.join(names)}" for address, names in entries if _is_shown(address)}
-        for line in sorted(wanted - self._shown.keys()):
+        lines = {f"{address} {' '.join(names)}" for address, names in entries if _is_shown(address)}
+        for line in sorted(lines - self._shown.keys()):
             self._show(line.encode(), now)
         # New names are there before old ones go: a Service that moves is never without an address.
-        for line in sorted(self._shown.keys() - wanted - self._fixed):
+        for line in sorted(self._shown.keys() - lines - self._fixed):
             slot = self._shown.pop(line)
             os.pwrite(self._descriptor, HIDDEN, slot * SLOT)
             self._hidden[slot] = now + QUARANTINE

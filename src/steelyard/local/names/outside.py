@@ -19,12 +19,12 @@ class OutsideNames:
         self.addresses: dict[str, tuple[str, ...]] = {}
 
     def follow(self, names: Iterable[str]) -> None:
-        """Look up exactly these names from now on."""
-        wanted = set(names)
-        for name in self._tasks.keys() - wanted:
+        """Resolve exactly these names from now on."""
+        current = set(names)
+        for name in self._tasks.keys() - current:
             self._tasks.pop(name).cancel()
             self.addresses.pop(name, None)
-        for name in wanted - self._tasks.keys():
+        for name in current - self._tasks.keys():
             self._tasks[name] = asyncio.create_task(self._follow(name))
 
     async def _follow(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Keeps names and ClusterIPs in step with the Services: `service.run_kubernetes` runs it beside the controllers."""
+"""Keeps names and ClusterIPs in step with the Services: `service.run_kubernetes` runs it along with the controllers."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from steelyard.disk_space import LOOK_SECONDS, no_room
+from steelyard.disk_space import POLL_SECONDS, no_room
 from steelyard.kube.informer import key_of
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.local.controllers.caches import Caches
@@ -89,8 +89,8 @@ async def run_names(
             changed.set()
 
     caches.listen(heard)
-    files, forwarders = HostsFiles(hosts), Forwarders(_log.warning)
-    datagrams, outside = DatagramForwarders(_log.warning), OutsideNames(changed.set)
+    files, forwarders = HostsFiles(hosts), Forwarders(_log.warning, changed.set)
+    datagrams, outside = DatagramForwarders(_log.warning, changed.set), OutsideNames(changed.set)
     stopping = asyncio.create_task(stop.wait())
     try:
         await caches.synced()
@@ -110,11 +110,11 @@ async def run_names(
                     raise
                 _log.warning("names wait for room on the disk: %s", error)
                 changed.set()
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
                 continue
             if shown is not None:
                 shown.publish(frozenset(filter(None, map(address_of, pods))))
-            await forwarders.apply(now.forwards, now.affinity)
+            await forwarders.apply(now.forwards, now.affinity, now.spare)
             await datagrams.apply(now.datagrams, now.affinity)
     finally:
         stopping.cancel()

@@ -33,6 +33,8 @@ class Table:
     datagrams: Forwards = field(default_factory=dict)  # ports of UDP
     # Where one client is to reach one Pod, and the seconds after which it may be another.
     affinity: Mapping[Address, float] = field(default_factory=dict)
+    # Those of the API's own Service. Pods find the API without it, so it is not reported that it cannot listen.
+    spare: frozenset[Address] = frozenset()
 
 
 def table(
@@ -49,6 +51,7 @@ def table(
     entries: list[Entry] = []
     forwards: dict[str, dict[Address, tuple[Address, ...]]] = {"TCP": {}, "UDP": {}}
     affinity: dict[Address, float] = {}
+    spare: set[Address] = set()
     short, others = _HostNames(), []
     for service in services:
         own = by_service.get((service["metadata"]["namespace"], service["metadata"]["name"]), [])
@@ -62,6 +65,7 @@ def table(
                 fronts = _forwards(service, address, own, protocol)
                 known_fronts.update(fronts)
                 affinity |= dict.fromkeys(fronts, _affinity(service)) if _affinity(service) else {}
+                spare |= fronts.keys() if is_of_the_api(service) else set()
         elif address == "None":
             addresses = _headless(service, own)
         else:
@@ -77,7 +81,13 @@ def table(
             short.add_pod(pod["metadata"]["namespace"], address, host_name(pod))
             for protocol, known_fronts in forwards.items():
                 known_fronts.update(_host_ports(pod, address, protocol))
-    return Table(tuple(sorted(set(entries))), forwards["TCP"], short.entries(), forwards["UDP"], affinity)
+    shown = tuple(sorted(set(entries)))
+    return Table(shown, forwards["TCP"], short.entries(), forwards["UDP"], affinity, frozenset(spare))
+
+
+def is_of_the_api(service: Json) -> bool:
+    """Return whether it is the API server's own Service, which is always there."""
+    return (service["metadata"]["namespace"], service["metadata"]["name"]) == ("default", "kubernetes")
 
 
 def external_name(service: Json) -> str:
@@ -120,7 +130,7 @@ def _aliases(
 
 
 def is_readable(obj: Json) -> bool:
-    """Tell whether `table` can read the object, a Service, an EndpointSlice or a Pod."""
+    """Return whether `table` can read the object, a Service, an EndpointSlice or a Pod."""
     try:
         if "endpoints" in obj:
             ports = [{"port": 1, "name": port.get("name")} for port in sequence(obj, "ports")]

@@ -1,3 +1,5 @@
+"""The choice of a Service's endpoint: turns, and clients that return to their own."""
+
 from steelyard.local.names.choice import Choice
 from steelyard.local.names.table import Address
 

@@ -1,3 +1,5 @@
+"""Datagrams that are forwarded to the Pods of a Service."""
+
 import asyncio
 import contextlib
 import socket
@@ -8,12 +10,14 @@ import pytest
 from steelyard.local.names.datagrams import DatagramForwarders
 from steelyard.local.names.table import Address
 
-SECONDS = 5.0
+SECONDS = 30.0
+HOST = "127.2.0.1"
+"""Address of the fronts: no program takes a port of it by chance, as one of 127.0.0.1 while it is free."""
 
 
-def bound() -> socket.socket:
+def bound(host: str = "127.0.0.1") -> socket.socket:
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    one.bind(("127.0.0.1", 0))
+    one.bind((host, 0))
     one.setblocking(False)
     return one
 
@@ -26,13 +30,13 @@ def pods() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @pytest.fixture
 async def forwarders() -> AsyncIterator[DatagramForwarders]:
-    made = DatagramForwarders(lambda text: None)
+    made = DatagramForwarders(lambda text: None, retry=lambda: None)
     yield made
     made.close()
 
 
 def free_front() -> Address:
-    with bound() as one:
+    with bound(HOST) as one:
         host, port = one.getsockname()
         return host, port
 
@@ -77,9 +81,44 @@ async def test_a_pod_that_is_not_ready_any_more_gets_nothing_further(
 
 async def test_a_port_that_is_taken_is_reported_once(pods: tuple[socket.socket, socket.socket]) -> None:
     said: list[str] = []
-    forwarders = DatagramForwarders(said.append)
+    forwarders = DatagramForwarders(said.append, retry=lambda: None)
     for _ in range(2):
+        await forwarders.apply({pods[0].getsockname(): (pods[1].getsockname(),)}, {})
         await forwarders.apply({pods[0].getsockname(): ()}, {})
     forwarders.close()
     assert len(said) == 1
     assert "/UDP" in said[0]
+
+
+async def test_with_none_ready_a_datagram_is_refused_until_one_is(
+    forwarders: DatagramForwarders, pods: tuple[socket.socket, socket.socket]
+) -> None:
+    front, one = free_front(), pods[0].getsockname()
+    for _ in range(2):
+        await forwarders.apply({front: ()}, {})
+        with bound() as client:
+            client.connect(front)
+            client.send(b"a")
+            with pytest.raises(ConnectionRefusedError):
+                await receive(client)
+        await forwarders.apply({front: (one,)}, {})
+        with bound() as client:
+            await send(client, b"b", front)
+            assert (await receive(pods[0]))[0] == b"b"
+
+
+async def test_a_port_that_another_program_gives_up_is_tried_again(
+    pods: tuple[socket.socket, socket.socket],
+) -> None:
+    retry, taken = asyncio.Event(), bound(HOST)
+    front = taken.getsockname()
+    forwarders = DatagramForwarders(lambda line: None, retry.set, retry_seconds=0.01)
+    async with asyncio.timeout(60):
+        await forwarders.apply({front: (pods[0].getsockname(),)}, {})
+        await retry.wait()
+        taken.close()
+        await forwarders.apply({front: (pods[0].getsockname(),)}, {})
+        with bound() as client:
+            await send(client, b"a", front)
+            assert (await receive(pods[0]))[0] == b"a"
+    forwarders.close()

@@ -1,3 +1,5 @@
+"""The file of names that Pods read: it changes while others read it."""
+
 import socket
 import subprocess
 import sys
@@ -49,7 +51,7 @@ def test_the_inode_stays_and_a_new_run_goes_on(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_file_of_another_form_is_begun_anew(tmp_path: Path) -> None:
+def test_a_file_of_another_form_is_started_again(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("127.0.0.1 localhost\n" * 100)
     file = HostsFile(path)

@@ -1,3 +1,5 @@
+"""Names of services outside: their addresses are those that the machine knows."""
+
 import asyncio
 
 from steelyard.local.names.outside import OutsideNames

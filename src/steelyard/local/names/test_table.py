@@ -1,3 +1,5 @@
+"""The table of names and ports of a cluster's Services and Pods."""
+
 from steelyard.local.names.hosts import SLOT
 from steelyard.local.names.table import is_readable, names, table
 from steelyard.types import Json
@@ -25,6 +27,13 @@ def test_a_cluster_ip_has_the_services_name_and_forwards_to_ready_pods() -> None
     )
     assert names.entries == (("127.9.128.1", ("s.ns.svc.cluster.local", "s.ns.svc", "s.ns")),)
     assert names.forwards == {("127.9.128.1", 80): (("127.9.0.1", 8000), ("127.9.0.2", 8000))}
+
+
+def test_the_apis_own_service_is_spare_and_no_other() -> None:
+    own = make_service("kubernetes", ports=[{"port": 443}])
+    assert table([own, make_service(ip="127.9.128.2")], []).spare == frozenset()
+    own["metadata"]["namespace"] = "default"
+    assert table([own, make_service(ip="127.9.128.2")], []).spare == {("127.9.128.1", 443)}
 
 
 def test_a_headless_service_is_its_ready_pods() -> None:
@@ -62,7 +71,7 @@ def test_a_node_port_leads_where_the_service_does() -> None:
     }
 
 
-def test_ports_of_udp_are_told_apart_and_affinity_has_its_time() -> None:
+def test_ports_of_udp_are_distinguished_and_affinity_has_its_time() -> None:
     ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}]
     config = {"clientIP": {"timeoutSeconds": 60}}
     service = make_service(ports=ports, sessionAffinity="ClientIP", sessionAffinityConfig=config)
@@ -147,7 +156,7 @@ def test_the_longest_names_fit_into_their_slot() -> None:
     assert len(longest) < SLOT
 
 
-def test_what_means_nothing_is_told_from_what_does() -> None:
+def test_what_means_nothing_is_distinguished_from_what_does() -> None:
     pod: Json = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": []}}
     pod["status"] = {"podIP": "127.1.1.1"}
     for good in (make_service(), make_slice("127.9.0.1"), pod):

@@ -47,7 +47,7 @@ class Quota:
         return max(kept - used, 0.0) + left
 
     def in_cycle(self) -> bool:
-        """Tell whether some cohort above is its own parent."""
+        """Return whether some cohort above is its own parent."""
         seen: set[int] = set()
         node = self.parent
         while node is not None and id(node) not in seen:
@@ -93,12 +93,12 @@ def quotas(queues: Iterable[Json], cohorts: Iterable[Json] = ()) -> dict[str, Qu
     A cohort that is only named is there without quotas and limits of its own. Those of a cycle have `in_cycle`, and no
     other method of theirs ends.
     """
-    made = {queue["metadata"]["name"]: Quota(queue["spec"]) for queue in queues}
+    by_queue = {queue["metadata"]["name"]: Quota(queue["spec"]) for queue in queues}
     above = {cohort["metadata"]["name"]: Quota(mapping(cohort, "spec")) for cohort in cohorts}
-    for node, name in list(_parents([*made.values(), *above.values()])):
+    for node, name in list(_parents([*by_queue.values(), *above.values()])):
         node.parent = above.setdefault(name, Quota({}))
         node.parent.children.append(node)
-    return made
+    return by_queue
 
 
 def _parents(nodes: Iterable[Quota]) -> Iterator[tuple[Quota, str]]:

@@ -12,13 +12,13 @@ FINISHED, PODS_READY, REQUEUED, ACTIVE = "Finished", "PodsReady", "Requeued", "A
 
 def set_condition(status: Json, kind: str, value: bool, reason: str, message: str, now: datetime) -> Json:
     """Return the status with the condition."""
-    wanted = {"type": kind, "status": str(value), "reason": reason, "message": message}
+    condition = {"type": kind, "status": str(value), "reason": reason, "message": message}
     conditions = list(sequence(status, "conditions"))
-    return {**status, "conditions": with_condition(conditions, wanted, now, stamp="lastTransitionTime")}
+    return {**status, "conditions": with_condition(conditions, condition, now, stamp="lastTransitionTime")}
 
 
 def holds(obj: Json, kind: str) -> bool:
-    """Tell whether a condition is True."""
+    """Return whether a condition is True."""
     return status_holds(status_of(obj), kind)
 
 

@@ -81,8 +81,8 @@ def _job_pods(job: Json) -> list[Json]:
 
 def _job_is_ready(job: Json) -> bool:
     status = status_of(job)
-    wanted = int(_job_pods(job)[0]["count"])
-    return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= wanted
+    required = int(_job_pods(job)[0]["count"])
+    return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= required
 
 
 def ray_pods(spec: Json) -> list[Json]:
@@ -91,11 +91,11 @@ def ray_pods(spec: Json) -> list[Json]:
     autoscaled = spec.get("enableInTreeAutoscaling")
     for group in sequence(spec, "workerGroupSpecs"):
         least = int(group.get("minReplicas") or 0)
-        wanted = int(group.get("replicas") or 0)
+        desired = int(group.get("replicas") or 0)
         if autoscaled:
             # The most that it may have: otherwise each change by the autoscaler would put it into the queue again.
-            wanted = int(group.get("maxReplicas") or 0)
-        count = max(wanted, least) * int(group.get("numOfHosts") or 1)
+            desired = int(group.get("maxReplicas") or 0)
+        count = max(desired, least) * int(group.get("numOfHosts") or 1)
         sets.append(pod_set(group["groupName"], mapping(group, "template"), count))
     return sets
 
@@ -245,7 +245,7 @@ def managed_of(obj: Json) -> Managed:
 
 
 def is_queued(obj: Json) -> bool:
-    """Tell whether a queue admits the object: it names one, and belongs to no other job that is admitted itself."""
+    """Return whether a queue admits the object: it names one, and belongs to no other job that is admitted itself."""
     kinds = {(resource.api_version, resource.kind) for resource in (RAY_JOBS, APP_WRAPPERS)}
     owned = any((owner.get("apiVersion"), owner.get("kind")) in kinds for owner in owner_references(obj))
     # A job on a cluster that is there has no Pods of its own to admit.

@@ -45,10 +45,10 @@ class Plan:
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
     """Decide what is to be written now. The next round sees what follows from it."""
-    made = Plan()
+    result = Plan()
     workloads = {workload["metadata"]["uid"]: workload for workload in snapshot.workloads}
-    _sync_jobs(snapshot, workloads, made, now)
-    removed = {workload["metadata"]["uid"] for workload in made.deletes}
+    _sync_jobs(snapshot, workloads, result, now)
+    removed = {workload["metadata"]["uid"] for workload in result.deletes}
     present = [obj for uid, obj in workloads.items() if uid not in removed and not is_deleting(obj)]
     queues = Queues(snapshot)
     present = [queues.stop(workload, now) for workload in present]
@@ -58,20 +58,20 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
             obj for obj in snapshot.workloads if obj["metadata"]["uid"] == workload["metadata"]["uid"]
         )
         if status_of(workload) != status_of(before):
-            made.statuses.append((before, status_of(workload)))
+            result.statuses.append((before, status_of(workload)))
     for queue in snapshot.cluster_queues:
         fault = queues.fault(queue["metadata"]["name"])
         status = cluster_queue_counts(queue, present, queues.resolve, fault, now)
         if status != status_of(queue):
-            made.statuses.append((queue, status))
+            result.statuses.append((queue, status))
     for queue in snapshot.local_queues:
         status = local_queue_counts(queue, present, queues.fault(queue["spec"].get("clusterQueue", "")), now)
         if status != status_of(queue):
-            made.statuses.append((queue, status))
-    return made
+            result.statuses.append((queue, status))
+    return result
 
 
-def _sync_jobs(snapshot: Snapshot, workloads: dict[str, Json], made: Plan, now: datetime) -> None:
+def _sync_jobs(snapshot: Snapshot, workloads: dict[str, Json], result: Plan, now: datetime) -> None:
     owned = {controller_uid(workload): workload for workload in workloads.values()}
     classes = {obj["metadata"]["name"]: int(obj.get("value") or 0) for obj in snapshot.priority_classes}
     for job in snapshot.jobs:
@@ -80,15 +80,15 @@ def _sync_jobs(snapshot: Snapshot, workloads: dict[str, Json], made: Plan, now: 
         workload = owned.get(job["metadata"]["uid"])
         step = sync_job(job, workload, classes, now)
         if step.create:
-            made.creates.append(step.create)
+            result.creates.append(step.create)
         if step.delete:
-            made.deletes.append(step.delete)
+            result.deletes.append(step.delete)
         if step.patch_job:
-            made.patches.append((job, step.patch_job))
+            result.patches.append((job, step.patch_job))
         if workload is None:
             continue
         if step.patch_workload:
-            made.patches.append((workload, step.patch_workload))
+            result.patches.append((workload, step.patch_workload))
         elif step.status:
             workloads[workload["metadata"]["uid"]] = {**workload, "status": step.status}
 
@@ -228,7 +228,7 @@ def _preempted(victim: Json, workload: Json, now: datetime) -> Json:
 def _victims(workload: Json, workloads: Iterable[Json], quota: Quota, queues: Queues) -> list[Json]:
     """Return the workloads of lower priority without which this one fits; none where that is not enough.
 
-    Those that leave already count as gone: nobody else has to.
+    Those that leave already count as gone: no other has to leave for them.
     """
     if mapping(quota.spec, "preemption").get("withinClusterQueue", "Never") == "Never":
         return []

@@ -74,15 +74,15 @@ def _assign(pod_set: Json, quota: Quota, taken: Usage) -> tuple[dict[str, str], 
         if name not in covered and name != "pods":
             return {}, [f"resource {name} unavailable in ClusterQueue"], True
     for group in groups:
-        wanted = {name: amount for name, amount in amounts.items() if name in group["coveredResources"]}
-        if not wanted:
+        requested = {name: amount for name, amount in amounts.items() if name in group["coveredResources"]}
+        if not requested:
             continue
         reasons: list[str] = []
         too_large = True
         for flavor in (entry["name"] for entry in group["flavors"]):
-            faults = [_lack(quota, flavor, name, amount, taken) for name, amount in wanted.items()]
+            faults = [_lack(quota, flavor, name, amount, taken) for name, amount in requested.items()]
             if not any(text for text, _ in faults):
-                chosen |= dict.fromkeys(wanted, flavor)
+                chosen |= dict.fromkeys(requested, flavor)
                 break
             too_large = too_large and any(never for _, never in faults)
             reasons += [text for text, _ in faults if text]

@@ -78,10 +78,10 @@ async def run_queues(
 async def settle(cluster: Cluster, now: Callable[[], datetime]) -> None:
     """Decide and write until there is nothing more to write."""
     for _ in range(ROUNDS):
-        made = plan(await read(cluster), now())
-        if not made:
+        changes = plan(await read(cluster), now())
+        if not changes:
             return
-        await _write(cluster, made)
+        await _write(cluster, changes)
 
 
 async def read(cluster: Cluster) -> Snapshot:
@@ -104,27 +104,27 @@ async def read(cluster: Cluster) -> Snapshot:
     )
 
 
-async def _write(cluster: Cluster, made: Plan) -> None:
+async def _write(cluster: Cluster, changes: Plan) -> None:
     """Write. The next round decides again about what has changed meanwhile."""
-    for obj, status in made.statuses:
+    for obj, status in changes.statuses:
         try:
             await cluster.replace(resource_of(obj), {**obj, "status": status}, subresource="status")
         except (Conflict, NotFound):
             return
-    for obj, patch in made.patches:
+    for obj, patch in changes.patches:
         metadata = obj["metadata"]
         guarded = {**patch, "metadata": {"resourceVersion": metadata["resourceVersion"]}}
         try:
             await cluster.patch(resource_of(obj), metadata["name"], guarded, metadata["namespace"])
         except (Conflict, NotFound):
             return
-    for obj in made.deletes:
+    for obj in changes.deletes:
         metadata = obj["metadata"]
         try:
             await cluster.delete(WORKLOADS, metadata["name"], metadata["namespace"], uid=metadata["uid"])
         except (Conflict, NotFound):
             return
-    for obj in made.creates:
+    for obj in changes.creates:
         try:
             await cluster.create(WORKLOADS, obj)
         except AlreadyExists:

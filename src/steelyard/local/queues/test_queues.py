@@ -1,3 +1,5 @@
+"""Admission by quotas: order, priorities, flavors and reasons to wait."""
+
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -361,7 +363,7 @@ async def test_ray_clusters_and_training_jobs_are_admitted_with_all_their_pods()
         ({"submitterPodTemplate": template("2")}, [("head", "500m"), ("submitter", "2")]),
     ],
 )
-def test_a_ray_job_has_a_submitter_beside_its_cluster(spec: Json, wanted: list[tuple[str, str]]) -> None:
+def test_a_ray_job_has_a_submitter_and_a_cluster(spec: Json, wanted: list[tuple[str, str]]) -> None:
     cluster = {"headGroupSpec": {"template": template("500m")}}
     job = {
         "apiVersion": "ray.io/v1",

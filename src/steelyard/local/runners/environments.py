@@ -20,7 +20,7 @@ from steelyard.local.lock import FileLock, Held
 from steelyard.local.state import write_atomically
 from steelyard.runners.kind import RunnerKind, Variant
 
-LOOK_SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 RECORD = "environment.json"
 _LIST = """
 import importlib.metadata as m, importlib.util as u, json, os, sys
@@ -96,7 +96,7 @@ def lock_digest(kind: RunnerKind, variant: Variant) -> str:
 def contents(python: Path, module: str) -> tuple[dict[str, str], list[str]]:
     """Return the versions of all packages of an environment, and the faults of their files."""
     done = subprocess.run(
-        [python, "-c", _LIST, module], capture_output=True, text=True, timeout=LOOK_SECONDS, check=False
+        [python, "-c", _LIST, module], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
     )
     if done.returncode:
         return {}, [f"{python}: does not run: {done.stderr.strip()[-300:]}"]

@@ -111,7 +111,7 @@ def _provide(python: Path, name: str, suffix: str, *, version: str) -> None:
 
 
 def _uv() -> str | None:
-    """Return uv as it lies beside this Python or on the PATH."""
+    """Return the uv next to this Python or on the PATH."""
     beside = Path(sys.executable).parent / "uv"
     return str(beside) if beside.exists() else shutil.which("uv")
 

@@ -68,7 +68,7 @@ class ServerPlan:
 
     @property
     def memory_text(self) -> str:
-        """Text of what it needs beside what there is, in a line."""
+        """Text of what it needs and what there is, in a line."""
         needed = self.kind.needed_memory(self.serving)
         cache = self.kind.cache_bytes(self.serving)
         parts = (("weights", self.model.weights), ("cache", cache), ("program", self.kind.base_memory))
@@ -77,7 +77,7 @@ class ServerPlan:
 
     @property
     def fits(self) -> bool:
-        """Tell whether the memory suffices, as far as one knows; the memory of GPUs is not counted here."""
+        """Return whether the memory suffices, as far as one knows; the memory of GPUs is not counted here."""
         return bool(self.serving.gpus) or self.kind.needed_memory(self.serving) <= self.available
 
 
@@ -120,7 +120,7 @@ def model_name(folder: Path) -> str:
 
 
 def usual_port(folder: Path) -> int:
-    """Return the port on which the model in a folder is served where nobody else has it.
+    """Return the port on which the model in a folder is served where no other process has it.
 
     A run belongs to the address that it asks: the next server of the same folder has to have the same one.
     """

@@ -18,9 +18,9 @@ from steelyard.local.serving.watcher import STOP
 
 POLL_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 LISTENING_SECONDS = 5.0
-"""Time between two looks whether a server that is ready still listens."""
+"""Time between two checks whether a server that is ready still listens."""
 REFUSALS = 3
 """Refused connections in a row, after which a server that runs is ended: it will not listen again."""
 STARTS = 3
@@ -36,7 +36,7 @@ class ServerFailed(SteelyardError):
 
 
 class Server:
-    """A server of a plan. `say` gets one line for each stage, `warn` what a person should look at."""
+    """A server of a plan. `say` gets one line for each stage, `warn` what a person should check."""
 
     def __init__(
         self, plan: ServerPlan, say: Callable[[str], None], warn: Callable[[str], None] | None = None
@@ -89,7 +89,7 @@ class Server:
     async def _until_ended(self) -> int:
         """Return the watcher's exit status once the server has ended, or was ended because it listens no more.
 
-        A vLLM that is told to end closes its port first, and then waits for answers, also for those that its engine,
+        A vLLM that is asked to end closes its port first, and then waits for answers, also for those that its engine,
         which has ended already, will never give.
         """
         assert self._watcher is not None
@@ -116,7 +116,7 @@ class Server:
         self._close_line()
 
     def _end(self) -> None:
-        """Tell the watcher to end the server."""
+        """Order the watcher to end the server."""
         if self._line is not None:
             with contextlib.suppress(OSError):
                 self._line.send(STOP)
@@ -145,7 +145,7 @@ class Server:
         plan, stages = self.plan, _Stages(self.plan, self._say)
         port, path = int(plan.serving.port), plan.kind.ready_path
         while not ended.done():
-            stages.look()
+            stages.read_log()
             if await answers(plan.serving.host, port, path) and not ended.done():
                 return
             await asyncio.wait([ended], timeout=POLL_SECONDS)
@@ -160,7 +160,7 @@ class Server:
         )
 
     def _why(self, code: int) -> str:
-        """Say why the server ended, after a colon, where its log tells that."""
+        """Say why the server ended, after a colon, where its log says that."""
         number = code - 128 if code > 128 else max(0, -code)
         why = self.plan.kind.last_error(tail(self.plan.log), number)
         return f": {why}" if why else "" if number else ": it wrote nothing"
@@ -172,13 +172,13 @@ class Server:
 
 
 class _Stages:
-    """The stages of a start, as the log tells them; each is said once."""
+    """The stages of a start, as the log shows them; each is said once."""
 
     def __init__(self, plan: ServerPlan, say: Callable[[str], None]) -> None:
         self._plan, self._say = plan, say
         self._place, self._rest, self._last = 0, "", ""
 
-    def look(self) -> None:
+    def read_log(self) -> None:
         with self._plan.log.open("rb") as file:
             file.seek(self._place)
             read = file.read()
@@ -193,7 +193,7 @@ class _Stages:
 
 
 async def answers(host: str, port: int, path: str) -> bool:
-    """Tell whether a server answers a GET with 200."""
+    """Return whether a server answers a GET with 200."""
     writer = None
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -208,7 +208,7 @@ async def answers(host: str, port: int, path: str) -> bool:
 
 
 async def refuses(host: str, port: int) -> bool:
-    """Tell whether nothing listens at a port; a server that is only slow to take a connection is there."""
+    """Return whether nothing listens at a port; a server that is only slow to take a connection is there."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
@@ -227,7 +227,7 @@ def end_marked(mark: str) -> None:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def how(code: int) -> str:

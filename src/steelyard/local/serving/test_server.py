@@ -51,7 +51,7 @@ async def test_a_server_that_has_closed_its_port_is_ended_and_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "LISTENING_SECONDS", 0.1)
-    # Bound and never listening: nobody else gets the port, and the server may have it.
+    # Bound and never listening: no other process gets the port, and the server may have it.
     with socket.socket() as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))

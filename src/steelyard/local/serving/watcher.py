@@ -6,9 +6,9 @@ them (PR_SET_CHILD_SUBREAPER). It ends all of them once the server has ended, or
 says STOP or closes because the command is gone; then it ends with the server's exit status.
 
 There are two such processes, the guard and its child, the watcher. Where the watcher is killed, the guard adopts and
-ends what it leaves; where the guard is killed, the watcher is told by the kernel and ends all, and the command ends
-whatever has its mark. A vLLM that is still starting does not end by SIGTERM, which is all that the kernel could send
-it if command and watcher died and there were no guard.
+ends what it leaves; where the guard is killed, the watcher gets a signal from the kernel and ends all, and the command
+ends whatever has its mark. A vLLM that is still starting does not end by SIGTERM, which is all that the kernel could
+send it if command and watcher died and there were no guard.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from steelyard.local.kubelet import processes, shim, splice
 STOP = b"stop\n"
 GRACE_SECONDS = 10.0
 """Time for an orderly end. A vLLM that is still starting was seen to ignore SIGTERM for minutes."""
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         return _guard(watcher)
     splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # a child does not inherit it
     shim.end_with_parent(signal.SIGTERM)
-    if os.getppid() != guard:  # it ended before the kernel knew that we want to be told
+    if os.getppid() != guard:  # it ended before the kernel knew that we want the signal
         return 1
     return _watch(line, log, command)
 
@@ -64,7 +64,8 @@ def _watch(line: int, log: str, command: Sequence[str]) -> int:
     try:
         server = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True,
-            # Where this process is killed and the command with it, the server is told, and ends its own processes.
+            # Where this process is killed and the command with it, the server gets a signal, and ends its own
+            # processes.
             preexec_fn=lambda: shim.end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one thread
         )  # fmt: skip
     except OSError as error:
@@ -73,7 +74,7 @@ def _watch(line: int, log: str, command: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(_ended(server)))
     with socket.socket(fileno=line) as command_end:
         while server.poll() is None:
-            if select.select([command_end], [], [], LOOK_SECONDS)[0]:
+            if select.select([command_end], [], [], POLL_SECONDS)[0]:
                 break
             _reap(server)
     return _ended(server)
@@ -85,7 +86,7 @@ def _ended(server: "subprocess.Popen[bytes]") -> int:
         server.terminate()
         until = time.monotonic() + GRACE_SECONDS
         while server.poll() is None and time.monotonic() < until:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
     while left := [
         pid for pid in processes.descendants(os.getpid()) if processes.start_time(pid) is not None
     ]:

@@ -16,23 +16,23 @@ RETRY_SECONDS = 5.0
 _NOT_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
-async def apply(cluster: Cluster, wanted: Json, owner_uid: str | None) -> None:
+async def apply(cluster: Cluster, desired: Json, owner_uid: str | None) -> None:
     """Create an object, or correct one that is ours; another's of the same name stays as it is.
 
     Ours is what the owner controls; without an owner, what has our label. Raises ApiError to be tried again.
     """
-    resource, metadata = resource_of(wanted), wanted["metadata"]
+    resource, metadata = resource_of(desired), desired["metadata"]
     try:
-        await cluster.create(resource, wanted)
+        await cluster.create(resource, desired)
         return
     except AlreadyExists:
         pass
     present = await cluster.get(resource, metadata["name"], metadata.get("namespace"))
     if not _is_ours(present, owner_uid):
-        _log.warning("%s %s belongs to another, and is left alone", wanted["kind"], metadata["name"])
+        _log.warning("%s %s belongs to another, and is left alone", desired["kind"], metadata["name"])
         return
     annotations = metadata.get("annotations", {})
-    content = {field: value for field, value in wanted.items() if field not in _NOT_CONTENT}
+    content = {field: value for field, value in desired.items() if field not in _NOT_CONTENT}
     same = covers({field: present.get(field) for field in content}, content)
     if same and covers(annotations_of(present), annotations):
         return
@@ -41,7 +41,7 @@ async def apply(cluster: Cluster, wanted: Json, owner_uid: str | None) -> None:
     try:
         await cluster.patch(resource, metadata["name"], patch, metadata.get("namespace"))
     except (Conflict, NotFound) as error:
-        raise ApiError(f"{wanted['kind']} {metadata['name']} has changed meanwhile") from error
+        raise ApiError(f"{desired['kind']} {metadata['name']} has changed meanwhile") from error
 
 
 def _is_ours(present: Json, owner_uid: str | None) -> bool:
@@ -50,11 +50,11 @@ def _is_ours(present: Json, owner_uid: str | None) -> bool:
     return labels_of(present).items() >= MANAGED.items()
 
 
-async def apply_configurations(cluster: Cluster, wanted: list[Json]) -> None:
-    """Bring our webhooks to what is wanted, and take away those that are not: one that nobody serves refuses all."""
-    for configuration in wanted:
+async def apply_configurations(cluster: Cluster, desired: list[Json]) -> None:
+    """Apply the desired webhooks, and remove our others: one without a server refuses all."""
+    for configuration in desired:
         await apply(cluster, configuration, None)
-    kinds = {configuration["kind"] for configuration in wanted}
+    kinds = {configuration["kind"] for configuration in desired}
     for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
         if resource.kind in kinds:
             continue
@@ -78,16 +78,16 @@ async def remove_configurations(cluster: Cluster, pause: float = RETRY_SECONDS) 
         await asyncio.sleep(pause)
 
 
-def covers(present: object, wanted: object) -> bool:
-    """Tell whether an object has all that is wanted; what the API has filled in besides does not count."""
-    if isinstance(wanted, dict):
+def covers(present: object, desired: object) -> bool:
+    """Return whether an object has all desired fields; those that the API has added do not count."""
+    if isinstance(desired, dict):
         return isinstance(present, dict) and all(
-            covers(present.get(key), value) for key, value in wanted.items()
+            covers(present.get(key), value) for key, value in desired.items()
         )
-    if isinstance(wanted, list):
+    if isinstance(desired, list):
         return (
             isinstance(present, list)
-            and len(present) == len(wanted)
-            and all(covers(old, new) for old, new in zip(present, wanted, strict=True))
+            and len(present) == len(desired)
+            and all(covers(old, new) for old, new in zip(present, desired, strict=True))
         )
-    return present == wanted
+    return present == desired

@@ -20,17 +20,17 @@ _HTTP = 80
 
 
 def dashboard_objects(cluster: Json, settings: RaySettings, platform: Platform) -> list[Json]:
-    made: list[Json] = []
+    objects: list[Json] = []
     match platform.dashboard:
         case "ingress":
-            made.append(ingress(cluster, settings))
+            objects.append(ingress(cluster, settings))
         case "route":
-            made.append(route(cluster, settings))
+            objects.append(route(cluster, settings))
         case "httproute":
-            made.append(http_route(cluster, settings))
-    if made and settings.login:
-        made = [login_service(cluster), login_endpoints(cluster, platform), *made]
-    return made
+            objects.append(http_route(cluster, settings))
+    if objects and settings.login:
+        objects = [login_service(cluster), login_endpoints(cluster, platform), *objects]
+    return objects
 
 
 def host_of(cluster: Json, settings: RaySettings) -> str:
@@ -63,9 +63,9 @@ def login_path(cluster: Json) -> str:
 
 
 def address_change(cluster: Json, settings: RaySettings, platform: Platform) -> Json:
-    """Return what changes in the annotations, so that they tell the dashboard's address."""
-    present, wanted = annotations_of(cluster).get(ADDRESS), address(cluster, settings, platform)
-    return {} if (present or "") == wanted else {ADDRESS: wanted or None}
+    """Return what changes in the annotations, so that they show the dashboard's address."""
+    present, desired = annotations_of(cluster).get(ADDRESS), address(cluster, settings, platform)
+    return {} if (present or "") == desired else {ADDRESS: desired or None}
 
 
 def _backend(cluster: Json, settings: RaySettings) -> tuple[str, int]:
@@ -89,13 +89,13 @@ def login_endpoints(cluster: Json, platform: Platform) -> Json:
         ],
         "ports": [{"name": "dashboard", "port": port, "protocol": "TCP"}],
     }
-    made = owned(cluster, "discovery.k8s.io/v1", "EndpointSlice", name, content)
-    made["metadata"]["labels"] |= {
+    endpoint_slice = owned(cluster, "discovery.k8s.io/v1", "EndpointSlice", name, content)
+    endpoint_slice["metadata"]["labels"] |= {
         "kubernetes.io/service-name": name,
         # Kubernetes' own controllers leave slices alone that another one manages.
         "endpointslice.kubernetes.io/managed-by": "steelyard",
     }
-    return made
+    return endpoint_slice
 
 
 def ingress(cluster: Json, settings: RaySettings) -> Json:

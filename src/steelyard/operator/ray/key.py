@@ -1,4 +1,4 @@
-"""The platform's key: one Secret, made once, from which all authorities follow. Whoever has it can be any of them."""
+"""The platform's key: one Secret, made once, from which all authorities follow. Its holder can act as any of them."""
 
 import base64
 import logging
@@ -38,9 +38,9 @@ async def platform_key(cluster: Cluster, settings: RaySettings) -> PlatformKey:
         "data": data,
     }
     try:
-        made = await cluster.create(SECRETS, secret)
+        created = await cluster.create(SECRETS, secret)
         _log.info("made the platform's key, Secret %s/%s", namespace, name)
-        return _read(made)
+        return _read(created)
     except AlreadyExists:
         return _read(await cluster.get(SECRETS, name, namespace))
 

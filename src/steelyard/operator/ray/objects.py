@@ -13,10 +13,10 @@ def objects_of(cluster: Json, settings: RaySettings, platform: Platform) -> list
     """Return what should exist for a cluster. Its owner takes all of it away with it."""
     if is_deleting(cluster):
         return []
-    made = dashboard_objects(cluster, settings, platform)
+    objects = dashboard_objects(cluster, settings, platform)
     if settings.network_policy:
-        made += [workers_policy(cluster), head_policy(cluster, settings)]
-    return made + certificate_objects(cluster, settings, platform)
+        objects += [workers_policy(cluster), head_policy(cluster, settings)]
+    return objects + certificate_objects(cluster, settings, platform)
 
 
 def annotation_changes(cluster: Json, settings: RaySettings, platform: Platform) -> Json:

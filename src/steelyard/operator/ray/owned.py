@@ -20,7 +20,7 @@ MANAGED = {"app.kubernetes.io/managed-by": "steelyard"}
 
 @dataclass(frozen=True)
 class Platform:
-    """Facts beside a cluster that decisions about it need."""
+    """Facts outside a cluster's own object that decisions about it need."""
 
     now: datetime
     dashboard: str = ""
@@ -50,15 +50,15 @@ def head_service(cluster: Json) -> str:
 def owned(
     cluster: Json, api_version: str, kind: str, name: str, content: Json, annotations: Json | None = None
 ) -> Json:
-    """Return an object that goes with the cluster; `content` is what it has beside its metadata."""
+    """Return an object that goes with the cluster; `content` is what it has in addition to its metadata."""
     metadata = cluster["metadata"]
     owner = {"apiVersion": cluster["apiVersion"], "kind": cluster["kind"], "name": metadata["name"]}
     owner |= {"uid": metadata["uid"], "controller": True, "blockOwnerDeletion": True}
-    made: Json = {"name": name, "namespace": metadata["namespace"], "ownerReferences": [owner]}
-    made["labels"] = {CLUSTER: metadata["name"], **MANAGED}
+    own_metadata: Json = {"name": name, "namespace": metadata["namespace"], "ownerReferences": [owner]}
+    own_metadata["labels"] = {CLUSTER: metadata["name"], **MANAGED}
     if annotations:
-        made["annotations"] = dict(annotations)
-    return {"apiVersion": api_version, "kind": kind, "metadata": made, **content}
+        own_metadata["annotations"] = dict(annotations)
+    return {"apiVersion": api_version, "kind": kind, "metadata": own_metadata, **content}
 
 
 def address_of(settings: RaySettings, url: str, path: str) -> str:

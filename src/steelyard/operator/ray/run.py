@@ -1,4 +1,4 @@
-"""Keeps the platform's objects of Ray clusters as they should be: `operator/main.py` runs it beside its workers.
+"""Keeps the platform's objects of Ray clusters as they should be: `operator/main.py` runs it along with its workers.
 
 Each change of a cluster leads to the same `sync`, which asks the API for each object by its name, so nothing is
 remembered, and a crash between any two calls loses nothing. What depends on time, such as authorities, on what the API
@@ -187,8 +187,8 @@ async def sync(
     except NotFound:
         return
     uid = owner["metadata"]["uid"]
-    for wanted in objects_of(owner, settings, platform):
-        await apply(cluster, wanted, uid)
+    for desired in objects_of(owner, settings, platform):
+        await apply(cluster, desired, uid)
     if changes := annotation_changes(owner, settings, platform):
         # With its uid: a namesake that was made meanwhile has other clients.
         patch: Json = {"metadata": {"uid": uid, "annotations": changes}}

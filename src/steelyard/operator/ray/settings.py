@@ -67,7 +67,7 @@ class RaySettings(BaseModel):
     )
     client_authorities: bool = Field(
         default=False,
-        description="Make a Secret NAME-ca-secret-steelyard beside each cluster, with which codeflare-sdk signs "
+        description="Make a Secret NAME-ca-secret-steelyard for each cluster, with which codeflare-sdk signs "
         "certificates of clients. Who may read it has power over this one cluster.",
     )
     certificate_image: str = Field(
@@ -99,7 +99,7 @@ class RaySettings(BaseModel):
 
     @property
     def serves(self) -> bool:
-        """True where the operator has to be asked by others: the API, Pods, browsers."""
+        """Return whether the operator has to be asked by others: the API, Pods, browsers."""
         return self.certificates or self.admission or bool(self.login)
 
     @property

@@ -1,3 +1,5 @@
+"""The objects that a platform adds to a Ray cluster: ingress, networks, certificates."""
+
 import base64
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -183,7 +185,7 @@ async def test_with_a_login_the_ingress_leads_to_the_operators() -> None:
     assert [endpoint["addresses"] for endpoint in endpoints["endpoints"]] == [["10.0.0.2"]]
     assert endpoints["ports"][0]["port"] == 8080
     assert endpoints["metadata"]["labels"]["kubernetes.io/service-name"] == "ray-dashboard-demo"
-    # Only the operators' namespace reaches the dashboard from outside, beside the cluster's own.
+    # Only the operators' namespace reaches the dashboard from outside, in addition to the cluster's own.
     *_, operators = spec_of(cluster, NETWORK_POLICIES, "demo-head")["ingress"]
     assert "steelyard" in str(operators["from"])
 
@@ -246,7 +248,7 @@ async def test_an_error_at_any_call_is_made_up_for_by_the_next_try(error: ApiErr
     raise AssertionError("no run without an error")
 
 
-async def test_webhooks_trust_the_authorities_of_their_time_and_go_when_nobody_serves_them() -> None:
+async def test_webhooks_trust_the_authorities_of_their_time_and_go_when_none_serves_them() -> None:
     cluster = make_cluster()
     await reconcile(cluster, ALL)
 

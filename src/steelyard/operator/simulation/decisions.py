@@ -32,7 +32,7 @@ def is_current(objects: Objects, key: Key, version: int) -> bool:
 
 
 class Decision(NamedTuple):
-    """The writes that one look at a resource leads to, whatever the API answers."""
+    """The writes that one reconciliation of a resource leads to, whatever the API answers."""
 
     content: bytes
     guards: tuple[tuple[Key, int], ...] = ()

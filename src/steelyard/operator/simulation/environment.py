@@ -18,7 +18,7 @@ FOREIGN = "somebody-elses"
 
 
 def jobs(simulator: Simulator) -> list[Json]:
-    """The Jobs that run for somebody: a Job that nobody controls is somebody else's."""
+    """The Jobs that have a controller: a Job without one belongs to another project."""
     return [job for job in simulator.objects(JOBS) if live(job) and controller_of(job)]
 
 
@@ -166,7 +166,7 @@ def unschedulable(simulator: Simulator) -> Json:
 
 
 def make_foreign(simulator: Simulator, resource: Resource, name: str, **metadata: Any) -> None:
-    """An object of somebody else's; where ours has that name, in its place."""
+    """An object of another project; where ours has that name, in its place."""
     if simulator.find(resource, name, NAMESPACE):
         simulator.store.remove(resource, name, NAMESPACE)
     obj = {

@@ -48,13 +48,13 @@ def made_too_late(before: State, simulator: Simulator, changed: set[StoreKey]) -
     for key in changed:
         if key not in after or key in before.objects.objects:
             continue
-        made = peek(after[key].raw)
-        owner = owners.get((controller_of(made) or {}).get("uid", ""))
+        created = peek(after[key].raw)
+        owner = owners.get((controller_of(created) or {}).get("uid", ""))
         if owner is None:
             return f"{key.name} was made for nobody"
         if true_condition(owner, "Finished"):
             return f"{key.name} was made for what has finished"
-        asks = made["metadata"].get("labels", {}).get(COMPONENT) in {"client", "session"}
+        asks = created["metadata"].get("labels", {}).get(COMPONENT) in {"client", "session"}
         milestones = sequence(owner, "status", "milestones")
         if asks and owner["kind"] == EVALUATIONS.kind and "ClientSucceeded" in milestones:
             return f"{key.name} was made although the client had succeeded"

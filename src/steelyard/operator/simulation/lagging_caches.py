@@ -1,4 +1,4 @@
-"""The operator's caches in the exploration: they lag behind the API until they are told to catch up."""
+"""The operator's caches in the exploration: they lag behind the API until they are made to catch up."""
 
 from functools import lru_cache
 
@@ -32,7 +32,7 @@ def peek(raw: bytes) -> Json:
 
 
 class LaggingCaches:
-    """The operator's caches, brought up to date only when told to."""
+    """The operator's caches, brought up to date only by a call."""
 
     remembers = False
     """True if the caches show the operator's own writes at once."""
@@ -69,7 +69,7 @@ class LaggingCaches:
         return ENTITY in labels_of(obj)
 
     def concerns(self, resource: Json, obj: Json) -> bool:
-        """Return whether a change of it makes the operator look at the resource."""
+        """Return whether a change of it makes the operator reconcile the resource."""
         return bool(labels_of(obj).get(OWNER) == resource["metadata"]["uid"])
 
     def concerned(self, resource: Json | None, stored: Stored) -> bool:

@@ -1,6 +1,6 @@
 """A check of the search itself: states that it takes for the same without further faults have the same futures.
 
-It tells all states apart, and compares what follows from those that `Simulator.state_key(last=True)` makes equal.
+It distinguishes all states, and compares what follows from those that `Simulator.state_key(last=True)` makes equal.
 """
 
 from collections import Counter

@@ -8,6 +8,12 @@ NAMESPACE = "default"
 SCHEMA: Json = {"arrowSchema": "AAAA"}
 DIGEST = "sha256:" + "0" * 64
 IMAGE: Json = {"host": "localhost", "name": "steelyard/runner-sklearn", "digest": DIGEST}
+DATA_MOUNT: Json = {
+    "kind": "Data",
+    "name": "model",
+    "mountPath": "/models/x",
+    "data": {"source": {"kind": "Model", "id": "a4"}},
+}
 
 
 def make_runner(kind: str = "container", **fields: Any) -> Json:

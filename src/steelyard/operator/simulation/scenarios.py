@@ -82,16 +82,16 @@ class ResourceScenario:
         simulator.store.create(self.key.resource, {**self._resource, "metadata": metadata})
 
     def _decoys(self, simulator: Simulator) -> None:
-        """Somebody else's objects with our labels, which prove nothing."""
+        """Another project's objects with our labels, which prove nothing."""
         resource = simulator.resource()
         assert resource is not None
         labels = {OWNER: resource["metadata"]["uid"], ENTITY: resource["spec"]["id"], COMPONENT: "client"}
         for kind in (JOBS, INFERENCE_SESSIONS, DEPLOYMENTS):
             env.make_foreign(simulator, kind, f"{self.key.name}-decoy", labels=labels)
         env.make_foreign(simulator, PODS, f"{self.key.name}-decoy", labels=labels)
-        for kind, status in ((JOBS, "Complete"), (INFERENCE_SESSIONS, "Failed"), (PODS, "Ready")):
-            given = {"phase": "Running", "conditions": [{"type": status, "status": "True"}]}
-            simulator.store.set_status(kind, f"{self.key.name}-decoy", NAMESPACE, given)
+        for kind, condition in ((JOBS, "Complete"), (INFERENCE_SESSIONS, "Failed"), (PODS, "Ready")):
+            content = {"phase": "Running", "conditions": [{"type": condition, "status": "True"}]}
+            simulator.store.set_status(kind, f"{self.key.name}-decoy", NAMESPACE, content)
 
     # ---- what may happen
 
@@ -144,7 +144,7 @@ class ResourceScenario:
         return next((fault for fault in faults if fault), "")
 
     def protected(self, before: State, simulator: Simulator, changed: set[StoreKey]) -> set[StoreKey]:
-        """Return those of the changes that the operator must not have made if the object is somebody else's."""
+        """Return those of the changes that the operator must not have made if the object belongs to another project."""
         return changed
 
     def end_fault(self, simulator: Simulator) -> str:

@@ -1,9 +1,9 @@
 """The search of all that may befall an operator and its resource in a scenario of the exploration, up to some faults.
 
-From each state that is reached, a run without further faults (caches catch up, the operator looks whenever its
-queue says so, Jobs and sessions get on, time passes when nothing else can happen) must end where it should.
-Faults cost; all states within n faults come before those with n + 1, up to the floor. Beyond it, the seed decides
-which are looked at.
+From each state that is reached, a run without further faults (caches catch up, the operator reconciles whenever its
+queue says so, Jobs and sessions get on, time passes when nothing else can happen) must end where it should. Faults
+cost; all states within n faults come before those with n + 1, up to the floor. Beyond it, the seed decides which are
+looked at.
 """
 
 from collections import deque
@@ -68,8 +68,8 @@ class Search:
     ) -> None:
         """The search begins after the moves `after`, by name.
 
-        It looks at `limit` states at most, of which `beyond` have more faults than the floor.
-        Without `merging`, also the states of the last round are told apart by all that they differ in.
+        It visits `limit` states at most, of which `beyond` have more faults than the floor. Without `merging`, also the
+        states of the last round are distinguished by all that they differ in.
         """
         self._scenario, self._limit, self._floor, self._beyond = scenario, limit, floor, beyond
         self._rng, self._merging = Random(seed), merging

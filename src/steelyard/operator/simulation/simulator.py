@@ -208,7 +208,7 @@ class Simulator:
     def _cache_key_without_faults(self, objects: Objects) -> object:
         """The decision that the cache leads to, and what catching up will say.
 
-        An entry that is behind stays so until then. If one of these concerns the resource, the operator will look
+        An entry that is behind stays so until then. If one of these concerns the resource, the operator will reconcile
         again, and all that the cache shows is replaced: the entries make no further difference.
         """
         seen = frozenset(self.caches.seen.values())
@@ -280,7 +280,7 @@ class Simulator:
         return newer + gone
 
     def catch_up(self, *groups: str) -> None:
-        """Read all that happened in these groups; the operator looks again if it concerns the resource."""
+        """Read all that happened in these groups; the operator reconciles again if it concerns the resource."""
         live, caches = self.store.stored, self.caches
         seen = caches.seen
         ours = caches.resource(self.key.resource, self.key.namespace, self.key.name)
@@ -296,7 +296,7 @@ class Simulator:
                 seen[key] = new
 
     def restart(self) -> None:
-        """A new process: it lists everything and looks at everything."""
+        """A new process: it lists everything and reconciles everything."""
         self.caches.seen = {}
         self.catch_up(*GROUPS)
         self.dirty, self.look = True, None
@@ -307,7 +307,7 @@ class Simulator:
         return self.dirty or (self.look is not None and self.look <= self.now)
 
     def step(self, interruption: Interruption = None) -> None:
-        """One look at the resource, as a worker does it, interrupted at the nth call or not at all."""
+        """One reconciliation of the resource, as a worker does it, interrupted at the nth call or not at all."""
         self.calls = []
         self.cluster.before_call, self.cluster.after_call = self._hooks(interruption)
         try:

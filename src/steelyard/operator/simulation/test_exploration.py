@@ -24,7 +24,7 @@ def model() -> StepScenario:
     return StepScenario(make_model("model"), "Ready", "FetchFailed")
 
 
-def test_a_wrong_end_is_found_and_told_with_the_way_that_leads_to_it() -> None:
+def test_a_wrong_end_is_found_and_reported_with_the_way_that_leads_to_it() -> None:
     search = Search(NeverRight(make_service("service"), "Ready"), limit=100, floor=1)
     with pytest.raises(Violation, match=r"ends badly: not what should be\noperator looks"):
         search.run()
@@ -49,7 +49,7 @@ class Restless(StepScenario):
         return True
 
 
-def test_a_run_that_never_ends_is_found_and_told_with_the_way_that_leads_to_it() -> None:
+def test_a_run_that_never_ends_is_found_and_reported_with_the_way_that_leads_to_it() -> None:
     search = Search(Restless(make_model("model"), "Ready", "FetchFailed"), limit=1_000, floor=0)
     with pytest.raises(Violation, match=r"never ends\n(operator looks|at the start)[^$]*then: .*progress"):
         search.run()

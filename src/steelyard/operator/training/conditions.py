@@ -176,7 +176,7 @@ def invalid(resource: Json, message: str, now: datetime) -> Json:
 
 
 def name_conflict(resource: Json, message: str, now: datetime) -> Json:
-    """Make the status of a job with a child whose name belongs to somebody else."""
+    """Make the status of a job with a child whose name another owner's object has."""
     return _ended_early(resource, f"{resource['kind']}Failed", message, now)
 
 

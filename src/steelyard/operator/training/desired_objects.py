@@ -131,7 +131,7 @@ def to_force_delete(observed: ObservedJob, now: datetime) -> tuple[Json, ...]:
 
 def requeue_times(observed: ObservedJob, status: JobStatus) -> Iterator[datetime]:
     """Times at which something becomes due although nothing changes."""
-    # No event comes when a pause is over: the work queue has to be told the time.
+    # No event comes when a pause is over: the work queue needs the time.
     if status.restart_at is not None:
         yield status.restart_at
     for pod in _deleting_on_lost_nodes(observed):

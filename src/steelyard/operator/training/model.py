@@ -111,7 +111,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """Part of the status that the operator reads again. Everything else is observed anew in each reconciliation."""
+    """Part of the status that the operator reads again. Everything else is observed again in each reconciliation."""
 
     replicas: Mapping[ReplicaId, Replica] = field(default_factory=dict)
     restarts: int = 0

@@ -81,7 +81,7 @@ def check(job: TrainingJob, settings: OperatorSettings) -> None:
     if output.replica_id.role not in job.roles:
         known = ", ".join(job.roles)
         raise Invalid(
-            f"{output.field}.role", f"{output.replica_id.role!r} is no role of the job; there are {known}"
+            f"{output.field}.role", f"{output.replica_id.role!r} is not a role of the job; there are {known}"
         )
     if not os.path.isabs(output.path) or os.path.normpath(output.path) == "/":
         raise Invalid(f"{output.field}.path", f"{output.path!r} should be the absolute path of a folder")
@@ -163,12 +163,12 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
     spec = spec_of(job.roles[output.replica_id.role].template)
     pod = mapping(spec, "securityContext")
     main = main_container(sequence(spec, "containers"), job.framework) or {}
-    given = {**pod, **mapping(main, "securityContext")}
-    known = {name: given[name] for name in _IDENTITY if given.get(name) is not None}
-    # The writer's own user can read its files, also with a mode that nobody else can.
+    context = {**pod, **mapping(main, "securityContext")}
+    known = {name: context[name] for name in _IDENTITY if context.get(name) is not None}
+    # The writer's own user can read its files, also with a mode that no other user can.
     if "runAsUser" in known:
         return {**known, "runAsNonRoot": known["runAsUser"] != 0}, {}
-    if given.get("runAsNonRoot"):
+    if context.get("runAsNonRoot"):
         return known, {}
     return {**known, "runAsUser": 0, "runAsNonRoot": False}, {
         "capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE"]}

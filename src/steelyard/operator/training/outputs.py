@@ -43,7 +43,7 @@ class OutputProgress:
 
     @property
     def pending(self) -> bool:
-        """True while the job is still needed, so that its time to live must not end it."""
+        """Return whether the job is still needed, so that its time to live must not end it."""
         return self.status["state"] in {"Carrying", "Carried"}
 
 
@@ -141,8 +141,10 @@ def lineage(job: TrainingJob, output: Output, children: Children) -> dict[str, s
         "spec": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
         **_image(job, output, children),
     }
-    given = {"code": labels.CODE_DIGEST, "data": labels.DATA_DIGEST}
-    return fields | {key: job.annotations[name] for key, name in given.items() if name in job.annotations}
+    annotations = {"code": labels.CODE_DIGEST, "data": labels.DATA_DIGEST}
+    return fields | {
+        key: job.annotations[name] for key, name in annotations.items() if name in job.annotations
+    }
 
 
 def _image(job: TrainingJob, output: Output, children: Children) -> Mapping[str, str]:

@@ -93,27 +93,27 @@ def _given_scope(resource: Json, spec: Json) -> Scope | None:
     return scope
 
 
-def _role(field: str, given: Json, kind: RoleKind, policy: RestartPolicy, scopes: _Scopes) -> Role:
-    template = _mapping(given.get("template"), f"{field}.template")
+def _role(field: str, spec: Json, kind: RoleKind, policy: RestartPolicy, scopes: _Scopes) -> Role:
+    template = _mapping(spec.get("template"), f"{field}.template")
     containers = _mapping(template.get("spec"), f"{field}.template.spec").get("containers")
     if not isinstance(containers, list) or not containers:
         raise Invalid(f"{field}.template.spec.containers", "has to have at least one container")
-    restart = _one_of(given.get("restartPolicy") or policy, RestartPolicy, f"{field}.restartPolicy")
-    if given.get("restartScope"):
-        scopes = _Scopes(_one_of(given["restartScope"], Scope, f"{field}.restartScope"), scopes.default)
+    restart = _one_of(spec.get("restartPolicy") or policy, RestartPolicy, f"{field}.restartPolicy")
+    if spec.get("restartScope"):
+        scopes = _Scopes(_one_of(spec["restartScope"], Scope, f"{field}.restartScope"), scopes.default)
     return Role(
         name=kind.name,
-        count=_count(given.get("replicas"), f"{field}.replicas", kind.default_replicas, MAX_REPLICAS),
+        count=_count(spec.get("replicas"), f"{field}.replicas", kind.default_replicas, MAX_REPLICAS),
         template=template,
         restart=restart,
         scope=scopes.of(restart),
-        depends_on=tuple(_dependency(dependency, field) for dependency in given.get("dependsOn") or ()),
+        depends_on=tuple(_dependency(dependency, field) for dependency in spec.get("dependsOn") or ()),
     )
 
 
-def _dependency(given: Json, field: str) -> tuple[str, Dependency]:
-    condition = given.get("condition") or "Ready"
-    return str(given.get("role")), _one_of(condition, Dependency, f"{field}.dependsOn.condition")
+def _dependency(entry: Json, field: str) -> tuple[str, Dependency]:
+    condition = entry.get("condition") or "Ready"
+    return str(entry.get("role")), _one_of(condition, Dependency, f"{field}.dependsOn.condition")
 
 
 # ---- policies
@@ -121,30 +121,30 @@ def _dependency(given: Json, field: str) -> tuple[str, Dependency]:
 
 def _policy(kind: str, spec: Json) -> RunPolicy:
     field = "spec.runPolicy"
-    given = _mapping(spec.get("runPolicy") or {}, field)
-    clean = given.get("cleanPodPolicy") or spec.get("cleanPodPolicy")  # MPIJob has it there, too
+    policy = _mapping(spec.get("runPolicy") or {}, field)
+    clean = policy.get("cleanPodPolicy") or spec.get("cleanPodPolicy")  # MPIJob has it there, too
     return RunPolicy(
         clean_pods=_one_of(
             clean or ("Running" if kind == GENERIC else "None"), CleanPods, f"{field}.cleanPodPolicy"
         ),
         clean_pods_given=bool(clean),
-        ttl=_whole(given, "ttlSecondsAfterFinished"),
-        deadline=_whole(given, "activeDeadlineSeconds", INT64),
-        backoff_limit=_whole(given, "backoffLimit"),
-        suspend=bool(given.get("suspend")),
-        managed_by=str(given.get("managedBy") or ""),
-        scheduling=_scheduling(given.get("schedulingPolicy") or {}, f"{field}.schedulingPolicy"),
+        ttl=_whole(policy, "ttlSecondsAfterFinished"),
+        deadline=_whole(policy, "activeDeadlineSeconds", INT64),
+        backoff_limit=_whole(policy, "backoffLimit"),
+        suspend=bool(policy.get("suspend")),
+        managed_by=str(policy.get("managedBy") or ""),
+        scheduling=_scheduling(policy.get("schedulingPolicy") or {}, f"{field}.schedulingPolicy"),
     )
 
 
-def _scheduling(given: object, field: str) -> Json:
-    policy = _mapping(given, field)
+def _scheduling(value: object, field: str) -> Json:
+    policy = _mapping(value, field)
     _count(policy.get("minAvailable"), f"{field}.minAvailable", 0)
     return policy
 
 
-def _whole(given: Json, name: str, most: int = INT32) -> int | None:
-    value = given.get(name)
+def _whole(values: Json, name: str, most: int = INT32) -> int | None:
+    value = values.get(name)
     return None if value is None else _count(value, f"spec.runPolicy.{name}", 0, most)
 
 
@@ -164,30 +164,30 @@ def _rules(resource: Json, spec: Json) -> tuple[Rule, ...]:
     if not text:
         return ()
     try:
-        given = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:  # the latter of a text of ten thousand brackets
         raise Invalid(field, f"is not JSON: {error}") from None
-    return _rules_of(given, field)
+    return _rules_of(value, field)
 
 
-def _rules_of(given: object, field: str) -> tuple[Rule, ...]:
-    spec_types.check_rules(given, field)
-    if not isinstance(given, list):
+def _rules_of(value: object, field: str) -> tuple[Rule, ...]:
+    spec_types.check_rules(value, field)
+    if not isinstance(value, list):
         raise Invalid(field, "has to be a list of rules")
-    return tuple(_rule(_mapping(rule, f"{field}[{n}]"), f"{field}[{n}]") for n, rule in enumerate(given))
+    return tuple(_rule(_mapping(rule, f"{field}[{n}]"), f"{field}[{n}]") for n, rule in enumerate(value))
 
 
-def _rule(given: Json, field: str) -> Rule:
-    scope = given.get("scope")
+def _rule(entry: Json, field: str) -> Rule:
+    scope = entry.get("scope")
     return Rule(
-        action=_one_of(given.get("action"), Action, f"{field}.action"),
-        exit_codes=tuple(_count(code, f"{field}.exitCodes", 0) for code in given.get("exitCodes") or ()),
-        signals=tuple(_count(signal, f"{field}.signals", 0) for signal in given.get("signals") or ()),
-        reasons=tuple(map(str, given.get("reasons") or ())),
-        pattern=str(given.get("pattern") or ""),
-        roles=tuple(map(str, given.get("roles") or ())),
+        action=_one_of(entry.get("action"), Action, f"{field}.action"),
+        exit_codes=tuple(_count(code, f"{field}.exitCodes", 0) for code in entry.get("exitCodes") or ()),
+        signals=tuple(_count(signal, f"{field}.signals", 0) for signal in entry.get("signals") or ()),
+        reasons=tuple(map(str, entry.get("reasons") or ())),
+        pattern=str(entry.get("pattern") or ""),
+        roles=tuple(map(str, entry.get("roles") or ())),
         scope=_one_of(scope, Scope, f"{field}.scope") if scope is not None else None,
-        counted=bool(given.get("counted", True)),
+        counted=bool(entry.get("counted", True)),
     )
 
 

@@ -73,7 +73,7 @@ def test_nor_while_the_cache_does_not_show_it() -> None:
 
 
 def test_a_job_that_the_cache_still_shows_as_suspended_loses_no_pod() -> None:
-    """Another operator may have started them; a look at the job itself comes before each deletion."""
+    """Another operator may have started them; the job itself is read before each deletion."""
     simulation = JobSimulation(make_job(policy={"suspend": True})).settle()
     suspended = simulation.job
     simulation.patch_spec(runPolicy={"suspend": False}).run()
@@ -333,7 +333,7 @@ def test_success_wins_over_a_failure_seen_with_it() -> None:
     assert simulation.condition("Failed") is None
 
 
-def test_a_failure_beside_a_lost_node_is_its_consequence() -> None:
+def test_a_failure_together_with_a_lost_node_is_its_consequence() -> None:
     """The others lose their connection long before the node is given up."""
     simulation = running(restart="ExitCode")
     simulation.lose("job-worker-0").wait(30).end("job-worker-1", 1).settle()

@@ -46,7 +46,7 @@ def new_events(before: list[Json], after: list[Json]) -> list[tuple[str, str]]:
         (condition("Suspended", "False", "PyTorchJobResumed"), [("Normal", "PyTorchJobResumed")]),
     ],
 )
-def test_a_condition_that_comes_is_told_once(after: Json, reasons: list[tuple[str, str]]) -> None:
+def test_a_condition_that_comes_is_reported_once(after: Json, reasons: list[tuple[str, str]]) -> None:
     assert new_events([], [after]) == reasons
     assert new_events([after], [after]) == []
 
@@ -61,7 +61,7 @@ def test_a_restart_policy_in_a_template_is_told_to_be_overwritten() -> None:
     ]
 
 
-def test_an_exit_is_told_once_with_its_code() -> None:
+def test_an_exit_is_reported_once_with_its_code() -> None:
     one = {"uid": "u", "pod": "job-worker-0", "exitCode": 137}
     status: Json = {"replicas": [{**one, "phase": "Failed"}], "failures": [one]}
     new = list(events.status_events(make_job(), {}, status))
@@ -74,7 +74,7 @@ def pod(reason: str, message: str = "why") -> Json:
     return {"metadata": {"name": "p"}, "status": {"containerStatuses": [waiting]}}
 
 
-def test_what_keeps_a_container_from_running_is_told_by_its_own_reason() -> None:
+def test_what_keeps_a_container_from_running_is_reported_by_its_own_reason() -> None:
     (trouble,) = events.pod_trouble(None, pod("ImagePullBackOff"))
     assert (trouble.type, trouble.reason) == ("Warning", "ImagePullBackOff")
     assert trouble.message == "Error pod p container pytorch waiting message: why"

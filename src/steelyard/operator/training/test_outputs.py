@@ -228,7 +228,7 @@ def test_a_dl_job_names_the_role_that_writes() -> None:
     output = promised_output(job)
     assert output is not None
     assert (output.model, output.path, output.replica_id) == ("m", "/out", ReplicaId("Evaluator", 0))
-    with pytest.raises(Invalid, match=r"spec\.outputs\.model\.role: 'Evaluator' is no role"):
+    with pytest.raises(Invalid, match=r"spec\.outputs\.model\.role: 'Evaluator' is not a role"):
         check(job, SETTINGS)
 
 

@@ -141,7 +141,7 @@ SPECS = "spec.pytorchReplicaSpecs"
         ),
         pytest.param(
             ruled('[{"action": "Fail", "pattern": "("}]'),
-            "metadata.annotations[steelyard/failure-rules][0].pattern: '(' is no regular",
+            "metadata.annotations[steelyard/failure-rules][0].pattern: '(' is not a regular",
             id="pattern",
         ),
         pytest.param(
@@ -152,7 +152,7 @@ SPECS = "spec.pytorchReplicaSpecs"
             "the job has no replica type 'PS'; it has",
             id="rule's role",
         ),
-        pytest.param(make_job(name="0-test"), "metadata.name: '0-test' is no DNS label", id="name"),
+        pytest.param(make_job(name="0-test"), "metadata.name: '0-test' is not a DNS label", id="name"),
         pytest.param(
             make_job("XGBoostJob", {"Worker": 1}), "spec.xgbReplicaSpecs.Master: is required", id="no master"
         ),

@@ -1,4 +1,4 @@
-"""Random histories of Pods, and what must hold after each look, whatever they are."""
+"""Random histories of Pods, and what must hold after each reconciliation, whatever they are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

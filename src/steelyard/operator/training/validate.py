@@ -36,7 +36,7 @@ def _name(job: TrainingJob) -> None:
     """The longest Pod name is a host name: a DNS label."""
     if not _LABEL.fullmatch(job.name):
         raise Invalid(
-            "metadata.name", f"{job.name!r} is no DNS label that begins with a letter: a-z, 0-9 and - only"
+            "metadata.name", f"{job.name!r} is not a DNS label that begins with a letter: a-z, 0-9 and - only"
         )
     longest = max((job.replica_name(replica_id) for replica_id in job.replica_ids), key=len, default=job.name)
     if len(longest) > NAME_LIMIT:
@@ -92,7 +92,7 @@ def _resources(container: Json, field: str) -> None:
 
 
 def _order(job: TrainingJob) -> None:
-    """No type may wait for itself, directly or by way of others."""
+    """Refuse a type that waits for itself, directly or by way of others."""
     for role in job.roles.values():
         field = f"spec.{job.framework.specs}.{role.name}.dependsOn"
         for name, _ in role.depends_on:
@@ -123,4 +123,4 @@ def _rule(job: TrainingJob, rule: Rule, number: int) -> None:
     try:
         patterns.check(rule.pattern)
     except ValueError as error:
-        raise Invalid(f"{field}.pattern", f"{rule.pattern!r} is no regular expression: {error}") from None
+        raise Invalid(f"{field}.pattern", f"{rule.pattern!r} is not a regular expression: {error}") from None

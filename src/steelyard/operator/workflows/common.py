@@ -33,11 +33,12 @@ def common_decision(context: ReconcileContext, bad_spec: str) -> Desired | None:
 
 def spec_fault(context: ReconcileContext) -> str:
     """Say what is wrong with the spec, with the field's name; empty if it parses."""
+    spec = RESOURCES[context.resource["kind"]].spec
     try:
-        RESOURCES[context.resource["kind"]].spec.parse(context.resource["spec"])
+        spec.parse(context.resource["spec"])
         complete_spec(context.resource["spec"], context.settings.storage)
     except ValidationError as error:
-        return faults_text(error, "spec.")
+        return faults_text(error, "spec.", spec)
     except ValueError as error:
         return f"spec.storage: {error}"
     return ""

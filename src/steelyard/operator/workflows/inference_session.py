@@ -155,7 +155,7 @@ def _start_deadline(pods: list[Json], context: ReconcileContext) -> Phase:
 
 
 def _waiting_for(pods: list[Json]) -> str:
-    """Say what the replicas wait for, from the first Pod that tells; empty if none does."""
+    """Say what the replicas wait for, from the first Pod that shows it; empty if none does."""
     for pod in pods:
         scheduled = conditions_by_type(pod).get("PodScheduled")
         if scheduled and scheduled["status"] == "False":
@@ -166,7 +166,7 @@ def _waiting_for(pods: list[Json]) -> str:
 
 
 def _pod_creation_failure(context: ReconcileContext) -> str:
-    """Why the Deployment could not create its Pods; empty if it could."""
+    """Return why the Deployment could not create its Pods; empty if it could."""
     for deployment in context.children.of_kind("Deployment"):
         if failure := true_condition(deployment, "ReplicaFailure"):
             return str(failure.get("message") or failure.get("reason") or "")

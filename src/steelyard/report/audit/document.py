@@ -58,8 +58,8 @@ def make_document(
     subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
 ) -> AuditDocument:
     system = named(requirements[0].names, "inferenceService")
-    # An earlier audit of the same system has the same name: without the addition a reader could not tell the
-    # two apart.
+    # An earlier audit of the same system has the same name: without the addition a reader could not distinguish the
+    # two.
     if baseline is None:
         baseline_name = ""
     else:
@@ -153,13 +153,13 @@ def _limits(requirements: Sequence[Requirement], baseline: Baseline | None) -> I
         return
     if models == {tuple(sorted(baseline.numbers.system.modelFiles))} != {()}:
         yield "Both audits are of the same model files, by SHA-256."
-    made = sum(isinstance(r.comparison, Comparison) for r in requirements)
-    if made:
+    compared = sum(isinstance(r.comparison, Comparison) for r in requirements)
+    if compared:
         yield "The comparison covers chance in the choice of questions. It does not say why the systems differ."
-    if made > 1:
+    if compared > 1:
         # No correction as for runs: the tests of a procedure are different questions, and a reader picks none
         # of them.
-        yield f"Of {made} comparisons, one may look like more than chance by chance alone."
+        yield f"Of {compared} comparisons, one may look like more than chance by chance alone."
 
 
 def _provenance(

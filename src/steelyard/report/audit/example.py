@@ -46,7 +46,8 @@ async def make_stored_report(
     model: str = "7",
     **names: str,
 ) -> FileStore:
-    """Make and store a report of a system that answers the questions in `wrong` wrong; its evaluation lies beside it.
+    """Make and store a report of a system that answers the questions in `wrong` wrong; its evaluation is stored next to
+    it.
 
     `clusters` among the names is the column that defines clusters.
     """

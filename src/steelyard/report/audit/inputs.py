@@ -48,7 +48,7 @@ class AuditedReport:
     kept: Digest
     """The compact scores in the audit's output."""
     page: bytes = b""
-    """The report's own page, which the audit keeps beside its own."""
+    """The report's own page, which the audit keeps in addition to its own page."""
 
     @property
     def scored(self) -> ScoredReport:
@@ -130,7 +130,7 @@ def _read_compact(path: Path) -> pa.Table:
 
 
 def _check_rows(table: pa.Table, numbers: ReportNumbers, where: str) -> None:
-    """Raise ReportFailed unless every row has scores once: with rows taken out, all digests could be made anew."""
+    """Raise ReportFailed unless every row has scores once: with rows taken out, all digests could be made again."""
     rows = table.group_by(["_index_", "_replication_"]).aggregate([]).num_rows
     if not rows == table.num_rows == numbers.rows.present:
         raise ReportFailed(

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Metric
 from steelyard.report.statistics.intervals import Estimate
+from steelyard.schema.faults import fault_message
 from steelyard.types import Json
 
 
@@ -114,5 +115,5 @@ def parse_numbers(kind: type[Read], data: bytes, where: str) -> Read:
     except ValidationError as error:
         fault = error.errors()[0]
         field = ".".join(map(str, fault["loc"])) or "the whole"
-        message = f"{where} cannot be used: {field}: {fault['msg']}"
+        message = f"{where} cannot be used: {field}: {fault_message(fault, kind)}"
         raise ReportFailed("BadReport", message) from error

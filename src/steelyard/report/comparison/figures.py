@@ -1,4 +1,4 @@
-"""Draws comparisons: each difference as a dot with its 95 % interval, beside the line of no difference; and tables."""
+"""Draws comparisons: each difference as a dot with its 95 % interval, with the line of no difference; and tables."""
 
 import math
 from collections.abc import Sequence
@@ -117,5 +117,5 @@ def _signed(comparison: Comparison) -> str:
         100 * (bound or 0.0)
         for bound in (comparison.difference.value, comparison.difference.low, comparison.difference.high)
     )
-    seen = f"{value:+.1f}" if value else "0.0"
-    return f"{seen}  ({low:+.1f} to {high:+.1f})".replace("-", "−")
+    text = f"{value:+.1f}" if value else "0.0"
+    return f"{text}  ({low:+.1f} to {high:+.1f})".replace("-", "−")

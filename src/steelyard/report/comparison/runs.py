@@ -78,10 +78,10 @@ def score_text(estimate: Estimate, unit: Unit) -> str:
 
 def difference_text(estimate: Estimate, unit: Unit) -> str:
     """Return the difference with its interval: `+2.4 (+0.3 to +4.5)`."""
-    seen = signed_points(estimate.value or 0.0, unit)
+    text = signed_points(estimate.value or 0.0, unit)
     if estimate.low is None or estimate.high is None:
-        return f"{seen} (no interval)"
-    return f"{seen} ({signed_points(estimate.low, unit)} to {signed_points(estimate.high, unit)})"
+        return f"{text} (no interval)"
+    return f"{text} ({signed_points(estimate.low, unit)} to {signed_points(estimate.high, unit)})"
 
 
 def changes_of(comparison: Comparison, kind: str) -> ChangedQuestions:
@@ -320,7 +320,7 @@ def _figure(runs: Sequence[RunComparison], where: str) -> Figure:
 
 
 def _short_title(side: Side) -> str:
-    """Return as much of the title as fits beside a drawing."""
+    """Return as much of the title as fits next to a drawing."""
     name = side.name.rstrip("/").rpartition("/")[2]
     return f"{side.letter}: {shorten(name, 17)}"
 

@@ -203,7 +203,7 @@ def judged(*statuses: str) -> ScoredReport:
     return scored({}, scores=pa.table(columns))
 
 
-def test_what_nobody_could_grade_is_not_wrong() -> None:
+def test_an_answer_that_could_not_be_graded_is_not_wrong() -> None:
     """A report of these says 55.0 % of 160; the comparison said 44.0 % of 200."""
     one = judged(*["right"] * 88, *["wrong"] * 72, *["left out"] * 40)
     comparison = compare(one, one)

@@ -1,1 +1,1 @@
-"""Evidence beside a report or an audit: statements, signatures, verification by recomputation."""
+"""Evidence for a report or an audit: statements, signatures, verification by recomputation."""

@@ -27,7 +27,7 @@ PAYLOAD = "application/vnd.in-toto+json"
 
 
 class BadAttestation(ValueError):
-    """The file is no attestation of Steelyard, or its signature is not the key's."""
+    """The file is not an attestation of Steelyard, or its signature is not the key's."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def envelope(payload: bytes, key: "Ed25519PrivateKey") -> bytes:
 def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[bytes, bool]:
     """Return the statement in an attestation, and whether it is signed.
 
-    Raises BadAttestation for a file that is no attestation and, with a key, unless one signature is the key's.
+    Raises BadAttestation for a file that is not an attestation and, with a key, unless one signature is the key's.
     """
     try:
         document: dict[str, JsonValue] = orjson.loads(data)
@@ -99,7 +99,7 @@ def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[by
     except (orjson.JSONDecodeError, binascii.Error, TypeError, KeyError, ValueError) as error:
         if isinstance(error, BadAttestation):
             raise
-        raise BadAttestation(f"is no attestation: {type(error).__name__}: {error}") from error
+        raise BadAttestation(f"is not an attestation: {type(error).__name__}: {error}") from error
     # Written again, it must be the same bytes: else two files of different bytes, one with fields that no signature
     # covers, would both pass as the report's attestation.
     encoded = [{"keyid": keyid, "sig": _base64(signature)} for keyid, signature in signatures]
@@ -162,7 +162,9 @@ def public_key(path: Path) -> "Ed25519PublicKey":
 
 def _reason(error: Exception) -> str:
     return (
-        (error.strerror or str(error)) if isinstance(error, OSError) else "is no key in PEM without password"
+        (error.strerror or str(error))
+        if isinstance(error, OSError)
+        else "is not a key in PEM without password"
     )
 
 
@@ -174,7 +176,7 @@ def _check_signature(
     own = [signature for keyid, signature in signatures if keyid == key_id(key)]
     if not own:
         raise BadAttestation("is not signed by this key")
-    # Every signature that names this key has to be right: one that is wrong was put there by somebody else.
+    # Every signature that names this key has to be right: one that is wrong was put there by another party.
     for signature in own:
         try:
             key.verify(signature, _pre_authentication_encoding(payload))

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from steelyard.evaluation import layout
 from steelyard.report.layout import PAGE
 from steelyard.report.page import document
 from steelyard.report.wording import count
+from steelyard.schema.faults import exception_text
 from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
 
@@ -38,9 +40,10 @@ async def checks_of_edited(name: str, checks: AsyncIterator[Check]) -> AsyncIter
     try:
         async for check in checks:
             yield check
-    # Whoever edits a document may put anything anywhere: what cannot be read is a fault, and no failure of ours.
+    # An editor of a document may put anything anywhere: what cannot be read is a fault of the document, and no failure
+    # of this program.
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        yield fault(f"{name}: is not as Steelyard writes it: {type(error).__name__}: {error}")
+        yield fault(f"{name}: is not as Steelyard writes it: {exception_text(error)}")
 
 
 def read_bytes(path: Path) -> bytes | None:
@@ -63,7 +66,9 @@ class ReportFolders:
     """Folder of the run, which contains the runs of judges; by default the report's."""
     page_name: str = PAGE
     model: Path | None = None
-    """Folder, or file, of the model that was asked; None where nobody has it."""
+    """Folder, or file, of the model that was asked; None where the verifier does not have it."""
+    known: tuple[EntryPoint, ...] | None = None
+    """Rubrics that are known; by default those that are installed."""
 
     @property
     def page(self) -> Path:
@@ -151,8 +156,7 @@ def extra_files(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterat
         for entry in evidence
         if (path := folders.path_of(entry["what"], entry["path"])) is not None
     }
-    # A file that nothing names changes no number, but whoever reads the folder by eye may take it for
-    # evidence.
+    # A file that nothing names changes no number, but a person who reads the folder may take it for evidence.
     extra = sorted(path for path in _files_present(folders) if path.absolute() not in named)
     for path in extra[:MOST_NAMED]:
         yield Check(

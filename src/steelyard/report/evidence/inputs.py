@@ -1,4 +1,5 @@
-"""Files that a report depends on beside dataset and outputs: those that rubrics read, and the outputs' own inputs."""
+"""Files that a report depends on in addition to dataset and outputs: those that rubrics read, and the outputs' own
+inputs."""
 
 import hashlib
 import shutil
@@ -18,13 +19,13 @@ def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folde
     `where` has the present path of a file by its given name, if it is another. Copies have the files' own names, with a
     number if two have the same name.
     """
-    given = {path: name for name, path in where.items()}
+    names = {path: name for name, path in where.items()}
     copies: dict[str, Path] = {}
     for rubric in rubrics:
         for path in getattr(rubric, "files", ()):
             # Recorded under the name in the rubric's argument, so that scoring again asks for it by the same
             # one.
-            name = given.get(path, path)
+            name = names.get(path, path)
             # Two rubrics may read the same file; the report keeps one copy of it.
             if name not in copies:
                 target = _unused_path(folder / RUBRIC_FOLDER, Path(name).name, set(copies.values()))

@@ -63,7 +63,7 @@ def how_to_get(numbers: JsonValue, kind: str = "report") -> str:
 
 
 def check_page_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:
-    """Compare the JSON inside the page with the file beside it."""
+    """Compare the JSON inside the page with the file next to it."""
     inside = numbers_inside(page, kind)
     if inside is not None and parse_json(inside) == parse_json(raw):
         return Check(f"{PAGES[kind]}: holds the numbers of {name}")
@@ -86,7 +86,8 @@ def _check_format(numbers: JsonValue) -> Check:
 def _check_scripts(page: bytes) -> Iterator[Check]:
     """Check that a page runs no script but the one of this version of Steelyard, and allows no other.
 
-    Whoever gets a page by mail opens it in a browser: a strange script could show other numbers than the page holds.
+    A person who gets a page by mail opens it in a browser: a strange script could show other numbers than the page
+    holds.
     """
     known = files("steelyard.report.page").joinpath("templates/rows.js").read_bytes()
     scripts = _SCRIPT.findall(page)

@@ -73,7 +73,7 @@ def check_model(evidence: Sequence[JsonValue], model: Path) -> Iterator[Check]:
 
 
 def _names_a_file(entry: JsonValue) -> TypeGuard[Mapping[str, str]]:
-    """Tell whether an entry has what a file's has; the report may have been edited."""
+    """Return whether an entry has what a file's has; the report may have been edited."""
     return isinstance(entry, dict) and all(
         isinstance(entry.get(name), str) for name in ("what", "path", "sha256")
     )
@@ -85,7 +85,7 @@ def _extra(names: Sequence[str], served: Mapping[str, str]) -> Iterator[Check]:
     if all(name.endswith(GGUF) for name in served):
         if names:
             yield Check(
-                f"{MODEL}: {count(len(names))} files beside those of the model were not read", "unchecked"
+                f"{MODEL}: {count(len(names))} files other than those of the model were not read", "unchecked"
             )
         return
     yield from _listed(sentences)

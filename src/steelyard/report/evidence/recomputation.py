@@ -9,7 +9,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
 from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import read_manifest
@@ -19,10 +18,11 @@ from steelyard.report.evidence.files import Check, ReportFolders, fault, read_by
 from steelyard.report.layout import NUMBERS, PAGE
 from steelyard.report.page import document
 from steelyard.report.report import Report, Request, Scored, draw_report, score_files, score_report
-from steelyard.report.rubrics import find_rubric
+from steelyard.report.rubrics import NoSuchRubric, find_rubric
 from steelyard.report.scoring import summarise
 from steelyard.report.status import counts_of
 from steelyard.report.wording import count
+from steelyard.schema.faults import error_text
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
 from steelyard.types import JsonValue
@@ -36,14 +36,14 @@ UNREADABLE = (SteelyardError, StorageError, pa.ArrowException, OSError, ValueErr
 async def check_row_counts(folders: ReportFolders) -> AsyncIterator[Check]:
     """Compare the rows of the output with the dataset's rows times the replications.
 
-    The counts of the manifest are not believed: whoever removes rows can edit them too.
+    The counts of the manifest are not trusted: a person who removes rows can edit them too.
     """
     output = FileStore(folders.evaluation)
     try:
         manifest = await read_manifest(output)
         counted = await recount(manifest, FileStore(folders.dataset), output)
-    except (*UNREADABLE, ValidationError) as error:
-        yield fault(f"counting rows again: {error}")
+    except UNREADABLE as error:
+        yield fault(f"counting rows again: {error_text(error)}")
         return
     for sentence in counted.faults:
         yield fault(f"counting rows again: {sentence}")
@@ -75,12 +75,12 @@ def check_figures(numbers: JsonValue, folders: ReportFolders) -> Iterator[Check]
             continue
         try:
             kept = summarise(
-                find_rubric(rubric, files=_rubric_files(numbers, folders)),
+                find_rubric(rubric, folders.known, _rubric_files(numbers, folders)),
                 memory_mapped(path),
                 scoring["reducers"],
             )
         except UNREADABLE as error:
-            yield fault(f"{name}: {error}")
+            yield fault(f"{name}: {_reason(error)}")
             continue
         again = document.figures_json(kept)
         differing = list(_differences({key: recorded.get(key) for key in again}, again))
@@ -103,7 +103,7 @@ async def check_scores(numbers: JsonValue, folders: ReportFolders, scratch: Path
         # Equal scores may be in files of other bytes, written by another version of Parquet's library.
         drawn = await draw_report(replace(scored, scores=tuple(recorded)) if same else scored, scratch)
     except UNREADABLE as error:
-        yield fault(f"scoring again: {error}")
+        yield fault(f"scoring again: {_reason(error)}")
         return
     for check in (
         *compare_numbers(numbers, orjson.loads(drawn.numbers), NUMBERS),
@@ -168,16 +168,18 @@ def _differences(recorded: JsonValue, again: JsonValue) -> Iterator[tuple[str, s
 
 
 def _check_drawn(drawn: Report, scored: Scored, folders: ReportFolders) -> Iterator[Check]:
-    made = {NUMBERS: drawn.numbers, PAGE: drawn.page}
-    made |= {path: file.read_bytes() for path, file in drawn.beside.items() if file not in scored.scores}
-    made = {
+    files = {NUMBERS: drawn.numbers, PAGE: drawn.page}
+    files |= {
+        path: file.read_bytes() for path, file in drawn.extra_files.items() if file not in scored.scores
+    }
+    files = {
         path: data
-        for path, data in made.items()
+        for path, data in files.items()
         # Compared by content before: another version of Parquet's library writes other bytes of the same
         # rows.
         if not path.endswith(".parquet") and not path.startswith(document.RUBRIC_FOLDER)
     }
-    for path, data in made.items():
+    for path, data in files.items():
         lies = read_bytes(folders.page if path == PAGE else folders.report / path)
         if lies == data:
             yield Check(f"{path}: drawn again, is the same byte for byte")
@@ -211,13 +213,21 @@ def _request(numbers: JsonValue, folders: ReportFolders) -> Request:
         row_pages=scoring["rowPages"],
         spending=numbers.get("spending"),
         further={what: tuple(entry["path"] for entry in further if entry["what"] == what) for what in sorts},
-        beside=FileStore(folders.base),
+        further_store=FileStore(folders.base),
         rubric_files=_rubric_files(numbers, folders),
+        known=folders.known,
     )
 
 
+def _reason(error: Exception) -> str:
+    text = error_text(error)
+    if isinstance(error, NoSuchRubric):
+        return f"{text}; where the code of a module has it, give the module with --module FOLDER"
+    return text
+
+
 def _rubric_files(numbers: JsonValue, folders: ReportFolders) -> dict[str, str]:
-    """Return the copies beside the report of the files that rubrics read, by the name that was given for each."""
+    """Return the report's copies of the files that rubrics read, by the name that the request had for each."""
     files = numbers["scoring"].get("files") or {}
     return {given: str(folders.report / path) for given, path in files.items()}
 
@@ -233,7 +243,7 @@ def _view(pipeline: Sequence[JsonValue]) -> list[_Adapter]:
 
 
 def leaves_of(value: JsonValue, place: str = "") -> Iterator[tuple[str, JsonValue]]:
-    """Yield every value that is no list and no object, with its path such as `rows[3].index`."""
+    """Yield every value that is neither a list nor an object, with its path such as `rows[3].index`."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from leaves_of(inner, f"{place}.{name}" if place else str(name))

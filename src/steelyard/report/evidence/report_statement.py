@@ -22,7 +22,7 @@ def report_statement(page: bytes, numbers: bytes) -> bytes:
     subjects += [
         NamedFile(entry["path"], entry["sha256"]) for entry in document["evidence"] if entry["what"] in MADE
     ]
-    # How it was scored is no file, but the numbers depend on it: a digest stands for it.
+    # How it was scored is not a file, but the numbers depend on it: a digest stands for it.
     scoring = orjson.dumps([document["scoring"], document["datasetView"]], option=orjson.OPT_SORT_KEYS)
     configuration = [
         NamedFile(f"{entry['what']}: {entry['path']}", entry["sha256"])

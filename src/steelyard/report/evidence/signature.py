@@ -1,4 +1,5 @@
-"""Checks the signature of a report or an audit in its `attestation.json`; without a key, says that nobody vouches."""
+"""Checks the signature of a report or an audit in its `attestation.json`; without a key, says that no signature was
+checked."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,3 +1,5 @@
+"""Attestations of reports: other tools read them, and every change is found."""
+
 import base64
 import json
 from pathlib import Path
@@ -117,7 +119,7 @@ def test_what_is_no_key_is_named(tmp_path: Path, read: type) -> None:
     with pytest.raises(UsageError, match=r"some\.pem: No such file"):
         read(path)
     path.write_text("no key")
-    with pytest.raises(UsageError, match=r"some\.pem: is no key in PEM"):
+    with pytest.raises(UsageError, match=r"some\.pem: is not a key in PEM"):
         read(path)
     other = generate_private_key(SECP256R1())
     path.write_bytes(

@@ -20,7 +20,7 @@ def copies(folder: Path, *paths: Path, where: dict[str, str] | None = None) -> d
     return {name: f"{path.name}: {path.read_text()}" for name, path in made.items()}
 
 
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_one_name_are_distinguished(tmp_path: Path) -> None:
     paths = [tmp_path / name / "schema.json" for name in ("a", "b")]
     for path in paths:
         path.parent.mkdir()

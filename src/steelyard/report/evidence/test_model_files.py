@@ -55,7 +55,7 @@ def test_an_edited_list_is_read_as_far_as_it_goes(model: Path, wrong: JsonValue)
     assert [check.state for check in check_model([wrong], model)] == ["fault"]
 
 
-def test_a_gguf_lies_beside_others(tmp_path: Path) -> None:
+def test_a_gguf_lies_next_to_others(tmp_path: Path) -> None:
     served = [entry("a.gguf", b"a")]
     (tmp_path / "a.gguf").write_bytes(b"a")
     (tmp_path / "b.gguf").write_bytes(b"b")

@@ -1,3 +1,5 @@
+"""Verification of a report: every change of any of its files is found."""
+
 import json
 import random
 import shutil
@@ -136,7 +138,7 @@ async def test_a_missing_file_is_a_fault(tmp_path: Path, name: str) -> None:
 
 
 async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
-    """Page and report.json changed alike, and the statement made anew: only scoring again tells."""
+    """Page and report.json changed alike, and the statement made again: only scoring again shows it."""
     folders = await make_folder(tmp_path, key=None)
     numbers = json.loads((tmp_path / "report.json").read_bytes())
     value = numbers["metrics"][0]["value"]
@@ -209,7 +211,7 @@ async def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:
     assert await faults(folders, other) == ["attestation.json: is not signed by this key"]
 
 
-async def test_another_report_is_not_left_beside(tmp_path: Path) -> None:
+async def test_scores_of_an_earlier_report_are_removed(tmp_path: Path) -> None:
     folders = await make_folder(tmp_path)
     (tmp_path / "again").mkdir()
     request = Request(EXACT, FileStore(folders.dataset), FileStore(folders.evaluation), {})

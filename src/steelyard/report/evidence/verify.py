@@ -59,7 +59,7 @@ class _ReportFiles:
 
     @property
     def alone(self) -> bool:
-        """True if the page is all there is: no record, inputs, outputs, scores or attestation beside it."""
+        """Return whether the page is all there is: without record, inputs, outputs, scores or attestation."""
         return self.raw is None and not (self.inputs or self.outputs or self.scores or self.attestation)
 
     @property

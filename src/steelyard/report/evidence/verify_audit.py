@@ -8,6 +8,7 @@ the page alone.
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import orjson
@@ -57,15 +58,24 @@ async def verify_audit(
     folder: Path,
     key: Ed25519PublicKey | None = None,
     page_name: str = AUDIT_PAGE,
+    *,
     model: Path | None = None,
+    known: tuple[EntryPoint, ...] | None = None,
 ) -> AsyncIterator[Check]:
-    """Yield every check: first what cannot be checked, then the audit, its reports, and the `model` that they asked."""
-    async for check in checks_of_edited(AUDIT_NUMBERS, _checks(folder, key, page_name, model)):
+    """Yield every check: first what cannot be checked, then the audit, its reports, and the `model` that they asked.
+
+    `known` are the rubrics that are known; by default those that are installed.
+    """
+    async for check in checks_of_edited(AUDIT_NUMBERS, _checks(folder, key, page_name, model, known)):
         yield check
 
 
 async def _checks(
-    folder: Path, key: Ed25519PublicKey | None, page_name: str, model: Path | None
+    folder: Path,
+    key: Ed25519PublicKey | None,
+    page_name: str,
+    model: Path | None,
+    known: tuple[EntryPoint, ...] | None,
 ) -> AsyncIterator[Check]:
     page, raw = read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS)
     if page is not None and raw is None and not (folder / ATTESTATION).exists():
@@ -84,6 +94,9 @@ async def _checks(
         numbers, folder, page, AttestationCheck(folder, key, lambda: audit_statement(page, raw))
     ):
         yield check
+    for requirement in numbers["requirements"]:
+        async for check in _check_report(requirement, folder, known):
+            yield check
     if model is not None:
         for check in _check_model(numbers["requirements"], model):
             yield check
@@ -118,9 +131,6 @@ async def _verify_folder(
         yield check
     for check in check_attestation(statement):
         yield check
-    for requirement in numbers["requirements"]:
-        async for check in _check_report(requirement, folder):
-            yield check
 
 
 def _extra_files(numbers: JsonValue, folder: Path) -> Iterator[Check]:
@@ -201,13 +211,13 @@ async def _recompute(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIter
     )
     try:
         with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
-            made = await make_audit(request, Path(scratch))
-            for check in compare_numbers(numbers, orjson.loads(made.numbers), AUDIT_NUMBERS):
+            audit = await make_audit(request, Path(scratch))
+            for check in compare_numbers(numbers, orjson.loads(audit.numbers), AUDIT_NUMBERS):
                 yield check
-            if made.page == page:
+            if audit.page == page:
                 yield Check(f"{AUDIT_PAGE}: drawn again, is the same byte for byte")
             else:
-                byte = first_differing_byte(page, made.page)
+                byte = first_differing_byte(page, audit.page)
                 yield fault(f"{AUDIT_PAGE}: drawn again, differs from byte {byte} on")
     except UNREADABLE as error:
         yield fault(f"making the audit again: {error}")
@@ -232,9 +242,12 @@ def _report_folders(requirement: JsonValue, folder: Path) -> ReportFolders:
     return ReportFolders(folder / "reports" / requirement["report"], dataset, evaluation, evaluation)
 
 
-async def _check_report(requirement: JsonValue, folder: Path) -> AsyncIterator[Check]:
+async def _check_report(
+    requirement: JsonValue, folder: Path, known: tuple[EntryPoint, ...] | None
+) -> AsyncIterator[Check]:
     """Yield the checks of one report, each with the report's id."""
-    report, folders = requirement["report"], _report_folders(requirement, folder)
+    report = requirement["report"]
+    folders = replace(_report_folders(requirement, folder), known=known)
     if not (folders.report / NUMBERS).is_file():
         return
     yield _check_evidence(requirement, folders)

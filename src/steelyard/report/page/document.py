@@ -57,7 +57,7 @@ class Subject:
     servers: Sequence[Mapping[str, Any]] = ()
     """Records of the model servers that were asked, where they are known."""
     rubric_files: Mapping[str, str] = field(default_factory=dict)
-    """Copies beside the report of the files that rubrics have read, by the name that was given for each."""
+    """The report's copies of the files that rubrics have read, by the name that the request had for each."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def server_text(server: Mapping[str, Any]) -> str:
 
 
 def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:
-    """Names for people that run.json holds beside the ids: a report's resource has ids alone."""
+    """Names for people that run.json holds in addition to the ids: a report's resource has ids alone."""
     service = run.get("identity", {}).get("inferenceService") or {}
     model = service.get("model") or {}
     facts = {

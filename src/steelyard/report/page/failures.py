@@ -27,7 +27,7 @@ HIDDEN = frozenset({"_index_", "label"})
 def wrong_questions(scores: pa.Table) -> pa.Table:
     """The `_index_` of every question with a wrong answer and the highest certainty of one, the surest first.
 
-    Rows that failed are told apart from them, as rows without an answer.
+    Failed rows are distinguished from them, as rows without an answer.
     """
     needed = [name for name in ("_index_", "probability") if name in scores.column_names]
     wrong = scores.select(needed).filter(wrong_rows(scores))
@@ -39,7 +39,7 @@ def wrong_questions(scores: pa.Table) -> pa.Table:
     confidences = pa.table({"_index_": wrong["_index_"], "probability": sure})
     # On one thread: with several, the order of the groups differs from run to run, and the page with it.
     questions = confidences.group_by("_index_", use_threads=False).aggregate([("probability", "max")])
-    # Confident mistakes first: they tell most about a system. Ties by row, so that the page is the same each
+    # Confident mistakes first: they show most about a system. Ties by row, so that the page is the same each
     # time.
     return questions.sort_by([("probability_max", "descending"), ("_index_", "ascending")])
 

@@ -21,7 +21,7 @@ MOST_CLASSES = 40
 """A heat map with more classes says nothing on a page; the table of confusions does."""
 MOST_BARS = 40
 MOST_LABEL = 20
-"""Characters of a label beside a drawing."""
+"""Characters of a label next to a drawing."""
 PLOT_LEFT, PLOT_WIDTH = 150, 340
 
 
@@ -59,7 +59,7 @@ def intervals(title: str, metrics: Sequence[Metric]) -> Figure:
     """Each metric as a dot with its 95 % interval, on an axis cut to where the intervals lie."""
     known = [m.estimate.low for m in metrics if m.estimate.low is not None]
     low = max(0.0, math.floor(20 * (min(known, default=0.0) - 0.01)) / 20)
-    # At least a tenth of the scale is drawn: on a shorter axis the smallest difference would look large.
+    # At least a tenth of the scale is drawn: on a shorter axis the smallest difference would seem large.
     axis = _Axis(min(low, 0.9), 1.0, PLOT_WIDTH)
     rows = [(m.title, m.estimate) for m in metrics]
     cut = "" if axis.low == 0 else f" The axis starts at {100 * axis.low:.0f} %."

@@ -1,4 +1,5 @@
-"""The areas under the curves, told and listed; the curves drawn, a line per class, that with the least area in red."""
+"""The areas under the curves, as a sentence and as a table; and a drawing with a line per class, the one with the least
+area in red."""
 
 from collections.abc import Sequence
 

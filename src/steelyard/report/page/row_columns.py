@@ -22,7 +22,7 @@ ROW_BYTES = 40
 
 @dataclass(frozen=True)
 class Drawn:
-    """Some rows. Names stand beside their columns; `errors` are by position, one for each row without an answer."""
+    """Some rows. Names come with their columns; `errors` are by position, one for each row without an answer."""
 
     indexes: list[int]
     replications: list[int]
@@ -72,7 +72,7 @@ def drawn(
     numbers: Mapping[str, int],
     errors: Mapping[Any, JsonValue],
 ) -> Drawn:
-    """Rows of the output beside their questions and their scores, all in the same order.
+    """Rows of the output with their questions and their scores, all in the same order.
 
     `numbers` numbers the replications; `errors` are records by `_index_` and `_replication_`.
     """

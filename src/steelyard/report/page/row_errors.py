@@ -1,6 +1,6 @@
 """Rows without an answer: what the evaluation wrote down about each, with the status and the body of the service.
 
-They lie beside the verified files, one file per part; parts that came too late do not count.
+They are stored next to the verified files, one file per part; parts that came too late do not count.
 """
 
 import hashlib

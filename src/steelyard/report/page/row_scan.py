@@ -59,7 +59,7 @@ class Tokens:
 
 
 class Reading:
-    """Takes the verified files one after the other, beside the scores of the same rows."""
+    """Takes the verified files one after the other, together with the scores of the same rows."""
 
     def __init__(self, scores: Sequence[pa.Table], chosen: Integers) -> None:
         self._scores = [RowScores(table) for table in scores]
@@ -96,11 +96,11 @@ class Reading:
             )
             mask = pc.is_in(table["_index_"], value_set=self._chosen)
             self._rows.append(table.filter(mask))
-            beside = [scores.lookup(table) for scores in self._scores]
-            for picked, scores in zip(self._picked, beside, strict=True):
+            lookups = [scores.lookup(table) for scores in self._scores]
+            for picked, scores in zip(self._picked, lookups, strict=True):
                 picked.append(scores.filter(mask))
             if every is not None:
-                every(table, beside)
+                every(table, lookups)
 
 
 def question_reader(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
@@ -122,10 +122,10 @@ def question_reader(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
 
 
 def _some(path: Path, indexes: Integers) -> pa.Table:
-    wanted = pa.array(indexes, pa.int64())
+    positions = pa.array(indexes, pa.int64())
     with open_parquet(path) as file:
         few = [
-            batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
+            batch.filter(pc.is_in(batch.column("_index_"), value_set=positions))
             for batch in file.iter_batches(BATCH)
         ]
         return pa.Table.from_batches(few, file.schema_arrow)

@@ -72,7 +72,7 @@ class Rows:
 
 
 def error_json(error: Mapping[str, JsonValue]) -> JsonValue:
-    """Why there is no answer: status, reason and message, body, tries."""
+    """Return why there is no answer: status, reason and message, body, tries."""
     return [
         error.get("status"),
         error.get("reason"),

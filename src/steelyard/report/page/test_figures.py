@@ -1,3 +1,5 @@
+"""Figures of the report's page."""
+
 from xml.etree import ElementTree
 
 import numpy as np

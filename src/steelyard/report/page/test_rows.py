@@ -1,3 +1,5 @@
+"""Rows of the report's page: which are shown, and how their values are."""
+
 import json
 import re
 from itertools import pairwise
@@ -80,7 +82,7 @@ def test_one_row_is_shown_however_long() -> None:
     assert make_rows(["x" * 1900] * 3).fitting(1, 3, 10) == 2
 
 
-def test_conversations_and_pictures_are_told_from_text() -> None:
+def test_conversations_and_pictures_are_distinguished_from_text() -> None:
     turns = [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "so"}]
     assert readable(turns) == "user: why?\n\nassistant: so"
     question = pa.table({"x": [[0.0] * 15 + [1.0], [3.0] * 16], "asked": [turns, turns], "none": ["", ""]})
@@ -161,7 +163,7 @@ async def test_several_rubrics_stand_on_one_page(tmp_path: Path) -> None:
         "classification",
         "contains?target=label&field=label",
     ]
-    assert set(report.beside) == {"scores-classification.parquet", "scores-contains.parquet"}
+    assert set(report.extra_files) == {"scores-classification.parquet", "scores-contains.parquet"}
     assert len(rows_of(report.page)[0]["s"]) == 3
 
 
@@ -172,11 +174,11 @@ async def test_rows_that_do_not_fit_stand_in_linked_pages(
     monkeypatch.setattr(choose, "__defaults__", (8,))
     report = await _report(tmp_path, row_pages=True)
     names = [f"rows/page-{number:05d}.html" for number in (1, 2, 3)]
-    assert sorted(report.beside) == names
-    rows = [row for name in names for row in rows_of(report.beside[name].read_bytes())]
+    assert sorted(report.extra_files) == names
+    rows = [row for name in names for row in rows_of(report.extra_files[name].read_bytes())]
     assert [(row["i"], row["r"]) for row in rows] == [(index, time) for time in (0, 1) for index in range(12)]
     assert "A sample of 8 of 24 rows: 4 of them because something went wrong" in report.page.decode()
     assert all(f'href="{name}"'.encode() in report.page for name in names)
-    assert b'href="page-00003.html"' in report.beside[names[1]].read_bytes()
+    assert b'href="page-00003.html"' in report.extra_files[names[1]].read_bytes()
     listed = {entry["path"] for entry in json.loads(report.numbers)["evidence"]}
     assert {*names} <= listed

@@ -97,7 +97,7 @@ def _letter_of(truth: str, letters: str, options: Sequence[str], answer: Answer)
     if (letter := OptionWords(tuple(options), letters).equal(truth)) is not None:
         return letter
     raise NoTarget(
-        f"row {answer.index} of the dataset has the target {truth!r}, which is none of its choices: "
+        f"row {answer.index} of the dataset has the target {truth!r}, which is not one of its choices: "
         + (", ".join(map(repr, options)) or f"{letters[0]} to {letters[-1]}")
     )
 

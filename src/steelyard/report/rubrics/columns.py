@@ -7,22 +7,22 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 
-def present(wanted: str, there: Collection[str]) -> str | None:
+def present(column: str, there: Collection[str]) -> str | None:
     """Return the requested column of those in `there`; None where it is missing or optional."""
-    return next((name for name in (wanted, *wanted.split("|")) if name and name in there), None)
+    return next((name for name in (column, *column.split("|")) if name and name in there), None)
 
 
-def optional(wanted: str) -> bool:
-    return "" in wanted.split("|")
+def optional(column: str) -> bool:
+    return "" in column.split("|")
 
 
-def named(wanted: str) -> str:
+def named(column: str) -> str:
     """Name the columns for a message: `'target' (nor 'answer', nor 'label')`."""
-    first, *others = [name for name in wanted.split("|") if name]
+    first, *others = [name for name in column.split("|") if name]
     return repr(first) + (f" (nor {', nor '.join(map(repr, others))})" if others else "")
 
 
-def value(wanted: str, row: Mapping[str, Any]) -> Any:
+def value(column: str, row: Mapping[str, Any]) -> Any:
     """Return the row's value in the first of these columns; None if it has none of them."""
-    name = present(wanted, row)
+    name = present(column, row)
     return None if name is None else row[name]

@@ -19,9 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from steelyard.errors import UsageError
 from steelyard.report.results import Rubric
-from steelyard.schema.faults import fault_message
+from steelyard.schema.faults import exception_text, fault_message
 
 GROUP = "steelyard.rubrics"
+_OURS = "steelyard"
 
 
 class NoSuchRubric(UsageError):
@@ -30,6 +31,10 @@ class NoSuchRubric(UsageError):
 
 class BadRubricArgument(UsageError):
     """The rubric takes no such argument, or not this value."""
+
+
+class RubricNotImportable(UsageError):
+    """The code of an installed rubric cannot be imported."""
 
 
 def find_rubric(
@@ -64,7 +69,7 @@ def _changed(folder: str) -> int:
 
 def takes(name: str) -> tuple[str, ...]:
     """Return the arguments of the rubric of this name. Raises NoSuchRubric."""
-    return _fields(_point(name, installed()).load())
+    return _fields(_load(_point(name, installed())))
 
 
 def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:
@@ -93,12 +98,12 @@ def arguments_of(query: str) -> dict[str, str]:
     """Return the arguments of `a=1&b=2`; `%26` is an ampersand, and a plus is a plus, as patterns need it."""
     # Not urllib's parse_qsl: it would turn each plus of a regular expression into a blank.
     pairs = (part.partition("=") for part in query.split("&") if part)
-    return {unquote(name): unquote(given) for name, _, given in pairs}
+    return {unquote(name): unquote(value) for name, _, value in pairs}
 
 
 def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
-    kind = point.load()
-    arguments = {name: files.get(given, given) for name, given in arguments_of(query).items()}
+    kind = _load(point)
+    arguments = {name: files.get(value, value) for name, value in arguments_of(query).items()}
     there = _fields(kind)
     for argument in arguments:
         if argument not in there:
@@ -115,6 +120,19 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
         else:  # the rubric's own check, which names the argument itself
             message = f"argument {fault['msg'].removeprefix('Value error, ')}"
         raise BadRubricArgument(f"rubric {point.name}, {message}") from error
+
+
+def _load(point: EntryPoint) -> Any:
+    """Return the class of a rubric. Raises RubricNotImportable if the import of another distribution's code fails."""
+    try:
+        return point.load()
+    # The code of others may raise anything, and may also end the process.
+    except (Exception, SystemExit) as error:
+        # The command line names the extra that an import of ours lacks.
+        if point.module.partition(".")[0] == _OURS:
+            raise
+        line = exception_text(error).partition("\n")[0]
+        raise RubricNotImportable(f"rubric {point.name}: importing {point.module} failed: {line}") from error
 
 
 def _fields(kind: Any) -> tuple[str, ...]:

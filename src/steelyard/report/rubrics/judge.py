@@ -1,6 +1,6 @@
 """The rubric `judge.Verdict`: the verdict of a judge model on each answer, and its agreement with a second judge.
 
-It calls no model: it reads the verdicts that `steelyard.runs.judge` stored beside the answers, in the field `verdicts`
+It calls no model: it reads the verdicts that `steelyard.runs.judge` stored with the answers, in the field `verdicts`
 of each response. An answer without a readable verdict has no score; it is left out, and counted.
 """
 
@@ -98,7 +98,7 @@ class Verdict:
             "second_reason": _reason(second),
             "second_fault": second.get("error"),
         }
-        if worth is None:  # nobody graded it: it is neither right nor wrong
+        if worth is None:  # it was not graded: it is neither right nor wrong
             return score_row(0.0, shown, said, False) | {"score": None, "correct": None} | columns
         return score_row(worth, shown, said, worth >= self.threshold) | columns
 

@@ -1,6 +1,6 @@
 """Normalisation of texts for comparison: SQuAD's, and the words of a text.
 
-First comes Unicode's NFKC, which unifies characters that look alike (full-width letters, ligatures, ½), then the case
+First comes Unicode's NFKC, which unifies similar characters (full-width letters, ligatures, ½), then the case
 is folded.
 """
 
@@ -12,7 +12,7 @@ _ASCII_SYMBOLS = frozenset("$+<=>^`|~")  # in Python's string.punctuation, so in
 
 
 class _NoPunctuation(dict[int, int | None]):
-    """Table for str.translate that drops punctuation and looks each character up once."""
+    """Table for str.translate that drops punctuation and classifies each character once."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)

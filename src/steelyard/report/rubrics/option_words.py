@@ -25,7 +25,7 @@ class OptionWords:
 
     @cached_property
     def _literal(self) -> bool:
-        """True if options are compared character by character, because punctuation may distinguish them."""
+        """Return whether options are compared character by character, because punctuation may distinguish them."""
         keys = [normalise(option) for option in self.options]
         return any(map(_SIGNIFICANT.search, self.options)) or not all(keys) or len(set(keys)) < len(keys)
 
@@ -71,7 +71,7 @@ class OptionWords:
             return same
         key, raw = self._key(text), " ".join(text.split())
         named = [option for option in self._keys if option and self._positions(option, key)]
-        # "New York City" names no "New York" beside it.
+        # "New York City" does not also name "New York".
         longest = [
             option for option in named if not any(option != other and option in other for other in named)
         ]
@@ -95,7 +95,7 @@ class OptionWords:
         """Return the positions of the option in the text as words of its own."""
         positions: list[int] = []
         position = text.find(option)
-        # An answer may repeat a word without end; a hundred places tell as much.
+        # An answer may repeat a word without end; a hundred places are enough.
         while position >= 0 and len(positions) < 100:
             end = position + len(option)
             if not (
@@ -107,11 +107,12 @@ class OptionWords:
         return positions
 
 
-def _is_same_word(beside: str, edge: str) -> bool:
-    """Return True if the characters beside an option belong to the same word or number; `beside` begins next to it."""
-    if not beside:
+def _is_same_word(neighbour: str, edge: str) -> bool:
+    """Return True if the characters next to an option belong to the same word or number; `neighbour` begins next to
+    it."""
+    if not neighbour:
         return False
-    if beside[0].isalnum() and (edge.isalnum() or edge in "+-.%"):
+    if neighbour[0].isalnum() and (edge.isalnum() or edge in "+-.%"):
         return True
     number = edge.isdigit()
-    return number and (beside[0] in "-+/^%" or (beside[0] in ".," and beside[1:2].isdigit()))
+    return number and (neighbour[0] in "-+/^%" or (neighbour[0] in ".," and neighbour[1:2].isdigit()))

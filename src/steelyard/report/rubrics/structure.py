@@ -26,7 +26,7 @@ _SCHEMA = schema(("fault", pa.string()))
 
 
 class BadSchema(ValueError):
-    """The text is no JSON Schema that can be used."""
+    """The text is not JSON Schema that can be used."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,12 +68,12 @@ class JsonSchema:
     def _validator(self, answer: Answer) -> tuple[str, Any]:
         if self.schema:
             return "valid", self.validator
-        given = value(self.column, answer.row)
-        if given is None:
+        output = value(self.column, answer.row)
+        if output is None:
             raise NoTarget(
                 f"row {answer.index} of the dataset has no schema in the column {named(self.column)}"
             )
-        text = given if isinstance(given, str) else orjson.dumps(given).decode()
+        text = output if isinstance(output, str) else orjson.dumps(output).decode()
         try:
             return "valid", _compiled(text)
         except BadSchema as error:
@@ -127,13 +127,13 @@ def fenced_blocks(text: str) -> list[str]:
     return [*blocks, "\n".join(inside)] if fence else blocks
 
 
-def _text_of(given: str) -> str:
-    if given.lstrip().startswith("{"):
-        return given
+def _text_of(text: str) -> str:
+    if text.lstrip().startswith("{"):
+        return text
     try:
-        return Path(given).read_text(encoding="utf-8")
+        return Path(text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSchema(f"schema {given}: cannot be read: {error}") from error
+        raise BadSchema(f"schema {text}: cannot be read: {error}") from error
 
 
 @functools.lru_cache(maxsize=1024)

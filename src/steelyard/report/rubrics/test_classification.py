@@ -1,3 +1,5 @@
+"""The rubric of classifications, compared with scikit-learn."""
+
 import warnings
 from collections.abc import Sequence
 

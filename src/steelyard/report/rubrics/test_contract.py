@@ -66,7 +66,7 @@ def test_the_rubrics_of_this_project_are_installed() -> None:
 
 @dataclass(frozen=True)
 class _Broken:
-    """A rubric that breaks the promise that it is told to."""
+    """A rubric that breaks the promise that the test chooses."""
 
     how: str
 
@@ -106,7 +106,7 @@ class _Broken:
         ("names", "names of their own"),
     ],
 )
-def test_a_broken_promise_is_told(how: str, promise: str) -> None:
+def test_a_broken_promise_is_reported(how: str, promise: str) -> None:
     rubric: Rubric = _Broken(how)
     with pytest.raises(BrokenContract, match=promise):
         check_rubric(rubric, said("Paris", dict(ROW)), said("Rome", dict(ROW)))

@@ -17,13 +17,13 @@ POINTS = [point for point in entry_points(group=GROUP) if point.value.startswith
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
-def test_the_page_tells_of_every_rubric_and_argument(point: object) -> None:
+def test_the_page_describes_every_rubric_and_argument(point: object) -> None:
     text = PAGE.read_text()
     name, kind = point.name, point.load()  # type: ignore[attr-defined]
     section = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## )", text, re.M | re.S)
     assert section, f"docs/rubrics.md has no section {name}"
     assert f"| `{alias(name)}` |" in text
-    if name == "judge.Verdict":  # told of in docs/tasks.md
+    if name == "judge.Verdict":  # described in docs/tasks.md
         return
     arguments = {field.name for field in dataclasses.fields(kind) if field.init} - COMMON
     assert {argument for argument in arguments if f"`{argument}" not in section[1]} == set()

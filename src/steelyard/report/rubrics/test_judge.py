@@ -104,7 +104,7 @@ def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
         assert ours.value == pytest.approx(cohen_kappa_score(first, second))
 
 
-def test_rows_that_nobody_judged_are_an_error_that_names_them() -> None:
+def test_rows_without_a_judgement_are_an_error_that_names_them() -> None:
     with pytest.raises(NoVerdicts, match="row 4"):
         Verdict().score(answered(index=4))
     with pytest.raises(NoVerdicts, match="no judge 'z' of the answer to row 0; there are: a"):
@@ -159,7 +159,7 @@ def test_a_card_says_the_grade_and_the_reason_of_each_judge() -> None:
     )
 
 
-def test_the_share_of_pairs_that_the_order_decides_is_told() -> None:
+def test_the_share_of_pairs_that_the_order_decides_is_reported() -> None:
     answers = [answered("good"), answered("fair"), answered("bad")]
     for number, answer in enumerate(answers):
         answer.responses[0]["verdicts"][0] |= {"pairs": 2, "flips": number}  # type: ignore[index]

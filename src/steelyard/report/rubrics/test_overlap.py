@@ -1,4 +1,4 @@
-"""BLEU, chrF and ROUGE beside sacrebleu's and Lin's own numbers."""
+"""BLEU, chrF and ROUGE compared with sacrebleu's and Lin's own numbers."""
 
 from typing import Any
 

@@ -42,7 +42,7 @@ def scored(text: str | None, rubric: JsonSchema | None = None, **row: Any) -> An
         (None, "no answer"),
     ],
 )
-def test_what_is_wrong_is_told(text: str | None, fault: str | None) -> None:
+def test_what_is_wrong_is_reported(text: str | None, fault: str | None) -> None:
     row = scored(text)
     assert row["fault"] == fault
     assert row["correct"] is (fault is None)
@@ -83,7 +83,7 @@ def test_a_schema_that_cannot_be_read_is_an_argument_fault() -> None:
         find_rubric("json-schema?schema=/none.json")
 
 
-def test_scoring_asks_nobody_for_a_schema(tmp_path: Path) -> None:
+def test_scoring_makes_no_request_for_a_schema(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("{}")
     for reference in ("http://127.0.0.1:9/s.json", (tmp_path / "s.json").as_uri()):
         with pytest.raises(BadSchema, match=r"not usable: .*Retrieval is disabled"):

@@ -1,4 +1,4 @@
-"""Rubrics of text, beside SQuAD's own script."""
+"""Rubrics of text, compared with SQuAD's own script."""
 
 import re
 import string
@@ -178,7 +178,7 @@ def test_no_pattern_hangs(pattern: str) -> None:
         ("pattern=(", r"argument pattern '\(': .*missing \)"),
         ("pattern=(?=a)", "argument pattern .*invalid perl operator"),
         ("pattern=a&group=1", "argument pattern .*only has 0 parenthesized"),
-        ("pattern=a&flags=x", "argument flags: 'x' is none of i, m, s, U"),
+        ("pattern=a&flags=x", "argument flags: 'x' is not one of i, m, s, U"),
         ("pattern=a&which=third", "argument which: should be 'first' or 'last', and is 'third'"),
         ("", "argument pattern: "),
     ],

@@ -82,9 +82,9 @@ class NormalisedMatch:
 
     def _same(self, said: str, target: str) -> bool:
         """Compare both texts. A target of only articles and punctuation is compared as it is: nothing else is left."""
-        if not (wanted := normalise(target)):
+        if not (expected := normalise(target)):
             return fold(said.strip()) == fold(target.strip())
-        return normalise(said) == wanted
+        return normalise(said) == expected
 
     def summarise(self, scores: pa.Table) -> Results:
         note = "answers equal to the target but for case, punctuation, articles and spaces"
@@ -145,11 +145,11 @@ class Regex:
 
     def __post_init__(self) -> None:
         if unknown := set(self.flags) - set("imsU"):
-            raise ValueError(f"flags: {min(unknown)!r} is none of i, m, s, U")
+            raise ValueError(f"flags: {min(unknown)!r} is not one of i, m, s, U")
         if self.group is not None and not 0 <= self.group <= 9:
             raise ValueError(f"group: {self.group} is not between 0 and 9")
         try:
-            # Compiled when the rubric is made: a wrong pattern is told before the first call is paid for.
+            # Compiled when the rubric is made: a wrong pattern is reported before the first call is paid for.
             _find(self, "")
         except pa.ArrowInvalid as error:
             raise ValueError(f"pattern {self.pattern!r}: {error}") from error

@@ -76,7 +76,7 @@ def reduce_scores(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple
 
 
 def right_or_wrong(scores: pa.Table) -> bool:
-    """Tell whether the score of each answer says no more than whether it is right."""
+    """Return whether the score of each answer says no more than whether it is right."""
     return bool(pc.all(pc.equal(scores["score"], pc.cast(scores["correct"], pa.float64()))).as_py())
 
 
@@ -132,7 +132,7 @@ def _means(values: Floats, group: Integers, groups: int) -> Floats:
 
 def _best(scored: ScoresByQuestion) -> Floats:
     best = np.full(scored.questions, np.nan)
-    # `fmax` ignores NaN: an answer that nobody could grade hides no better one.
+    # `fmax` ignores NaN: an answer that could not be graded hides no better one.
     np.fmax.at(best, scored.question, scored.values)
     return best
 
@@ -141,7 +141,7 @@ def _majority(scored: ScoresByQuestion) -> Floats:
     """Return the score of each question's most frequent answer; the mean score of several that are as frequent.
 
     Failed rows vote as badly as they could have: a system gains nothing by staying silent. An answer without a
-    prediction has no vote beside one that has a prediction.
+    prediction has no vote where another one has a prediction.
     """
     codes, texts = codes_of(scored.scores["prediction"])
     width = len(texts) + 1

@@ -82,7 +82,7 @@ def test_three_that_are_all_right_are_no_discovery() -> None:
     assert few.p > 0.3
 
 
-def test_one_group_has_nothing_beside_it() -> None:
+def test_one_group_has_nothing_to_compare_with() -> None:
     only = group_scores(make_scores({"all": [1.0, 0.0]}), "subject", LEAD, True)
     assert (only.groups[0].difference.value, only.groups[0].p, only.groups[0].p_holm) == (None, None, None)
     assert group_figure(only, LEAD) is None

@@ -1,3 +1,5 @@
+"""Confidence intervals of shares and means, compared with scipy and with simulations."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,7 +38,7 @@ def test_a_share_has_scipys_interval(case: tuple[int, int]) -> None:
 
 
 def test_a_share_is_covered_wherever_the_truth_lies() -> None:
-    """Counted out, not drawn: also beside the ends of the intervals, where Wilson's holds the truth in 84 of 100."""
+    """Counted out, not drawn: also near the ends of the intervals, where Wilson's holds the truth in 84 of 100."""
     for n in (10, 23, 150):
         k = np.arange(n + 1)
         bounds = np.array([share_interval(hits / n, n)[:2] for hits in k.tolist()])

@@ -100,7 +100,7 @@ def test_other_questions_need_what_fishers_exact_test_needs() -> None:
     assert 0.74 < power < 0.86
 
 
-def test_systems_that_hardly_differ_cannot_be_told_apart() -> None:
+def test_systems_that_hardly_differ_cannot_be_distinguished() -> None:
     assert least_discordant(1000, 0.0) is None
     assert least_discordant(1000, 0.001) is None
     assert least_discordant(1, 0.5) is None

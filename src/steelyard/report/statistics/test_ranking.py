@@ -1,3 +1,5 @@
+"""Statistics of rankings, compared with scikit-learn, scipy and simulations."""
+
 import warnings
 from typing import Any
 

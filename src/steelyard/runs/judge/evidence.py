@@ -110,9 +110,9 @@ async def _judged_again(run: Run, request: RunRequest) -> Check:
     return Check(f"{JUDGED}/: verdicts on {answers} answers read again from the judges' answers are the same")
 
 
-def _differing(made: Path, recorded: Path) -> Iterator[str]:
-    for path in sorted(made.rglob("*")):
-        inside = path.relative_to(made)
+def _differing(recomputed: Path, recorded: Path) -> Iterator[str]:
+    for path in sorted(recomputed.rglob("*")):
+        inside = path.relative_to(recomputed)
         if path.is_file() and _sha256(path) != _sha256(recorded / inside):
             yield inside.as_posix()
 

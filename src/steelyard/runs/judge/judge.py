@@ -1,4 +1,4 @@
-"""Judge models: each grades every answer of a verified run, in a run of its own beside it.
+"""Judge models: each grades every answer of a verified run, in a run of its own within that run's folder.
 
 RUN/judges/<name>/ is that run: resumable, stored, on the same engine. RUN/judged/ is the run's output once more with
 the verdicts in it, laid out as an output is, for the rubric `judge.Verdict`.
@@ -47,7 +47,7 @@ async def judge(run: Run, specs: Sequence[JudgeSpec], context: RunContext) -> Ju
         context.listener.step(f"judging by {spec.model} ({spec.name})")
         spent = await asyncio.to_thread(accounts, run.folder, request)
         stopped = await _ask(run, spec, replace(context, others=others_of(spent, spec.name)))
-        # Verdicts of some judges alone would make a report that looks whole.
+        # Verdicts of some judges alone would make a report that seems complete.
         if stopped is not None:
             return Judged(0, 0, stopped)
         verdicts.append(await asyncio.to_thread(read_verdicts, run.folder.judge(spec.name), run, spec))

@@ -48,7 +48,7 @@ async def write_judged(
 ) -> Manifest:
     """The whole of it; the manifest comes last and makes it count. The same verdicts give the same bytes."""
     store = store or FileStore(run.folder.path.absolute() / JUDGED)
-    # First: from here on until the manifest is written again, nobody takes the files for whole.
+    # First: from here on until the manifest is written again, no reader takes the files for whole.
     await store.delete(layout.MANIFEST)
     entries: list[FileEntry] = []
     with tempfile.TemporaryDirectory(prefix="steelyard-judged-") as scratch:
@@ -106,7 +106,7 @@ def _joined(batch: pa.RecordBatch, numbers: dict[str, int], judges: Sequence[Ver
     )
     column: Any = batch.column(RESPONSES)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
-    # `flatten` leaves out what null lists hide, so the offsets are made anew from the lengths.
+    # `flatten` leaves out what null lists hide, so the offsets are made again from the lengths.
     starts = _offsets(lengths)
     values: Any = column.flatten()
     answered = np.flatnonzero(lengths)

@@ -88,5 +88,5 @@ def worth_of(first: float, second: float) -> float:
 
 
 def _flipped(first: float, second: float) -> bool:
-    """True where the verdict is another one in the other order."""
+    """Return whether the verdict is another one in the other order."""
     return (first > HALF, first < HALF) != (1 - second > HALF, 1 - second < HALF)

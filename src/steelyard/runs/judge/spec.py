@@ -95,11 +95,11 @@ class JudgeSpec:
 
     @property
     def pairwise(self) -> bool:
-        """True where two answers are held against each other."""
+        """Return whether two answers are held against each other."""
         return self.against is not None
 
     def settled(self) -> "JudgeSpec":
-        """The judge with the template, criteria and grades of a pair, where it was told none of its own."""
+        """The judge with the template, criteria and grades of a pair, where its request has none."""
         if not self.pairwise:
             return self
         return replace(

@@ -1,4 +1,4 @@
-"""A report of verdicts names every file that they came from; an edited judge's run is found, also digested anew."""
+"""A report of verdicts names every file that they came from; an edited judge's run is found, also digested again."""
 
 import hashlib
 import io
@@ -56,7 +56,7 @@ async def test_all_files_of_the_judge_are_evidence(judged: RunFolder) -> None:
 
 
 def other_grades(folder: RunFolder) -> None:
-    """Every verdict turned round in the judge's answers, which are digested anew."""
+    """Every verdict turned round in the judge's answers, which are digested again."""
     path = folder.path / "judges/one/outputs/part-00000.parquet"
     rows = pq.read_table(path)
     given: list[Any] = rows["responses"].to_pylist()

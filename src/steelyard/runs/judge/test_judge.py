@@ -44,7 +44,7 @@ def verdicts(folder: Path) -> list[dict[str, JsonValue]]:
     return [row["responses"][0] for row in sorted(rows, key=lambda row: row["_index_"])]
 
 
-async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_path: Path) -> None:
+async def test_each_answer_is_judged_and_the_verdicts_are_stored_next_to_it(tmp_path: Path) -> None:
     async with endpoint(model_and_judges) as server:
         result = await run(judged_request(tmp_path, server), tmp_path / "run", no_key())
     assert (result.judge_errors, result.exit_code) == (1, 3)
@@ -137,12 +137,12 @@ async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path
         ("VERDICT: correct", ("correct", 1.0)),
         ("VERDICT: correct\nbut then\nVerdict: **Incorrect**.", ("incorrect", 0.0)),
         ("**VERDICT:** correct", ("correct", 1.0)),
-        ("VERDICT: maybe", "the verdict 'maybe' is none of correct, incorrect"),
+        ("VERDICT: maybe", "the verdict 'maybe' is not one of correct, incorrect"),
         ("The verdict is correct", "there is no verdict in: The verdict is correct"),
         ("", "there is no verdict in: nothing"),
     ],
 )
-def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, expected: JsonValue) -> None:
+def test_of_several_verdicts_the_last_counts_and_others_are_reported(said: str, expected: JsonValue) -> None:
     read = Parser(JudgeSpec("judge"))({"text": said})
     assert (
         (expected == read["error"])
@@ -151,6 +151,6 @@ def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, expe
     )
 
 
-def test_a_judge_that_was_cut_off_is_told_so() -> None:
+def test_a_judge_that_was_cut_off_is_reported() -> None:
     read = Parser(JudgeSpec("judge"))({"text": "Well, the ans", "finish_reason": "length"})
     assert "cut off" in read["error"]

@@ -110,7 +110,7 @@ async def test_answers_are_held_against_a_column_in_both_orders(tmp_path: Path) 
     ],
     ids=["no such column", "no answer", "no times"],
 )
-async def test_what_cannot_be_compared_is_told(
+async def test_what_cannot_be_compared_is_reported(
     tmp_path: Path, changes: dict[str, JsonValue], fault: str
 ) -> None:
     rows: list[dict[str, JsonValue]] = [{"prompt": "say 1", "other": None}, {"prompt": "say 2", "other": "x"}]

@@ -51,10 +51,10 @@ class Verdicts:
 
     def of(self, indexes: npt.NDArray[np.int64], replications: npt.NDArray[np.int64]) -> "pa.StructArray":
         """The verdicts on these answers, in their order; null for what the judge was not asked."""
-        wanted = indexes * self.replications + replications
-        places = np.searchsorted(self.keys, wanted)
+        positions = indexes * self.replications + replications
+        places = np.searchsorted(self.keys, positions)
         nearest = np.minimum(places, len(self.keys) - 1)
-        missing = self.keys[nearest] != wanted
+        missing = self.keys[nearest] != positions
         places_or_null: Any = pa.array(nearest, pa.int64(), mask=missing)
         taken = self.table.take(places_or_null)
         columns: list[Any] = [taken[name].combine_chunks() for name in _FIELDS]
@@ -108,7 +108,7 @@ class Parser:
         # Judges write **CORRECT** or `correct.` as often as the plain word.
         said = last["verdict"].strip().strip(".*_`\"'").casefold()
         if said not in self._grades:
-            return {"reason": text, "error": f"the verdict {last['verdict']!r} is none of {self._allowed}"}
+            return {"reason": text, "error": f"the verdict {last['verdict']!r} is not one of {self._allowed}"}
         name, worth = self._grades[said]
         return {"verdict": name, "score": worth, "reason": text}
 

@@ -133,7 +133,7 @@ def _is_choice(sample: Mapping[str, JsonValue]) -> bool:
 
 def _number(value: JsonValue) -> float | None:
     """A number as float; None for what is none, such as the pairs of which corpus metrics are made."""
-    # Tasks return numpy's and torch's scalars beside Python's.
+    # Tasks return numpy's and torch's scalars as well as Python's.
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     return float(value) if isinstance(value, bool | int | float) else None

@@ -14,7 +14,7 @@ from steelyard.report.statistics.intervals import Estimate, interval_from_error
 FEWEST = 100
 """Fewest documents for the interval of a perplexity."""
 FEWEST_OF_CORPUS = 1000
-"""Fewest documents for that of a number of the corpus: lm-eval's 100 draws do not tell its error well."""
+"""Fewest documents for that of a number of the corpus: lm-eval's 100 draws do not estimate its error well."""
 CORPUS = ("bleu", "chrf", "chrf++", "ter")
 """Metrics whose standard error lm-eval finds by drawing the documents again 100 times."""
 _PERPLEXITY = "perplexity"

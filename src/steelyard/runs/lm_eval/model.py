@@ -1,4 +1,4 @@
-"""lm-eval's own evaluation around a model that calls nobody: it hands its requests out and is handed the answers.
+"""lm-eval's own evaluation around a model that makes no calls: it hands its requests out and gets the answers back.
 
 So the requests, the filters, the metrics and the standard errors are lm-eval's own, of a task that is built once.
 Everything of lm-eval is imported in here; `lm_eval.process` runs it in a process of its own.
@@ -46,7 +46,7 @@ class Request:
 
 
 class _Messages(str):
-    """The prompt that a chat template made, as JSON. Text that merely looks like it is no such prompt."""
+    """The prompt that a chat template made, as JSON. Text that merely resembles it is no such prompt."""
 
     __slots__ = ()
 
@@ -260,11 +260,11 @@ def generation_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _prompt(context: JsonValue, task: str, *, chat: bool) -> JsonValue:
-    """Messages where the chat template made them; else text, whatever it looks like."""
+    """Messages where the chat template made them; else text, whatever it resembles."""
     if isinstance(context, _Messages):
         return orjson.loads(str(context))
     if chat:
         raise UsageError(
-            f"--task lm_eval:{task}: builds prompts beside the chat template; leave out chat=true"
+            f"--task lm_eval:{task}: builds prompts without the chat template; leave out chat=true"
         )
     return str(context)

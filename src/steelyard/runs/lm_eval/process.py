@@ -1,7 +1,8 @@
-"""lm-eval in a process of its own, which builds a task once: it tells the requests, waits for answers, tells results.
+"""lm-eval in a process of its own, which builds a task once: it sends the requests, waits for answers, and sends the
+results.
 
-`build` starts it and leaves it waiting while our engine makes the calls; `replay` gives it the answers. Where nobody
-waits any more, because the run goes on in another command, `replay` starts it anew. Its pools of processes, its log and
+`build` starts it and leaves it waiting while our engine makes the calls; `replay` gives it the answers. Where it has
+ended, because the run goes on in another command, `replay` starts it again. Its pools of processes, its log and
 whatever a task prints stay out of ours. `python -m steelyard.runs.lm_eval.process` is that process.
 """
 
@@ -25,7 +26,7 @@ from steelyard.types import JsonValue
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
 _waiting: dict[TaskName, "LmEval"] = {}
-"""Processes that have built their requests. They end when this process does: nobody writes to them then."""
+"""Processes that have built their requests. They end when this process does: their standard input is closed then."""
 
 
 class CannotReplay(UsageError):
@@ -157,13 +158,13 @@ def main() -> int:
     name = TaskName(**orjson.loads(sys.stdin.buffer.readline()))
 
     def exchange(requests: Sequence[Request]) -> Sequence[JsonValue]:
-        _tell(channel, {"requests": [asdict(request) for request in requests]})
+        _send(channel, {"requests": [asdict(request) for request in requests]})
         line = sys.stdin.buffer.readline()
-        if not line:  # nobody wants the results any more
+        if not line:  # the command that wanted the results has ended
             raise SystemExit(0)
-        given = orjson.loads(line)
-        checked(name, [request.prompt for request in requests], given["digests"])
-        answers: list[JsonValue] = given["answers"]
+        message = orjson.loads(line)
+        checked(name, [request.prompt for request in requests], message["digests"])
+        answers: list[JsonValue] = message["answers"]
         return answers
 
     try:
@@ -172,11 +173,11 @@ def main() -> int:
             raise UsageError(f"--task lm_eval:{name.task}: has no requests")
     except SteelyardError as error:
         outcome = {"error": str(error)}
-    _tell(channel, outcome)
+    _send(channel, outcome)
     return 0
 
 
-def _tell(stream: IO[bytes], value: JsonValue) -> None:
+def _send(stream: IO[bytes], value: JsonValue) -> None:
     stream.write(orjson.dumps(value, default=str, option=_OPTIONS))
     stream.flush()
 

@@ -37,7 +37,7 @@ _MOST_REASONS = 10
 
 @dataclass(frozen=True)
 class _Documents:
-    """The scores of all documents, beside what lm-eval made of them together."""
+    """The scores of all documents, and what lm-eval made of them together."""
 
     table: pa.Table
     outcome: Mapping[str, Any]
@@ -218,8 +218,7 @@ def _estimate(
 def _share_of(tasks: Sequence[tuple[Floats, Integers]], value: float, one_task: bool) -> Estimate:
     """A share with the interval of what it is: the mean over all documents, or that of the tasks' own shares."""
     values, clusters = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
-    # A group may weigh its tasks by size or equally (`weight_by_size` of lm-eval): the number itself tells
-    # which.
+    # A group may weigh its tasks by size or equally (`weight_by_size` of lm-eval): the number itself shows which.
     if one_task or abs(float(values.mean()) - value) < 1e-9:
         return replace(_share(values, clusters), value=value)
     if abs(float(np.mean([task.mean() for task, _ in tasks])) - value) < 1e-9:

@@ -70,7 +70,7 @@ class Task:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of tasks of one's own: a number depends on them as on the dataset. They are run, so a report is
-        scored again with the files at their own place, never with copies that somebody else has sent.
+        scored again with the files at their own place, never with copies that another person has sent.
         """
         folder = Path(self.include_path) if self.include_path else None
         inside = sorted(folder.rglob("*")) if folder else []

@@ -27,7 +27,7 @@ SETTINGS = "settings"
 """The column of a row's own parameters, where a group's tasks differ in them."""
 _DEFAULTS = {"include_path": "", "max_failed": MAX_FAILED}
 _NUMBERS = {"num_fewshot", "limit", "prefix_token_id", "max_length"}
-MISSING = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
+MISSING = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (next to steelyard)"
 
 
 class NoLmEval(UsageError):
@@ -50,15 +50,15 @@ class TaskName:
     prefix_token_id: int | None = None
     """The token before a text of which every token counts (lm-eval's custom_prefix_token_id)."""
     max_length: int | None = None
-    """Tokens that the model takes at once; by default what the endpoint tells."""
+    """Tokens that the model takes at once; by default what the endpoint reports."""
 
     @property
     def reference(self) -> str:
         """The rubric that scores it."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         arguments = {
             name: "true" if value is True else value
-            for name, value in given.items()
+            for name, value in values.items()
             if value is not None and value is not False and value != _DEFAULTS.get(name)
         }
         return f"lm_eval.Task?{urlencode(arguments, quote_via=quote)}"
@@ -71,9 +71,9 @@ def parse_name(text: str) -> TaskName:
     name, _, query = text.removeprefix(PREFIX).partition("?")
     if not name:
         raise UsageError(f"--task {text}: should name a task, such as lm_eval:arc_easy")
-    given = dict(parse_qsl(query, keep_blank_values=True))
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
     arguments: dict[str, JsonValue] = {}
-    for key, value in given.items():
+    for key, value in parameters.items():
         match key:
             case _ if key in _NUMBERS:
                 if not value.isdecimal():
@@ -135,10 +135,10 @@ def check_asked_whole(request: RunRequest) -> None:
     if not any(rubric.reference.partition("?")[0] in RUBRICS for rubric in request.rubrics):
         return
     source = request.source
-    for flag, given in (("--limit", source.limit), ("--sample", source.sample)):
-        if given is not None:
+    for flag, value in (("--limit", source.limit), ("--sample", source.sample)):
+        if value is not None:
             raise UsageError(
-                f"{flag} {given}: would leave out requests of lm-eval's task; to ask fewer documents, use "
+                f"{flag} {value}: would leave out requests of lm-eval's task; to ask fewer documents, use "
                 "--task 'lm_eval:NAME?limit=N'"
             )
     if request.replications > 1:

@@ -1,3 +1,5 @@
+"""Intervals of lm-eval's numbers, of tasks and of groups."""
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def test_a_perplexity_has_its_interval_on_the_scale_of_the_logarithm() -> None:
         ("bleu", 0.1, np.arange(999), "999 documents are too few"),
     ],
 )
-def test_there_is_no_interval_that_nobody_tried(
+def test_a_metric_without_a_tested_interval_has_none(
     metric: str, error: float | None, clusters: np.ndarray[tuple[int], np.dtype[np.int64]], reason: str
 ) -> None:
     estimate = by_standard_error(metric, 5.0, error, clusters)

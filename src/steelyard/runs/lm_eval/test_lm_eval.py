@@ -60,7 +60,7 @@ def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
         ("lm_eval:a?max_failed=5", "max_failed=5 should be a number from 0 to 1"),
     ],
 )
-def test_a_wrong_name_is_told(text: str, message: str) -> None:
+def test_a_wrong_name_is_reported(text: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_name(text)
     assert str(raised.value).startswith(f"--task {text}: ")
@@ -69,7 +69,7 @@ def test_a_wrong_name_is_told(text: str, message: str) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("lm_eval") is not None, reason="lm-eval is here")
 def test_without_lm_eval_one_line_says_how_to_have_it() -> None:
-    message = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
+    message = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (next to steelyard)"
     with pytest.raises(UsageError) as raised:
         task_request("lm_eval:arc_easy")
     assert str(raised.value) == f"--task lm_eval:arc_easy: {message}"
@@ -294,7 +294,7 @@ def test_two_runs_are_compared_by_documents() -> None:
     assert (comparison.baseline.value, comparison.system.value) == (0.4, 0.8)
 
 
-def test_a_border_inside_a_token_is_told() -> None:
+def test_a_border_inside_a_token_is_reported() -> None:
     row = {"prompt": "p", "kind": "loglikelihood", "task": "x", "document": 0}
     row_score = Task("x").score(Answer(0, "r", row, [{"text": kept(-1.0, context_tokens=None, inside=True)}]))
     assert row_score["inside_token"] is True
@@ -322,7 +322,7 @@ def test_tasks_of_ones_own_are_files_that_a_number_depends_on(tmp_path: Path) ->
     assert Task("t").files == ()
 
 
-def test_a_process_that_has_ended_says_why_although_nobody_took_its_answers(
+def test_a_process_that_has_ended_says_why_although_its_answers_were_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())

@@ -87,7 +87,7 @@ def open_hub_rows(source: SourceSpec) -> HubRows:
         hub.fetch(name, source.limit, path)
     file = pq.ParquetFile(path)
     count = file.metadata.num_rows
-    # What was asked is told by the commit, not by the bytes of a cache that another version would write otherwise.
+    # The commit identifies the rows, not the bytes of a cache, which another version would write otherwise.
     digest = hashlib.sha256(str(name).encode()).hexdigest()
     entry = FileEntry(path=str(name), size=0, sha256=digest, rows=count)
     return HubRows(path, entry, file.schema_arrow.remove_metadata(), count)
@@ -104,7 +104,7 @@ class _Hub:
 
     def __init__(self, location: str) -> None:
         self._location = location
-        # Read when the libraries are imported: no progress bars, nothing told to anybody.
+        # Read when the libraries are imported: no progress bars, no telemetry.
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         try:

@@ -1,6 +1,7 @@
 """The prompt file as the dataset of a run: read in batches whatever its format, chosen from, numbered, written once.
 
-`_index_` is the number of a row in its file, so that the rows of a part of a file stand beside those of the whole.
+`_index_` is the number of a row in its file, so that the rows of a part of a file can be compared with those of the
+whole.
 """
 
 from collections.abc import Iterator, Mapping
@@ -79,7 +80,7 @@ def open_rows(source: SourceSpec) -> Rows:
     kind = source.format or format_of(path)
     if kind is None:
         raise UsageError(
-            f"{source.location}: tell its format with --format: {', '.join(sorted(FORMATS))} "
+            f"{source.location}: give its format with --format: {', '.join(sorted(FORMATS))} "
             "(by default it is what the name ends in)"
         )
     reader = FORMATS[kind](path)
@@ -146,7 +147,7 @@ def selected_batches(rows: Rows, source: SourceSpec) -> Iterator[pa.RecordBatch]
 
 
 def _numbered(rows: Rows, selected: Numbers | None) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
-    """Batches of the wanted rows, with their numbers; none is empty."""
+    """Batches of the selected rows, with their numbers; none is empty."""
     start = 0
     for batch in rows.batches():
         numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
@@ -155,7 +156,7 @@ def _numbered(rows: Rows, selected: Numbers | None) -> Iterator[tuple[Numbers, p
             low, high = np.searchsorted(selected, [start, start + batch.num_rows])
             numbers = selected[low:high]
             kept = batch.take(numbers - start)
-            # Nothing is wanted behind here: of a large file only the beginning is read.
+            # No row behind here is selected: of a large file only the beginning is read.
             if high == len(selected) and not len(numbers):
                 return
         start += batch.num_rows
@@ -172,7 +173,7 @@ def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, JsonValue]]:
 
 
 def write_dataset(rows: Rows, source: SourceSpec, folder: RunFolder) -> Path:
-    """The dataset on disk, beside its place: `RunFolder.root` puts it there whole. Blocking."""
+    """The dataset on disk, next to its final place: `RunFolder.root` puts it there whole. Blocking."""
     folder.path.mkdir(parents=True, exist_ok=True)
     path = folder.path / f".#{INPUTS_FILE}"
     count = 0

@@ -1,6 +1,6 @@
 """Prompt files by format, each as batches of Arrow in constant memory: Parquet, Arrow, JSON lines, CSV.
 
-CSV is text and stays text: `007` is no number. The columns of JSON lines are those of all lines together.
+CSV is text and stays text: `007` is not a number. The columns of JSON lines are those of all lines together.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -35,7 +35,7 @@ def requests(
     """Bodies of requests; UsageError for what no row of `location` could be asked with."""
     render = renderer(spec, columns, location)
     encoders = _Encoders(spec, model, render, most_stops)
-    encoders.of(None)  # a setting that no request can have is told now
+    encoders.of(None)  # a setting that no request can have is reported now
 
     def request(row: Row) -> bytes:
         try:

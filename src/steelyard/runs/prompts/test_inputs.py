@@ -114,7 +114,7 @@ def test_an_index_of_its_own_stays(tmp_path: Path) -> None:
         ("p.arrow", "text", "is not Arrow"),
         ("p.csv", "a,b\n1\n", "is not CSV"),
         ("p.csv", "", "is not CSV"),
-        ("p.txt", "text", "tell its format with --format"),
+        ("p.txt", "text", "give its format with --format"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: str, fault: str) -> None:
@@ -133,7 +133,7 @@ def test_lines_that_begin_later_columns_have_them_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ['"x"', "[1]", "null"], ids=["text", "a list", "nothing"])
-def test_an_index_that_is_no_number_is_told(tmp_path: Path, index: str) -> None:
+def test_an_index_that_is_no_number_is_reported(tmp_path: Path, index: str) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(f'{{"_index_": {index}, "prompt": "q"}}\n')
     with pytest.raises(UsageError, match="_index_ must"):

@@ -82,7 +82,7 @@ def test_a_row_without_a_prompt_is_its_own_fault(row: dict[str, Any]) -> None:
         (PromptSpec(sampling={"messages": []}), "messages is not a sampling parameter"),
     ],
 )
-def test_what_no_row_can_be_asked_with_is_told_at_once(spec: PromptSpec, fault: str) -> None:
+def test_what_no_row_can_be_asked_with_is_reported_at_once(spec: PromptSpec, fault: str) -> None:
     with pytest.raises(UsageError, match=fault):
         requests(spec, "m", COLUMNS, "p.csv")
 

@@ -32,7 +32,7 @@ class Spender:
 
     @property
     def cost(self) -> float | None:
-        """None without prices."""
+        """Return the cost; None without prices."""
         if self.prices is None:
             return None
         answered = Prices(self.prices.prompt, self.prices.completion).cost(self.spent.tokens)
@@ -43,16 +43,16 @@ class Spender:
 
 def accounts(folder: RunFolder, request: RunRequest) -> tuple[Spender, ...]:
     """The model's account, and one of every judge that has been asked. Blocking."""
-    made = [Spender(MODEL, request.model, _spent(folder), request.limits.prices)]
+    spenders = [Spender(MODEL, request.model, _spent(folder), request.limits.prices)]
     for spec in request.judges:
         judge = folder.judge(spec.name)
         if judge.path.exists():
-            made.append(Spender(spec.name, spec.model, _spent(judge), spec.prices))
-    return tuple(made)
+            spenders.append(Spender(spec.name, spec.model, _spent(judge), spec.prices))
+    return tuple(spenders)
 
 
 def others_of(all_accounts: Sequence[Spender], name: str) -> Others:
-    """Return what everybody but `name` took from the budget."""
+    """Return what all spenders but `name` took from the budget."""
     others = [account for account in all_accounts if account.name != name and account.tokens]
     costs = [account.cost for account in others]
     return Others(
@@ -63,7 +63,7 @@ def others_of(all_accounts: Sequence[Spender], name: str) -> Others:
 
 
 def check_prices(request: RunRequest) -> None:
-    """UsageError for a cap of cost where the tokens of somebody have no price."""
+    """Raise UsageError for a cap of cost where the tokens of the model or of a judge have no price."""
     limits = request.limits
     if limits.max_cost is None:
         return
@@ -75,7 +75,7 @@ def check_prices(request: RunRequest) -> None:
 
 
 def spending(all_accounts: Sequence[Spender]) -> dict[str, JsonValue]:
-    """The part of report.json. The total has no cost where somebody's tokens have no price."""
+    """The part of report.json. The total has no cost where the tokens of the model or of a judge have no price."""
     costs = [account.cost for account in all_accounts]
     return {
         "accounts": [_account(account) for account in all_accounts],
@@ -100,7 +100,7 @@ def _account(account: Spender) -> Mapping[str, JsonValue]:
 
 
 def _spent(folder: RunFolder) -> Spent:
-    """The spending log; for answers that no spending log counted, at least the tokens that stand beside them."""
+    """The spending log; for answers that no spending log counted, at least the tokens that are stored with them."""
     spent = spent_in(folder)
     if not folder.verified:
         return spent

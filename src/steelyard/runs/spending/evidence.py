@@ -17,7 +17,7 @@ def spent_again(folder: RunFolder, request: RunRequest, numbers: Path) -> Iterat
     try:
         said = orjson.loads(numbers.read_bytes()).get("spending")
     except (OSError, orjson.JSONDecodeError, AttributeError):
-        return  # a fault that was told already
+        return  # a fault that was reported already
     if not said:
         return
     if not (folder.path / FOLDER).is_dir():

@@ -22,7 +22,7 @@ class Spent:
 
     calls: int = 0
     lost: int = 0
-    """Calls that were sent and whose answer nobody saw: the process or the connection ended before."""
+    """Calls that were sent and whose answer did not arrive: the process or the connection ended before."""
     tokens: Usage = field(default_factory=Usage)
 
     def __add__(self, other: "Spent") -> "Spent":

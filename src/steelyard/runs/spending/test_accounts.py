@@ -113,14 +113,14 @@ async def test_answers_that_do_not_count_are_paid_all_the_same(tmp_path: Path) -
     assert result.spending["tokens"] == 35 * A_CALL == A_CALL * len(server.bodies)
 
 
-async def test_a_cap_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+async def test_a_cap_that_cannot_be_kept_is_reported(tmp_path: Path) -> None:
     silent = {"choices": [{"message": {"content": "1"}, "finish_reason": "stop"}]}
 
     def answer(_: str) -> JsonValue:
         return web.json_response(silent)
 
     async with endpoint(answer) as server:
-        with pytest.raises(EvaluationFailed, match="does not tell its tokens"):
+        with pytest.raises(EvaluationFailed, match="does not report its tokens"):
             await run(asked_with(tmp_path, server, max_tokens_total=100), tmp_path / "run")
     assert len(server.bodies) <= 2  # calls go one by one until one says what it used
 

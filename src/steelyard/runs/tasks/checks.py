@@ -1,6 +1,6 @@
 """Checks that no field's type makes: files exist, templates are Jinja, rubrics exist.
 
-They look at the raw file, so that they find what they can however wrong the rest is.
+They read the raw file, so that they find what they can however wrong the rest is.
 """
 
 from collections.abc import Iterator
@@ -85,9 +85,9 @@ def _judges(task: dict[str, JsonValue], document: Document, path: Path) -> Itera
         seen.add(str(name))
 
 
-def _file(given: JsonValue, steps: Steps, document: Document, path: Path) -> Iterator[Fault]:
-    if isinstance(given, str) and given and not (path.parent / given).is_file():
-        yield Fault(document.place(steps), steps, f"{short(given)}: there is no such file in {path.parent}")
+def _file(value: JsonValue, steps: Steps, document: Document, path: Path) -> Iterator[Fault]:
+    if isinstance(value, str) and value and not (path.parent / value).is_file():
+        yield Fault(document.place(steps), steps, f"{short(value)}: there is no such file in {path.parent}")
 
 
 def _template(text: JsonValue, steps: Steps, document: Document) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""Faults that pydantic reports, in the words of somebody who writes a task file."""
+"""Faults that pydantic reports, in the words of the authors of task files."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping

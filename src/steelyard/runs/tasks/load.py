@@ -14,7 +14,7 @@ from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks.checks import check
 from steelyard.runs.tasks.faults import faults_of
 from steelyard.runs.tasks.model import Judge, Prices, Task, TaskLimits, sent
-from steelyard.runs.tasks.positions import Document, Fault, Place, read
+from steelyard.runs.tasks.positions import Document, Fault, TextPosition, read
 from steelyard.types import JsonValue
 
 MOST_SHOTS = 1000
@@ -38,9 +38,9 @@ def parse(path: Path) -> tuple[Task, Document]:
     faults = list(document.faults)
     task = None
     if document.data is None and not faults:
-        faults = [Fault(Place(), (), "is empty; it should say data, template, rubrics, …")]
+        faults = [Fault(TextPosition(), (), "is empty; it should say data, template, rubrics, …")]
     elif not isinstance(document.data, dict) and not faults:
-        faults = [Fault(Place(), (), "should be an object of name: value")]
+        faults = [Fault(TextPosition(), (), "should be an object of name: value")]
     elif document.data is not None:
         faults += check(document, path)
         try:
@@ -156,7 +156,7 @@ def _prices(prices: Prices | None) -> PriceSpec | None:
 
 
 def _judge(judge: Judge, task: Task) -> JudgeSpec:
-    given = judge.model_dump(include={"template", "criteria", "grades", "parse"}, exclude_none=True)
+    fields = judge.model_dump(include={"template", "criteria", "grades", "parse"}, exclude_none=True)
     return JudgeSpec(
         model=judge.model,
         urls=tuple(judge.urls or task.urls),
@@ -167,5 +167,5 @@ def _judge(judge: Judge, task: Task) -> JudgeSpec:
         against=judge.against,
         times=judge.times,
         prices=_prices(judge.prices),
-        **given,
+        **fields,
     )

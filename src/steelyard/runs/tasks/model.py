@@ -171,7 +171,7 @@ class Task(Model):
     )
     few_shot: Text | list[dict[str, JsonValue]] = Field(
         [],
-        description="Example rows, shown with their answers before each prompt: a list, or a file beside this one.",
+        description="Example rows, shown with their answers before each prompt: a list, or a file next to this one.",
     )
     sampling: Sampling = Field(Sampling(), description="Parameters of the request.")
     api: Literal["chat", "completions"] = Field("chat", description="Endpoint to call.")

@@ -12,7 +12,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class TextPosition:
     """Line and column, from 1."""
 
     line: int = 1
@@ -23,7 +23,7 @@ class Place:
 class Fault:
     """One thing that is wrong, where, and what would be right."""
 
-    place: Place
+    place: TextPosition
     path: Path
     message: str
 
@@ -45,19 +45,19 @@ class Document:
     """The content of a YAML file, the positions of its parts, and its faults."""
 
     data: JsonValue = None
-    values: dict[Path, Place] = field(default_factory=dict)
-    keys: dict[Path, Place] = field(default_factory=dict)
+    values: dict[Path, TextPosition] = field(default_factory=dict)
+    keys: dict[Path, TextPosition] = field(default_factory=dict)
     blocks: dict[Path, int] = field(default_factory=dict)
     """First lines of texts; the text of `|` begins on the line below."""
     faults: tuple[Fault, ...] = ()
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> TextPosition:
         """Return the position of the value at `path`, or of the nearest thing around it."""
         while path not in self.values and path:
             path = path[:-1]
-        return self.values.get(path, Place())
+        return self.values.get(path, TextPosition())
 
-    def key(self, path: Path) -> Place:
+    def key(self, path: Path) -> TextPosition:
         """Return the position of the name before the value."""
         return self.keys.get(path) or self.place(path)
 
@@ -68,7 +68,7 @@ def read(text: str) -> Document:
         loader = yaml.SafeLoader(text)
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
-        place = Place(before.count("\n") + 1, error.position - before.rfind("\n"))
+        place = TextPosition(before.count("\n") + 1, error.position - before.rfind("\n"))
         return Document(faults=(Fault(place, (), f"is not YAML: {error.reason}: {chr(error.character)!r}"),))
     try:
         faults = tuple(_aliases(text))
@@ -84,12 +84,12 @@ def read(text: str) -> Document:
         data = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place() if mark is None else Place(mark.line + 1, mark.column + 1)
+        place = TextPosition() if mark is None else TextPosition(mark.line + 1, mark.column + 1)
         said = ", ".join(part for part in (error.context, error.problem) if part)
         return Document(faults=(Fault(place, (), f"is not YAML: {said}"),))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return Document(faults=(Fault(Place(), (), f"is not YAML: {first}"),))
+        return Document(faults=(Fault(TextPosition(), (), f"is not YAML: {first}"),))
     finally:
         loader.dispose()
     return Document(data, document.values, document.keys, document.blocks, doubles)
@@ -99,13 +99,13 @@ def _aliases(text: str) -> Iterator[Fault]:
     """An alias stands for text elsewhere: a place would be no answer to where, and a few can be endlessly much."""
     for token in yaml.scan(text, Loader=yaml.SafeLoader):
         if isinstance(token, yaml.AliasToken):
-            place = Place(token.start_mark.line + 1, token.start_mark.column + 1)
+            place = TextPosition(token.start_mark.line + 1, token.start_mark.column + 1)
             yield Fault(place, (), f"*{token.value}: aliases are not read here; write it out")
 
 
 def _walk(node: yaml.Node, path: Path, document: Document) -> Iterator[Fault]:
     line, column = node.start_mark.line, node.start_mark.column
-    document.values[path] = Place(line + 1, column + 1)
+    document.values[path] = TextPosition(line + 1, column + 1)
     if isinstance(node, yaml.ScalarNode):
         document.blocks[path] = line + (2 if node.style in {"|", ">"} else 1)
     elif isinstance(node, yaml.SequenceNode):
@@ -114,7 +114,7 @@ def _walk(node: yaml.Node, path: Path, document: Document) -> Iterator[Fault]:
     elif isinstance(node, yaml.MappingNode):
         for key, child in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
-            place = Place(key.start_mark.line + 1, key.start_mark.column + 1)
+            place = TextPosition(key.start_mark.line + 1, key.start_mark.column + 1)
             inner = (*path, name)
             if inner in document.keys:
                 first = document.keys[inner].line

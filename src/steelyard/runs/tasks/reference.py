@@ -46,8 +46,8 @@ def in_page(page: str) -> str:
 
 def _default(value: Any) -> str:
     if isinstance(value, BaseModel):
-        given = value.model_dump(exclude_unset=True)
-        return f"`{given}`".replace("'", "") if given else ""
+        fields = value.model_dump(exclude_unset=True)
+        return f"`{fields}`".replace("'", "") if fields else ""
     if value in (None, "", [], {}) or value is PydanticUndefined:
         return ""
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

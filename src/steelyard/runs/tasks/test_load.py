@@ -16,7 +16,7 @@ from steelyard.report.rubrics.text import Regex
 from steelyard.runs.request import Limits, RubricSpec, SourceSpec
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks import load_task
-from steelyard.runs.tasks.positions import Place, read
+from steelyard.runs.tasks.positions import TextPosition, read
 from steelyard.runs.tasks.reference import in_page
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "tasks").glob("*.yaml"))
@@ -149,7 +149,7 @@ def test_a_fault_has_line_column_field_value_and_what_is_allowed(
     assert said.startswith(expected)
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = """
 data: {path: no.jsonl, limitt: 3}
 template: "{{"
@@ -171,7 +171,7 @@ limits:
     ]
 
 
-def test_a_few_shot_file_stands_beside_the_task(tmp_path: Path) -> None:
+def test_a_few_shot_file_lies_next_to_the_task(tmp_path: Path) -> None:
     path = write_task(tmp_path, "data: {path: rows.jsonl}\nprompt: question\nfew_shot: shots.csv\n")
     (tmp_path / "shots.csv").write_text("question,answer\n2 + 2,4\n")
     request = load_task(path)
@@ -184,7 +184,7 @@ def test_a_dataset_of_the_hub_is_named_by_its_name(tmp_path: Path) -> None:
     assert load_task(path).source.location == "hf:org/name/config@test"
 
 
-def test_a_judge_asks_where_the_task_does_unless_told(tmp_path: Path) -> None:
+def test_a_judge_asks_where_the_task_does_by_default(tmp_path: Path) -> None:
     path = write_task(
         tmp_path,
         "data: {path: rows.jsonl}\nprompt: question\nurls: [http://a/v1]\ntarget: answer\n"
@@ -217,7 +217,7 @@ _FIELDS = "data", "template", "rubrics", "limits", "sampling", "judges", "few_sh
 
 @settings(max_examples=25, deadline=None)
 @given(document=st.dictionaries(st.sampled_from(_FIELDS), _VALUES, max_size=6), data=st.booleans())
-def test_whatever_stands_in_a_task_it_is_a_request_or_told(
+def test_any_content_of_a_task_is_a_request_or_a_fault(
     tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any], data: bool
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
@@ -239,11 +239,11 @@ def test_every_value_has_the_place_where_it_stands(document: dict[str, Any]) -> 
         assert line[place.column - 1 :].startswith(json.dumps(path[-1]))
 
 
-def test_text_may_be_anything_but_that_is_told() -> None:
+def test_text_may_be_anything_but_that_is_reported() -> None:
     assert read("a: \x01").faults[0].message.startswith("is not YAML")
     assert read("a: [" * 5000).faults
     assert read("? [a]\n: b\n").faults or read("? [a]\n: b\n").data is None
-    assert read("a: 2020-13-45").faults[0].place == Place()
+    assert read("a: 2020-13-45").faults[0].place == TextPosition()
 
 
 def test_the_reference_in_the_docs_is_what_the_models_say() -> None:

@@ -42,7 +42,8 @@ Command = (
     | PutQuota
     | UpdateQuotaUsage
 )
-COMMANDS = tuple(command.__name__ for command in get_args(Command))
+_CLASSES: dict[str, type[BaseModel]] = {command.__name__: command for command in get_args(Command)}
+COMMANDS = tuple(_CLASSES)
 """Every command of the published schema."""
 
 _ADAPTER: TypeAdapter[Command] = TypeAdapter(
@@ -59,12 +60,14 @@ class _Head(BaseModel):
 
 def parse_command(message: bytes) -> Command:
     """Return the command of a message. Raises MalformedCommand, FutureSchema."""
+    kind: type[BaseModel] | None = None
     try:
         # The version first: a command of a newer schema must stop the partition, whatever else is unknown in it.
         head = _Head.model_validate_json(message)
         check_version(head.schemaVersion)
-        if head.command in COMMANDS:
+        kind = _CLASSES.get(head.command)
+        if kind is not None:
             return _ADAPTER.validate_json(message)
     except ValidationError as error:
-        raise MalformedCommand(faults_text(error)) from error
+        raise MalformedCommand(faults_text(error, model=kind)) from error
     raise MalformedCommand(f"command: {head.command!r} is not a command; there are {', '.join(COMMANDS)}")

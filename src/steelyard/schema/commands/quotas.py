@@ -1,4 +1,4 @@
-"""The commands that set a quota and tell how much of it is used."""
+"""The commands that set a quota and report how much of it is used."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ class PutQuota(EntityCommand):
 
 
 class UpdateQuotaUsage(EntityCommand):
-    """Tells how much of a quota is used."""
+    """Reports how much of a quota is used."""
 
     command: Literal["UpdateQuotaUsage"] = "UpdateQuotaUsage"
     data: QuotaUsageData

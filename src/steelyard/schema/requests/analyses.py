@@ -13,6 +13,7 @@ from steelyard.schema.ids import UUID4_PATTERN
 from steelyard.schema.method import MethodFields
 from steelyard.schema.pipeline import PipelineFields
 from steelyard.schema.requests.base import CreateRequest, EntityReference, Name
+from steelyard.schema.secrets import MethodSecrets
 
 _UUID4 = Annotated[str, Field(pattern=UUID4_PATTERN, max_length=32)]
 
@@ -57,6 +58,8 @@ class MethodCreateRequest(MethodFields, CreateRequest):
 
     name: Name
     """Name for people."""
+    secrets: MethodSecrets | None = None
+    """Secrets of the account that the method's measurements and safety cases need, by name."""
 
 
 class FamilyCreateRequest(FamilyFields, CreateRequest):

@@ -61,7 +61,7 @@ class _SourceOfDataset(CreateRequest):
     @classmethod
     def _chosen(cls, files: list[str] | None, info: ValidationInfo) -> list[str] | None:
         if files is not None and info.data.get("dataSource") is None:
-            raise ValueError("should stand beside dataSource, whose files it chooses from")
+            raise ValueError("should be given together with dataSource, whose files it chooses from")
         return files
 
 
@@ -79,7 +79,7 @@ class DatasetOfSourceCreateRequest(DatasetCreateRequest, _SourceOfDataset):
     @classmethod
     def _uploaded(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
         if (info.data.get("dataSource") is None) == (not artifacts):
-            raise ValueError("should list the files to upload, and be empty beside dataSource")
+            raise ValueError("should list the files to upload, and be empty if dataSource is given")
         return artifacts
 
 

@@ -57,7 +57,7 @@ def _version(kind: TrainingKind) -> Json:
     state = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
     version: Json = {"name": kind.version, "served": True, "storage": True}
     if kind.job:
-        # A Framework has no status: nobody runs it.
+        # A Framework has no status: it does not run.
         version["subresources"] = {"status": {}, **_scale(kind)}
     version["additionalPrinterColumns"] = [state, age] if kind.job else [age]
     return {**version, "schema": {"openAPIV3Schema": _schema(kind)}}

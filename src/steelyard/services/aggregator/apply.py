@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from steelyard.broker.log import Message, Record
 from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
 from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus
-from steelyard.schema.entities import stored_of
+from steelyard.schema.entities import kind_of_fault, stored_of
 from steelyard.schema.faults import faults_text
 from steelyard.schema.stored import entity_json
 from steelyard.services.aggregator.check import Rejected
@@ -84,7 +84,7 @@ def apply_command(command: Command, record: Record, state: State | None, epoch: 
         reason, text = rejection.reason, rejection.message
         return Application(None, outcome_message(record, "rejected", before, reason=reason, message=text))
     except ValidationError as error:  # the command is well formed, but what it asks for is no entity
-        text = faults_text(error)
+        text = faults_text(error, model=kind_of_fault(error))
         return Application(None, outcome_message(record, "rejected", before, reason="Invalid", message=text))
     return Application(message, outcome_message(record, "applied", position))
 

@@ -55,7 +55,7 @@ def check_restorable(command: RestoreEntity, content: Json) -> None:
 
 def check_forgettable(command: ForgetEntity, content: Json) -> None:
     """Raise Rejected unless the entity is Deleted, and still as it was when the command was given."""
-    # The reaper decides from a state that it has read; somebody may have restored the entity since then.
+    # The reaper decides from a state that it has read; a user may have restored the entity since then.
     status, revision = command.data.expectedStatus, command.data.expectedRevision
     if status is not None and status != content["status"]:
         raise Rejected("Conflict", f"expectedStatus: the status is {content['status']}, not {status}")

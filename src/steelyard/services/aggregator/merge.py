@@ -97,7 +97,7 @@ def restore_forgotten(command: RestoreEntity, headers: Headers) -> Json:
     entity = attributes.entity
     if (entity.id, entity.kind) != (command.data.id, command.data.kind):
         raise Rejected("Conflict", f"entity.id: is {entity.kind} {entity.id}, not {command.data.id}")
-    # Anything that runs, or Deleted itself, would start its work anew, or be forgotten again.
+    # Anything that runs, or Deleted itself, would start its work again, or be forgotten again.
     if entity.status == "Deleted" or entity.status not in TERMINAL:
         raise Rejected(
             "Invalid", f"entity.status: is {entity.status}; a forgotten entity is restored as ended"

@@ -116,7 +116,7 @@ def outcome_message(
 
 
 def _status_before(state: State | None) -> str:
-    """Return the last status of an entity that was not Deleted; empty where nobody knows it."""
+    """Return the last status of an entity that was not Deleted; empty where it is unknown."""
     if state is None or state.content is None:
         return ""
     status = str(state.content["status"])
@@ -126,7 +126,8 @@ def _status_before(state: State | None) -> str:
 def _headers(record: Record, state: State | None, position: Position) -> dict[str, str]:
     """Return the command's headers, with its position and the ids of the last commands.
 
-    The trace stays that of the first command: its workflow runs because of that request, whoever edits it later.
+    The trace stays that of the first command: its workflow runs because of that request, even if another caller edits
+    it later.
     """
     trace = state.headers.get("traceparent") if state else None
     recent = [*(state.recent if state else ()), short_id(record)][-RECENT:]

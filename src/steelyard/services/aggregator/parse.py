@@ -50,4 +50,6 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     except ValueError:
         has_time_zone = False
     if not has_time_zone:
-        raise Malformed(f"headers.time: {headers['time']!r} is no time such as 2030-01-31T12:00:00.000001Z")
+        raise Malformed(
+            f"headers.time: {headers['time']!r} is not a time such as 2030-01-31T12:00:00.000001Z"
+        )

@@ -193,7 +193,7 @@ async def _work_off(log: Log, limit: int = 500) -> None:
 
 
 @pytest.mark.parametrize("start", range(9))
-async def test_whoever_lost_its_positions_changes_nothing(start: int) -> None:
+async def test_a_member_that_lost_its_positions_changes_nothing(start: int) -> None:
     """Records that were put aside, or wait, are not put aside again either."""
     log = MemoryLog(1)
     bad = replace(GOOD, value=b"{")

@@ -179,7 +179,7 @@ def test_the_ids_that_are_remembered_are_bounded() -> None:
     assert len(entity.state.recent) == RECENT
 
 
-def test_another_epoch_begins_anew() -> None:
+def test_another_epoch_starts_again() -> None:
     """Offsets of another log say nothing; the ids of the last commands still do."""
     entity = Entity(create(EVALUATION), labels(EVALUATION, a="1"))
     assert entity.state is not None
@@ -390,7 +390,16 @@ def test_an_entity_that_an_older_schema_took_can_be_deleted() -> None:
     assert entity.does(status(EVALUATION, "Deleted")) == "applied"
 
 
-def test_what_would_be_no_entity_is_refused_and_puts_nobody_into_quarantine() -> None:
+def test_a_field_that_is_gone_from_the_schema_is_reported_with_those_that_there_are() -> None:
+    entity = Entity(create(EVALUATION))
+    assert entity.state is not None
+    entity.state = replace(entity.state, content={**entity.content, "colour": "red"})
+    assert entity.does(labels(EVALUATION, a="1")) == "rejected"
+    said = "Evaluation.colour: is not a field here, with the value 'red'; there are account, "
+    assert entity.outcome["message"].startswith(said)
+
+
+def test_what_would_be_no_entity_is_refused_and_puts_none_into_quarantine() -> None:
     entity = Entity(create(make_service()))
     assert entity.state is not None
     broken = replace(entity.state, content={**entity.content, "runner": "none"})

@@ -100,7 +100,7 @@ class Archive:
         self.store = store
 
     async def contents(self, damaged: list[str] | None = None) -> Contents:
-        """Look what is there. Raises Damaged for a manifest that cannot be read, or adds what is wrong to `damaged`."""
+        """List the archive. Raises Damaged for a manifest that cannot be read, or adds what is wrong to `damaged`."""
         segments = [
             segment
             async for info in self.store.list(SEGMENTS)
@@ -185,7 +185,7 @@ class Archive:
                 raise Damaged(f"{name}: is damaged: its content has another SHA-256 than it says")
             return Snapshot.model_validate_json(content)
         except (ValidationError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Damaged(f"{name}: is damaged: it is no manifest of a snapshot") from error
+            raise Damaged(f"{name}: is damaged: it is not a manifest of a snapshot") from error
 
     async def _file(self, key: str) -> tuple[Json, list[Entry]]:
         name = f"{self.store.url}/{key}"

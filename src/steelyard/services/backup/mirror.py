@@ -24,7 +24,7 @@ from steelyard.storage.store import ObjectInfo, ObjectMissing, StorageError, Sto
 EVERY = timedelta(days=1)
 KEPT = timedelta(days=7)
 """Time for which the mirror keeps what the first store has no more."""
-LOOK_SECONDS = 600.0
+INTERVAL_SECONDS = 600.0
 MARGIN = timedelta(hours=1)
 """Difference of two stores' clocks up to which a replaced object of equal size is noticed."""
 _DONE = "mirror.json"
@@ -59,13 +59,13 @@ async def run_mirror(
                     "mirror: %d objects copied, %d removed, %d purged", done.copied, done.removed, done.purged
                 )
         except Refused as error:
-            # A person has to look: what an emptied storage has lost must not leave the mirror, too.
+            # A person has to decide: what an emptied storage has lost must not leave the mirror, too.
             _log.error("%s", error)
         except StorageError as error:
-            # The platform goes on without its mirror; the next look tries again.
+            # The platform goes on without its mirror; the next pass tries again.
             _log.error("the mirror cannot be brought up to date: %s", error)
         try:
-            await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+            await asyncio.wait_for(stop.wait(), INTERVAL_SECONDS)
         except TimeoutError:
             continue
 

@@ -23,7 +23,7 @@ from steelyard.services.backup.states import Reading, states
 RESTORED = "restored"
 """Header of a state that was written from an archive: up to which time that was read."""
 RESTORED_FROM = "restored-from"
-"""Header beside it: epoch and offset of the last command that the entity had seen."""
+"""Header that accompanies it: epoch and offset of the last command that the entity had seen."""
 BATCH, BATCH_BYTES = 500, 4 << 20
 
 

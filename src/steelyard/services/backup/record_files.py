@@ -66,7 +66,7 @@ def decode(data: bytes, name: str) -> tuple[Json, list[Entry]]:
     except (EOFError, OSError, zlib.error) as error:
         raise Damaged(f"{name}: is damaged or cut short: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise Damaged(f"{name}: is damaged: it is no file of a backup") from error
+        raise Damaged(f"{name}: is damaged: it is not a file of a backup") from error
     return head, entries
 
 
@@ -85,7 +85,8 @@ def _written(entry: Entry) -> Json:
     if record.value is not None:
         try:
             content["value"] = record.value.decode()
-        except UnicodeDecodeError:  # what is no text was written by no part of ours, and is kept all the same
+        # What is not text was written by no part of Steelyard, and is kept all the same.
+        except UnicodeDecodeError:
             content["bytes"] = base64.b64encode(record.value).decode()
     return content
 

@@ -1,7 +1,7 @@
 """The sink of the archive: `workflows.state` into segments, one per partition and minute, and a daily snapshot.
 
-Started beside the sink of single entities, by the platform's process or by `steelyard service backup-sink`. Several
-may run at once. One that dies anywhere leaves whole segments, and the next goes on after the last of them.
+It is started along with the sink of single entities, by the platform's process or by `steelyard service backup-sink`.
+Several may run at once. One that dies anywhere leaves whole segments, and the next goes on after the last of them.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ SEGMENT_BYTES = 4 << 20
 """Bytes of values from which on a segment is not made any longer."""
 Clock = Callable[[], datetime]
 Monotonic = Callable[[], float]
-LOOK_SECONDS = 600.0
-"""Time between two looks whether a snapshot is due: each lists the archive. The first comes after a tenth of it."""
+CHECK_SECONDS = 600.0
+"""Time between two checks whether a snapshot is due: each lists the archive. The first comes after a tenth of it."""
 
 
 async def run_archive_sink(
@@ -37,28 +37,30 @@ async def run_archive_sink(
     """Write the archive until `stop`, and then what is not in it yet."""
     archive = Archive(store)
     ends = await log.ends(STATE)
-    at = dict.fromkeys(ends, 0) | dict(await archive.positions(log.epoch))
+    positions = await archive.positions(log.epoch)
+    at = {partition: positions.get(partition, 0) for partition in ends}
     waiting = {partition: _Waiting(archive, log, partition, at[partition]) for partition in ends}
-    look = monotonic() + LOOK_SECONDS / 10
+    next_check = monotonic() + CHECK_SECONDS / 10
     async with rest_until_changed(log, stop) as rest:
+        version = log.version()
         while not stop.is_set():
-            version = log.version()
             moved = False
-            for partition in ends:
-                if records := await log.read(STATE, partition, at[partition], BATCH):
-                    at[partition] = records[-1].offset + 1
-                    await waiting[partition].add(records, monotonic())
-                    moved = True
-                    await asyncio.sleep(0)
+            for partition, records in (await log.read_each(STATE, at, BATCH)).items():
+                at[partition] = records[-1].offset + 1
+                await waiting[partition].add(records, monotonic())
+                moved = True
+                await asyncio.sleep(0)
             for part in waiting.values():
-                # By a clock that nobody sets: one that is set back would hold a change for hours.
+                # By a clock that cannot be set: one that is set back would hold a change for hours.
                 if part.records and monotonic() - part.since >= settings.segment_seconds:
                     await part.write()
-            if not moved:
-                if monotonic() >= look:
-                    look = monotonic() + LOOK_SECONDS
-                    await keep_snapshots(archive, log, settings, clock())
-                await rest(version)
+            if moved:
+                version = log.version()
+                continue
+            if monotonic() >= next_check:
+                next_check = monotonic() + CHECK_SECONDS
+                await keep_snapshots(archive, log, settings, clock())
+            version = await rest(version)
     for part in waiting.values():
         await part.write()
 
@@ -77,7 +79,7 @@ class _Waiting:
 
     async def add(self, records: Sequence[Record], now: float) -> None:
         for record in records:
-            # By the minute in which the log wrote them: whoever reads the same backlog cuts it in the same places.
+            # By the minute in which the log wrote them: all readers of the same backlog cut it in the same places.
             if self.records and (_minute(record) != _minute(self.records[0]) or self.size >= SEGMENT_BYTES):
                 await self.write()
             if not self.records:

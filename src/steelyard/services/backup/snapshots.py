@@ -82,7 +82,7 @@ def _by_shard(part: Mapping[str, Entry], partitions: int) -> dict[int, list[Entr
     shards: dict[int, list[Entry]] = {}
     for key in sorted(part):
         entry = part[key]
-        # A tombstone ends its key: nothing older is in later segments, so that nobody needs to be told again.
+        # A tombstone ends its key: nothing older is in later segments, so that it need not be repeated.
         if entry.record.value is not None:
             shards.setdefault(shard_of(entry.record, partitions), []).append(entry)
     return shards

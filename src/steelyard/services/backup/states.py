@@ -20,7 +20,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class Reading:
-    """One reading of an archive: up to which time, what to do about faults, and what it saw beside the states."""
+    """One reading of an archive: up to which time, what to do about faults, and what it saw in addition to the
+    states."""
 
     until: datetime | None = None
     skip_damaged: bool = False
@@ -126,14 +127,14 @@ class _Part:
 
 
 def _after(segment: Segment, base: Snapshot) -> bool:
-    """Tell whether a segment has something that the snapshot has not."""
+    """Return whether a segment has something that the snapshot has not."""
     if segment.epoch == base.epoch:
         return segment.last >= base.positions.get(segment.partition, 0)
     return segment.epoch > base.epoch
 
 
 def _from_the_start(contents: Contents) -> bool:
-    """Tell whether no segment was removed: all of those of the first snapshot are there."""
+    """Return whether no segment was removed: all of those of the first snapshot are there."""
     if not contents.snapshots:
         return True
     first = contents.snapshots[0]
@@ -146,7 +147,7 @@ def _from_the_start(contents: Contents) -> bool:
 async def _partition_counts(
     archive: Archive, base: Snapshot | None, segments: Sequence[Segment], reading: Reading
 ) -> set[int]:
-    """Every number of partitions that the logs had; the first segment of an epoch that can be read tells its log's."""
+    """Every number of partitions that the logs had; the first readable segment of an epoch shows that of its log."""
     counts = {base.partitions} if base else set()
     for epoch in {segment.epoch for segment in segments} - ({base.epoch} if base else set()):
         for segment in segments:

@@ -50,7 +50,7 @@ def new_store() -> Store:
 
 
 async def archive_all(log: MemoryLog, store: Store) -> None:
-    """A sink reads to the end, and is told to stop as soon as it waits for more."""
+    """A sink reads to the end, and is asked to stop as soon as it waits for more."""
     stop = asyncio.Event()
 
     async def changed(since: int, timeout: float) -> int:

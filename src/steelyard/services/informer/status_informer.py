@@ -57,7 +57,7 @@ class _Follower:
         self._log = log
         self._leadership = leadership
         self._changed = asyncio.Event()
-        self._updates: dict[str, Json] = {}  # resources to look at, by uid
+        self._updates: dict[str, Json] = {}  # resources to report, by uid
         self._published: dict[str, Observed] = {}  # by uid; it only spares repeats, nothing depends on it
         self._failed: dict[str, Json] = {}  # resources that could not be read, by uid
         self._informers = [
@@ -75,7 +75,8 @@ class _Follower:
                 await self._publish(quarantine)
 
     async def _wait(self, quarantine: Aside) -> None:
-        """Wait for a change. Resources that failed are tried again from time to time, until somebody drops them."""
+        """Wait for a change. Resources that failed are tried again from time to time, until an administrator drops
+        them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
                 await self._changed.wait()
@@ -113,7 +114,7 @@ class _Follower:
     async def _command(
         self, uid: str, resource: Json, quarantine: Aside
     ) -> tuple[str, Observed, Message] | None:
-        """Return the command for what a resource shows anew. A resource that cannot be read is put aside alone."""
+        """Return the command for what a resource shows now. A resource that cannot be read is put aside alone."""
         id = entity_of(resource)
         if id is None:
             return None

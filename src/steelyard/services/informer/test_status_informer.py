@@ -1,3 +1,5 @@
+"""The informer: conditions of resources become statuses of entities."""
+
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -6,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.base import DyffEntity
@@ -16,7 +17,7 @@ from steelyard.services.aggregator.transitions import is_allowed
 from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
 from steelyard.services.orchestrator.manifest import KUBE, manifest
 from steelyard.services.simulation.entities import make_model, make_session
-from steelyard.services.simulation.platform import Bench, place_of, until
+from steelyard.services.simulation.platform import PlatformHarness, open_harness, place_of, until
 from steelyard.services.status_commands import Status
 from steelyard.types import Json
 
@@ -26,7 +27,7 @@ NOON = "2026-01-01T12:00:00Z"
 def make_resource(
     kind: str, condition: str = "", reason: str = "", message: str = "", **metadata: Any
 ) -> Json:
-    """The resource of entity x1 of a kind whose condition holds since noon, beside all others, which do not."""
+    """The resource of entity x1 of a kind whose condition holds since noon, among all others, which do not."""
     conditions = [
         {
             "type": condition_,
@@ -167,166 +168,162 @@ def test_an_analysis_speaks_for_an_entity_of_the_kind_that_its_label_and_its_nam
         assert orjson.loads(command_of(resource, observed).value or b"")["data"]["kind"] == kind
 
 
-# ---- the informer running, beside the aggregator
+# ---- the informer running, along with the aggregator
 
 
 MODEL, SESSION = make_model(), make_session()
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    accounts_database = await open_accounts_database("memory:")
-    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()))
-    bench.aggregate()
-    yield bench
-    await bench.close()
-    await accounts_database.close()
+async def harness() -> AsyncIterator[PlatformHarness]:
+    async with open_harness(Quotas(QuotaSettings())) as harness:
+        yield harness
 
 
-async def make(bench: Bench, entity: DyffEntity) -> None:
+async def make(harness: PlatformHarness, entity: DyffEntity) -> None:
     """An entity and its resource, as the orchestrator leaves them."""
-    await bench.create(entity)
-    await bench.cluster.create(place_of(entity)[0], manifest(entity))
+    await harness.create(entity)
+    await harness.cluster.create(place_of(entity)[0], manifest(entity))
 
 
-async def has_status(bench: Bench, id: str, status: str, reason: str | None = None) -> None:
+async def has_status(harness: PlatformHarness, id: str, status: str, reason: str | None = None) -> None:
     async def holds() -> bool:
-        if await bench.status(id) != status:
+        if await harness.status(id) != status:
             return False
-        return (await bench.entity(id)).reason == reason
+        return (await harness.entity(id)).reason == reason
 
     await until(holds)
 
 
-async def test_what_a_resource_says_becomes_its_entitys_status(bench: Bench) -> None:
-    bench.inform()
-    await make(bench, MODEL)
-    await make(bench, SESSION)
-    bench.set_condition(SESSION, "Progressing", "Starting")
-    await has_status(bench, "i1", "Admitted", "Starting")
-    bench.set_condition(SESSION, "Ready", "Ready")
-    await has_status(bench, "i1", "Admitted")
-    bench.set_condition(MODEL, "Failed", "FetchFailed")
-    await has_status(bench, "m1", "Error", "FetchFailed")
-    assert (await bench.entity("m1")).lastTransitionTime == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+async def test_what_a_resource_says_becomes_its_entitys_status(harness: PlatformHarness) -> None:
+    harness.inform()
+    await make(harness, MODEL)
+    await make(harness, SESSION)
+    harness.set_condition(SESSION, "Progressing", "Starting")
+    await has_status(harness, "i1", "Admitted", "Starting")
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
+    harness.set_condition(MODEL, "Failed", "FetchFailed")
+    await has_status(harness, "m1", "Error", "FetchFailed")
+    assert (await harness.entity("m1")).lastTransitionTime == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 
 
-async def test_the_same_level_is_told_once(bench: Bench) -> None:
-    bench.inform()
-    await make(bench, SESSION)
+async def test_the_same_level_is_reported_once(harness: PlatformHarness) -> None:
+    harness.inform()
+    await make(harness, SESSION)
     for replicas in range(5):
-        bench.set_condition(SESSION, "Ready", "Ready", f"{replicas} of 5 replicas are ready")
+        harness.set_condition(SESSION, "Ready", "Ready", f"{replicas} of 5 replicas are ready")
         await asyncio.sleep(0.01)
-    await has_status(bench, "i1", "Admitted")
-    assert await bench.reports("i1") == [("Admitted", None)]
+    await has_status(harness, "i1", "Admitted")
+    assert await harness.reports("i1") == [("Admitted", None)]
 
 
-async def test_a_level_comes_back_though_it_was_reported_before(bench: Bench) -> None:
-    """Both changes fall within one second, so that no time tells them apart."""
-    bench.inform()
-    await make(bench, SESSION)
+async def test_a_level_comes_back_though_it_was_reported_before(harness: PlatformHarness) -> None:
+    """Both changes fall within one second, so that no time distinguishes them."""
+    harness.inform()
+    await make(harness, SESSION)
     for _ in range(2):
-        bench.set_condition(SESSION, "Ready", "Ready")
-        await has_status(bench, "i1", "Admitted")
-        bench.set_condition(SESSION, "Progressing", "Starting")
-        await has_status(bench, "i1", "Admitted", "Starting")
+        harness.set_condition(SESSION, "Ready", "Ready")
+        await has_status(harness, "i1", "Admitted")
+        harness.set_condition(SESSION, "Progressing", "Starting")
+        await has_status(harness, "i1", "Admitted", "Starting")
 
 
-async def test_a_restart_tells_what_is_and_changes_nothing(bench: Bench) -> None:
-    first = bench.inform()
-    await make(bench, MODEL)
-    await make(bench, SESSION)
-    bench.set_condition(SESSION, "Ready", "Ready")
-    await has_status(bench, "i1", "Admitted")
-    await bench.kill(first)
-    bench.set_condition(MODEL, "Ready", "Ready")
-    before = await bench.entity("i1")
-    bench.inform()
-    await has_status(bench, "m1", "Ready")
+async def test_a_restart_tells_what_is_and_changes_nothing(harness: PlatformHarness) -> None:
+    first = harness.inform()
+    await make(harness, MODEL)
+    await make(harness, SESSION)
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
+    await harness.kill(first)
+    harness.set_condition(MODEL, "Ready", "Ready")
+    before = await harness.entity("i1")
+    harness.inform()
+    await has_status(harness, "m1", "Ready")
 
     async def told_again() -> bool:
-        return await bench.reports("i1") == [("Admitted", None)] * 2
+        return await harness.reports("i1") == [("Admitted", None)] * 2
 
     await until(told_again)
-    assert await bench.entity("i1") == before
-    ids = await bench.command_ids("i1")
+    assert await harness.entity("i1") == before
+    ids = await harness.command_ids("i1")
     assert len(ids) == 2
     assert len(set(ids)) == 1
 
 
-async def test_a_deleted_resource_says_nothing(bench: Bench) -> None:
-    bench.inform()
-    await make(bench, SESSION)
-    bench.set_condition(SESSION, "Ready", "Ready")
-    await has_status(bench, "i1", "Admitted")
-    bench.remove(SESSION)
-    await make(bench, MODEL)
-    bench.set_condition(MODEL, "Ready", "Ready")
-    await has_status(bench, "m1", "Ready")
-    assert await bench.reports("i1") == [("Admitted", None)]
+async def test_a_deleted_resource_says_nothing(harness: PlatformHarness) -> None:
+    harness.inform()
+    await make(harness, SESSION)
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
+    harness.remove(SESSION)
+    await make(harness, MODEL)
+    harness.set_condition(MODEL, "Ready", "Ready")
+    await has_status(harness, "m1", "Ready")
+    assert await harness.reports("i1") == [("Admitted", None)]
 
 
-async def test_what_comes_late_changes_nothing_that_has_ended(bench: Bench) -> None:
-    first = bench.inform()
-    await make(bench, MODEL)
-    bench.set_condition(MODEL, "Ready", "Ready")
-    await has_status(bench, "m1", "Ready")
-    await bench.kill(first)
-    await bench.update_status(MODEL, "Admitted", source="informer")
-    await bench.update_status(MODEL, "Created", "QuotaLimit", source="orchestrator")
-    await bench.update_status(MODEL, "Admitted", source="orchestrator")
-    await bench.update_status(MODEL, "Deleted")
-    await has_status(bench, "m1", "Deleted")
-    bench.inform()
+async def test_what_comes_late_changes_nothing_that_has_ended(harness: PlatformHarness) -> None:
+    first = harness.inform()
+    await make(harness, MODEL)
+    harness.set_condition(MODEL, "Ready", "Ready")
+    await has_status(harness, "m1", "Ready")
+    await harness.kill(first)
+    await harness.update_status(MODEL, "Admitted", source="informer")
+    await harness.update_status(MODEL, "Created", "QuotaLimit", source="orchestrator")
+    await harness.update_status(MODEL, "Admitted", source="orchestrator")
+    await harness.update_status(MODEL, "Deleted")
+    await has_status(harness, "m1", "Deleted")
+    harness.inform()
 
     async def told_again() -> bool:
-        return (await bench.reports("m1"))[-1] == ("Ready", None)
+        return (await harness.reports("m1"))[-1] == ("Ready", None)
 
     await until(told_again)
-    await make(bench, SESSION)
-    bench.set_condition(SESSION, "Ready", "Ready")
-    await has_status(bench, "i1", "Admitted")
-    assert await bench.status("m1") == "Deleted"
+    await make(harness, SESSION)
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
+    assert await harness.status("m1") == "Deleted"
 
 
-async def test_resources_of_others_say_nothing(bench: Bench) -> None:
+async def test_resources_of_others_say_nothing(harness: PlatformHarness) -> None:
     theirs = manifest(make_model("x1"))
     theirs["metadata"]["labels"] = {}
-    bench.cluster.store.put(theirs)
+    harness.cluster.store.put(theirs)
     copy = manifest(SESSION)
     copy["metadata"]["name"] = "my-copy"
-    bench.cluster.store.put(copy)
-    bench.inform()
-    await make(bench, SESSION)
+    harness.cluster.store.put(copy)
+    harness.inform()
+    await make(harness, SESSION)
     condition = {"type": "Failed", "status": "True", "reason": "RunnerFailed", "lastTransitionTime": NOON}
     namespace = copy["metadata"]["namespace"]
-    bench.cluster.store.set_status(place_of(SESSION)[0], "my-copy", namespace, {"conditions": [condition]})
-    bench.set_condition(SESSION, "Ready", "Ready")
-    await has_status(bench, "i1", "Admitted")
-    assert await bench.reports("x1") == []
+    harness.cluster.store.set_status(place_of(SESSION)[0], "my-copy", namespace, {"conditions": [condition]})
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
+    assert await harness.reports("x1") == []
 
 
-async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) -> None:
-    bench.inform()
-    await make(bench, MODEL)
-    await make(bench, SESSION)
+async def test_a_resource_that_cannot_be_read_silences_no_other(harness: PlatformHarness) -> None:
+    harness.inform()
+    await make(harness, MODEL)
+    await make(harness, SESSION)
     resource, name = place_of(MODEL)
     namespace = manifest(MODEL)["metadata"]["namespace"]
     condition = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "soon"}
-    bench.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
-    bench.set_condition(SESSION, "Ready", "Ready")
-    await has_status(bench, "i1", "Admitted")
+    harness.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
 
     async def held() -> bool:
-        return [(entity.key, entity.consumer) for entity in await quarantined(bench.log)] == [
+        return [(entity.key, entity.consumer) for entity in await quarantined(harness.log)] == [
             ("m1", "informer")
         ]
 
     await until(held)
-    bench.set_condition(MODEL, "Ready", "Ready")
-    await has_status(bench, "m1", "Ready")
+    harness.set_condition(MODEL, "Ready", "Ready")
+    await has_status(harness, "m1", "Ready")
 
     async def over() -> bool:
-        return await quarantined(bench.log) == []
+        return await quarantined(harness.log) == []
 
     await until(over)

@@ -1,1 +1,1 @@
-"""Lineage: the runs of workflows are told to a receiver of OpenLineage, with what they read and write."""
+"""Lineage: reports the runs of workflows to a receiver of OpenLineage, with what they read and write."""

@@ -81,7 +81,7 @@ def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
 
     try:
         arrow = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema, validate=True)))
-    # Whoever uploads a dataset names its schema: one that is none is no reason to tell nothing.
+    # The uploader of a dataset names its schema: an invalid one is no reason to report nothing.
     except (ValueError, OSError, pa.ArrowException):
         return []
     return [(field.name, str(field.type)) for field in arrow]

@@ -30,14 +30,14 @@ FindEntity = Callable[[str], Awaitable[DyffEntity | None]]
 
 @dataclass(frozen=True)
 class Names:
-    """Names under which events are told: the jobs' namespace, and the URL of the storage."""
+    """Names under which events are sent: the jobs' namespace, and the URL of the storage."""
 
     namespace: str
     storage: str
 
 
 def run_id(id: str, attempt: int) -> str:
-    """Return the id of an entity's run: the same whenever it is told, by whichever process."""
+    """Return the id of an entity's run: the same whenever it is sent, by whichever process."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"steelyard:{id}:{attempt}"))
 
 

@@ -1,7 +1,7 @@
-"""The service that tells a receiver of OpenLineage about the runs of workflows.
+"""The service that reports the runs of workflows to a receiver of OpenLineage.
 
-It follows `workflows.state` and changes nothing of it. A receiver that is away is tried again until it is back; nobody
-but this service waits for that. An event is told at least once: twice after a crash, with the same run and time.
+It follows `workflows.state` and changes nothing of it. A receiver that is away is tried again until it is back; no
+other service waits for that. An event is sent at least once: twice after a crash, with the same run and time.
 """
 
 import asyncio
@@ -105,12 +105,12 @@ def receiver_url(setting: str, environment: Mapping[str, str] = os.environ) -> s
 
 
 class LineageMetrics:
-    """Events told and not told."""
+    """Events that were sent, and events that were not."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = registry or CollectorRegistry()
         self.events = Counter(
-            "steelyard_lineage_events", "Events told to OpenLineage.", ["type"], registry=registry
+            "steelyard_lineage_events", "Events sent to OpenLineage.", ["type"], registry=registry
         )
         self.retries = Counter(
             "steelyard_lineage_retries", "Tries that failed and are repeated.", registry=registry
@@ -132,7 +132,7 @@ async def run_lineage(
     metrics: LineageMetrics | None = None,
     rng: Random | None = None,
 ) -> None:
-    """Tell what has happened since the last time, and what happens, until `stop`."""
+    """Report what has happened since the last time, and what happens, until `stop`."""
     outlet = LineageOutlet(log, store, receiver, names, metrics or LineageMetrics(), rng or Random())
     # Cancelled at `stop`, also while it waits for a receiver that is away.
     await until(stop, follow(log, STATE, outlet, consumer=CONSUMER, stop=stop))
@@ -176,7 +176,7 @@ class LineageOutlet:
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         for record in records:
-            await self._tell(record)
+            await self._send_events(record)
         self._at.update(positions)
         runs = {"running": self._runs.running, "aborted": self._runs.aborted}
         content = {"log": self._log.id, "epoch": epoch, "positions": self._at, **runs}
@@ -191,7 +191,7 @@ class LineageOutlet:
             else:
                 return
 
-    async def _tell(self, record: Record) -> None:
+    async def _send_events(self, record: Record) -> None:
         try:
             state = state_of(record)
             if state is None:
@@ -204,7 +204,7 @@ class LineageOutlet:
             if is_engine_failure(error):
                 raise
             # An entity that cannot be read is for others to report.
-            _log.exception("lineage: %s cannot be told", record.key)
+            _log.exception("lineage: %s cannot be sent", record.key)
             self._metrics.left_out.inc()
             return
         for occurrence, event in events:
@@ -264,7 +264,7 @@ async def read_progress(store: Store) -> Progress | None:
     except ObjectMissing:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _log.warning("lineage: %s cannot be read, everything is told again: %s", POSITIONS, error)
+        _log.warning("lineage: %s cannot be read, everything is sent again: %s", POSITIONS, error)
         return None
 
 

@@ -1,7 +1,7 @@
-"""Occurrences in the life of a workflow's run, as its entity's states tell them. Pure.
+"""Occurrences in the life of a workflow's run, as its entity's states show them. Pure.
 
-A state says what is, not what was before: `Runs` remembers which runs have begun. It is kept beside the consumer's
-positions, so that a restart repeats at most what was told since it was kept last.
+A state says what is, not what was before: `Runs` remembers which runs have begun. It is stored with the consumer's
+positions, so that a restart repeats at most what was reported since it was stored last.
 """
 
 from collections import OrderedDict
@@ -37,7 +37,7 @@ class Runs:
     _ended: "OrderedDict[str, datetime]" = field(default_factory=OrderedDict)
 
     def occurrences(self, content: Json, commanded: datetime) -> list[Occurrence]:
-        """Return what a state tells that was not told before; `commanded` is the time of its last command."""
+        """Return what a state shows that was not reported before; `commanded` is the time of its last command."""
         id, kind, status = content["id"], content["kind"], content["status"]
         if kind not in KINDS or kind in WITHOUT_WORKFLOW or _is_uploaded(content):
             return []
@@ -52,13 +52,13 @@ class Runs:
         if (type := _end(kind, status)) is None or self._ended.get(id) == since:
             return []
         end = Occurrence(type, since, attempt)
-        # An end that this state does not bring about was told before, or its record was compacted away: it is told
-        # again, for twice is better than never. A beginning that nobody has seen is told with its end.
+        # An end that this state does not bring about was reported before, or its record was compacted away: it is
+        # reported again, for twice is better than never. A beginning that was never reported is reported with its end.
         unseen = running is None and commanded == since
         return [Occurrence("START", created, attempt), end] if unseen else [end]
 
     def note(self, id: str, occurrence: Occurrence, *, deleted: bool = False) -> None:
-        """Remember what has been told."""
+        """Remember what has been reported."""
         if occurrence.type == "START":
             self.running[id] = occurrence.attempt
             return

@@ -1,4 +1,4 @@
-"""Runs as a receiver of OpenLineage is told of them, on a log in memory."""
+"""Runs as a receiver of OpenLineage gets them, on a log in memory."""
 
 import asyncio
 import base64
@@ -41,7 +41,7 @@ _numbers = count()
 
 
 @dataclass
-class Bench:
+class LineageHarness:
     """A log, a storage and a receiver; `faults` are what the receiver does with its next events."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
@@ -68,7 +68,7 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The service; it has told all that it has read when the block is left."""
+        """The service; it has sent all that it has read when the block is left."""
         stop = asyncio.Event()
         metrics = LineageMetrics(CollectorRegistry())
         names = Names("steelyard", "s3://bucket/platform")
@@ -115,99 +115,101 @@ LIVES = {
 
 
 @pytest.mark.parametrize(("statuses", "types"), LIVES.values(), ids=LIVES)
-async def test_a_life_is_told(statuses: list[str], types: str) -> None:
-    bench = Bench()
-    async with bench.running():
+async def test_a_life_is_reported(statuses: list[str], types: str) -> None:
+    harness = LineageHarness()
+    async with harness.running():
         for status in statuses:
-            await bench.becomes(EVALUATION, status)
-            await bench.until(bench._is_kept)
-    assert bench.types() == types
-    assert {event["run"]["runId"] for event in bench.events} <= {run_id("e1", 1)}
+            await harness.becomes(EVALUATION, status)
+            await harness.until(harness._is_kept)
+    assert harness.types() == types
+    assert {event["run"]["runId"] for event in harness.events} <= {run_id("e1", 1)}
 
 
 async def test_an_edit_of_what_has_ended_is_no_second_end() -> None:
-    bench = Bench()
-    async with bench.running():
-        await bench.becomes(EVALUATION, "Admitted")
-        await bench.until(bench._is_kept)
-        await bench.becomes(EVALUATION, "Complete")
-        await bench.until(bench._is_kept)
-        await bench.becomes(EVALUATION, "Complete", edit=True)
-    assert bench.types() == "START COMPLETE"
+    harness = LineageHarness()
+    async with harness.running():
+        await harness.becomes(EVALUATION, "Admitted")
+        await harness.until(harness._is_kept)
+        await harness.becomes(EVALUATION, "Complete")
+        await harness.until(harness._is_kept)
+        await harness.becomes(EVALUATION, "Complete", edit=True)
+    assert harness.types() == "START COMPLETE"
 
 
 async def test_what_was_restored_runs_a_second_time() -> None:
-    bench = Bench()
-    async with bench.running():
+    harness = LineageHarness()
+    async with harness.running():
         for status in ("Admitted", "Deleted", "Admitted", "Complete"):
-            await bench.becomes(EVALUATION, status)
-            await bench.until(bench._is_kept)
-    assert bench.types() == "START ABORT START COMPLETE"
+            await harness.becomes(EVALUATION, status)
+            await harness.until(harness._is_kept)
+    assert harness.types() == "START ABORT START COMPLETE"
     first, second = run_id("e1", 1), run_id("e1", 2)
-    assert [event["run"]["runId"] for event in bench.events] == [first, first, second, second]
+    assert [event["run"]["runId"] for event in harness.events] == [first, first, second, second]
 
 
 async def test_a_restart_goes_on_where_it_was() -> None:
-    bench = Bench()
-    async with bench.running():
-        await bench.becomes(EVALUATION, "Admitted")
-    await bench.becomes(EVALUATION, "Deleted")  # without the run that began, nothing would tell that it ended
-    async with bench.running():
+    harness = LineageHarness()
+    async with harness.running():
+        await harness.becomes(EVALUATION, "Admitted")
+    await harness.becomes(
+        EVALUATION, "Deleted"
+    )  # without the run that began, nothing would report that it ended
+    async with harness.running():
         pass
-    assert bench.types() == "START ABORT"
+    assert harness.types() == "START ABORT"
 
 
 async def test_a_receiver_that_is_away_gets_all_once_it_is_back() -> None:
-    bench = Bench(faults=[Unavailable("connection refused")] * 5)
-    async with bench.running():
-        await bench.becomes(EVALUATION, "Admitted")
-        await bench.until(bench._is_kept)
-        await bench.becomes(EVALUATION, "Complete")
-    assert bench.types() == "START COMPLETE"
+    harness = LineageHarness(faults=[Unavailable("connection refused")] * 5)
+    async with harness.running():
+        await harness.becomes(EVALUATION, "Admitted")
+        await harness.until(harness._is_kept)
+        await harness.becomes(EVALUATION, "Complete")
+    assert harness.types() == "START COMPLETE"
 
 
-async def test_what_was_told_and_not_kept_is_told_again() -> None:
-    bench = Bench()
-    async with bench.running():
-        await bench.becomes(EVALUATION, "Admitted")
-    before = list(bench.events)
+async def test_what_was_told_and_not_kept_is_reported_again() -> None:
+    harness = LineageHarness()
+    async with harness.running():
+        await harness.becomes(EVALUATION, "Admitted")
+    before = list(harness.events)
     with suppress(KeyError):
-        await bench.store.delete(lineage.POSITIONS)  # as if the process had died between the two
-    async with bench.running():
+        await harness.store.delete(lineage.POSITIONS)  # as if the process had died between the two
+    async with harness.running():
         pass
-    assert bench.events == before * 2
+    assert harness.events == before * 2
 
 
 async def test_what_the_receiver_refuses_for_good_holds_up_nothing() -> None:
-    bench = Bench(faults=[NotTaken("422")])
-    async with bench.running():
-        await bench.becomes(EVALUATION, "Admitted")
-        await bench.until(bench._is_kept)
-        await bench.becomes(EVALUATION, "Complete")
-    assert bench.types() == "COMPLETE"
+    harness = LineageHarness(faults=[NotTaken("422")])
+    async with harness.running():
+        await harness.becomes(EVALUATION, "Admitted")
+        await harness.until(harness._is_kept)
+        await harness.becomes(EVALUATION, "Complete")
+    assert harness.types() == "COMPLETE"
 
 
 async def test_a_stop_does_not_wait_for_a_receiver_that_is_away() -> None:
-    bench, stop = Bench(), asyncio.Event()
-    bench.faults = [Unavailable("connection refused")] * 10_000
-    await bench.becomes(EVALUATION, "Admitted")
+    harness, stop = LineageHarness(), asyncio.Event()
+    harness.faults = [Unavailable("connection refused")] * 10_000
+    await harness.becomes(EVALUATION, "Admitted")
     names = Names("steelyard", "file:///data")
-    service = asyncio.create_task(run_lineage(bench.log, bench.store, bench, names, stop=stop))
-    while len(bench.faults) == 10_000:  # noqa: ASYNC110 - the receiver tells nobody that it was asked
+    service = asyncio.create_task(run_lineage(harness.log, harness.store, harness, names, stop=stop))
+    while len(harness.faults) == 10_000:  # noqa: ASYNC110 - the receiver tells nobody that it was asked
         await asyncio.sleep(0.001)
     stop.set()
     async with asyncio.timeout(60):
         await service
-    assert not bench.events
+    assert not harness.events
 
 
 async def test_inputs_and_outputs_are_files_with_their_versions_and_schemas() -> None:
-    bench = Bench()
-    async with bench.running():
-        await bench.becomes(make_dataset(EVALUATION.dataset), "Ready")
-        await bench.until(bench._is_kept)
-        await bench.becomes(EVALUATION, "Admitted")
-    (event,) = bench.events
+    harness = LineageHarness()
+    async with harness.running():
+        await harness.becomes(make_dataset(EVALUATION.dataset), "Ready")
+        await harness.until(harness._is_kept)
+        await harness.becomes(EVALUATION, "Admitted")
+    (event,) = harness.events
     (dataset,) = (files for files in event["inputs"] if files["name"].startswith("platform/datasets/"))
     assert dataset["namespace"] == "s3://bucket"
     assert dataset["name"] == f"platform/datasets/{EVALUATION.dataset}"
@@ -225,10 +227,10 @@ async def test_inputs_and_outputs_are_files_with_their_versions_and_schemas() ->
 async def test_a_measurement_reads_its_data_and_its_code_and_has_the_schema_of_its_method() -> None:
     schema = pa.schema([pa.field("double", pa.int64())]).serialize().to_pybytes()
     measurement = make_measurement(schema={"arrowSchema": base64.b64encode(schema).decode()})
-    bench = Bench()
-    async with bench.running():
-        await bench.becomes(measurement, "Admitted")
-    (event,) = bench.events
+    harness = LineageHarness()
+    async with harness.running():
+        await harness.becomes(measurement, "Admitted")
+    (event,) = harness.events
     assert [files["name"] for files in event["inputs"]] == ["platform/datasets/d1", "platform/modules/x1"]
     (output,) = event["outputs"]
     assert output["name"] == "platform/measurements/n1"
@@ -237,18 +239,20 @@ async def test_a_measurement_reads_its_data_and_its_code_and_has_the_schema_of_i
 
 
 async def test_uploaded_datasets_have_no_run_and_models_and_datasets_of_sources_have_one() -> None:
-    bench = Bench()
-    async with bench.running():
-        await bench.becomes(make_dataset("d1"), "Ready")
-        await bench.becomes(make_data_source("c1", sourceKind="upload"), "Ready")
-        await bench.becomes(make_model("m1"), "Ready")
-        await bench.becomes(make_dataset_of_source("d2", "c1"), "Ready")
-    assert [(event["eventType"], event["job"]["facets"]["jobType"]["jobType"]) for event in bench.events] == [
+    harness = LineageHarness()
+    async with harness.running():
+        await harness.becomes(make_dataset("d1"), "Ready")
+        await harness.becomes(make_data_source("c1", sourceKind="upload"), "Ready")
+        await harness.becomes(make_model("m1"), "Ready")
+        await harness.becomes(make_dataset_of_source("d2", "c1"), "Ready")
+    assert [
+        (event["eventType"], event["job"]["facets"]["jobType"]["jobType"]) for event in harness.events
+    ] == [
         ("START", "MODEL"),
         ("COMPLETE", "MODEL"),
         ("START", "DATASET"),
         ("COMPLETE", "DATASET"),
     ]
-    made = bench.events[-1]
+    made = harness.events[-1]
     assert [files["name"] for files in made["inputs"]] == ["platform/datasources/c1"]
     assert made["outputs"][0]["facets"]["version"]["datasetVersion"] == "d2"

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from steelyard.accounts.database import Claim
+from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quotas import GLOBAL, Shortage
 from steelyard.services.orchestrator.waiting import Admit, Decision, Wait
 
@@ -28,8 +29,8 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class Limits(Protocol):
     """The quotas."""
 
-    def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        """Return the quotas that the claim would exceed beside those held, the account's own first."""
+    def shortages(self, claim: Claim, held: Holdings) -> Sequence[Shortage]:
+        """Return the quotas that the claim would exceed together with those held, the account's own first."""
         ...
 
 
@@ -45,6 +46,10 @@ class AdmissionContext:
     turns: Mapping[tuple[str, str], datetime]
     now: datetime
     backfill: timedelta
+
+    def holdings(self) -> Holdings:
+        """Return what is held at the beginning of the pass, to which others may be added."""
+        return Holdings(self.held)
 
 
 def admissions(claims: Sequence[Claim], limits: Limits, context: AdmissionContext) -> dict[str, Decision]:
@@ -88,7 +93,7 @@ class _Capacity:
     def __init__(self, limits: Limits, context: AdmissionContext, queues: Sequence[Sequence[Claim]]) -> None:
         self._limits = limits
         self._now = context.now
-        self._held = list(context.held)
+        self._held = context.holdings()
         self._turns = dict(context.turns)
         self._refused: dict[tuple[object, ...], Shortage] = {}
         self._reservations = _reservations(limits, context, queues)
@@ -106,7 +111,7 @@ class _Capacity:
             if shortage:
                 self._refused[shape] = shortage
         if shortage is None:
-            self._held.append(claim)
+            self._held.add(claim)
             self._turns |= {(claim.account, resource): self._now for resource in claim.quantities}
         return shortage
 
@@ -139,24 +144,25 @@ def _reservations(
     """Return reservations by resource and account. A claim that could never fit has none."""
     reservations: dict[str, dict[str, _Reservation]] = defaultdict(dict)
     shapes = set[tuple[object, ...]]()
+    held = context.holdings()
     for claim in (claim for queue in queues for claim in queue):
         # Young claims may be passed by smaller ones: reserving for them would leave machines idle.
         if context.now - claim.created < context.backfill or _shape(claim) in shapes:
             continue
         shapes.add(_shape(claim))  # the first of a shape reserves for all of them
-        for shortage in _to_reserve(claim, limits, context.held):
+        for shortage in _to_reserve(claim, limits, held):
             reservations[shortage.resource].setdefault(claim.account, _Reservation(claim, shortage))
     return reservations
 
 
-def _to_reserve(claim: Claim, limits: Limits, held: Sequence[Claim]) -> Sequence[Shortage]:
+def _to_reserve(claim: Claim, limits: Limits, held: Holdings) -> Sequence[Shortage]:
     """Return what is to be reserved for an old claim.
 
     Nothing is reserved from other accounts while its own account's quota is exceeded. All that it takes is reserved
     when it fits at last and only its turn has to come.
     """
     # It is larger than the whole quota: a reservation would hold capacity for what can never run.
-    if limits.shortages(claim, ()):
+    if limits.shortages(claim, Holdings()):
         return ()
     if lacking := limits.shortages(claim, held):
         return [shortage for shortage in lacking if shortage.principal != GLOBAL] or lacking
@@ -168,7 +174,7 @@ def _to_reserve(claim: Claim, limits: Limits, held: Sequence[Claim]) -> Sequence
 
 
 def _shape(claim: Claim) -> tuple[object, ...]:
-    """Return what quotas look at: claims of one shape are admitted or refused alike."""
+    """Return what quotas depend on: claims of one shape are admitted or refused alike."""
     return (claim.account, claim.kind, tuple(sorted(claim.quantities.items())))
 
 

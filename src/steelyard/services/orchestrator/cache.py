@@ -45,7 +45,7 @@ class ResourceCache:
             await informer.synced.wait()
 
     def resources_of(self, id: str) -> list[Json]:
-        """Return the entity's resources: one or none; several if somebody made more by hand."""
+        """Return the entity's resources: one or none; several if a user made more by hand."""
         return [
             resource for informer in self._informers.values() for resource in informer.by_index(ENTITY, id)
         ]

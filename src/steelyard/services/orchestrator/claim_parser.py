@@ -48,7 +48,7 @@ def parse_claim(
         message=entity.message,
         blocked=frozenset(blocked),
         quantities=allocation(entity) if entity.kind in KUBE and has_workflow(entity) else {},
-        # An Admitted entity has been admitted even where no claim remembers it: claims can be made anew from the log.
+        # An Admitted entity has been admitted even where no claim remembers it: claims can be made again from the log.
         # A run of a pipeline is Admitted too, and has no resource: it holds nothing.
         admitted_at=since if entity.status == "Admitted" and entity.kind in KUBE else None,
         terminal_at=since if entity.status in TERMINAL else None,

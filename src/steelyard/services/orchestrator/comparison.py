@@ -56,7 +56,7 @@ def unreported_status(claim: Claim, cache: ResourceCache) -> UnreportedStatus | 
 
 
 def expiry_command(claim: Claim, now: datetime, upload_seconds: float) -> Message | None:
-    """Return the command that ends an upload which nobody has finalised in time; it is the same until it is applied."""
+    """Return the command that ends an upload which was not finalised in time; it is the same until it is applied."""
     limit = timedelta(seconds=upload_seconds)
     if claim.status != "WaitingForUpload" or now - claim.created < limit:
         return None

@@ -1,4 +1,4 @@
-"""Decides whether an entity's custom resource should exist. Pure; done anew at every reconciliation of an entity."""
+"""Decides whether an entity's custom resource should exist. Pure; done again at every reconciliation of an entity."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -31,3 +31,10 @@ def desired_resource(claim: Claim | None, now: datetime, keep_seconds: float) ->
         return Desired("present")
     # A leader whose claims were lost may have made the resource of an entity that waits again.
     return Desired("as it is")
+
+
+def is_over(claim: Claim | None) -> bool:
+    """Return whether nothing of an entity's workflow runs or will run, nor holds anything of the quotas."""
+    if claim is None:
+        return True
+    return claim.status in TERMINAL and (claim.admitted_at is None or claim.released_at is not None)

@@ -5,7 +5,7 @@ from running at once. A reconciliation that raises ApiError or NotYet is tried a
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -29,7 +29,7 @@ from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import TERMINAL, failure_status
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
-from steelyard.services.orchestrator.desired import desired_resource
+from steelyard.services.orchestrator.desired import desired_resource, is_over
 from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
 from steelyard.services.orchestrator.secrets import (
@@ -103,6 +103,8 @@ class Edge:
         self._secret = STORAGE_SECRET if credentials else None
         self._namespaces = Namespaces(cluster, credentials)
         self._secrets = WorkflowSecrets(cluster, secrets or NoSecrets())
+        self._noted: dict[str, list[Json]] = {}
+        self._lists_secrets = True
 
     async def reconcile(self, id: str, now: datetime) -> float | None:
         """Do what is due for the entity; return the seconds after which to requeue it. Raises ApiError, NotYet."""
@@ -117,15 +119,38 @@ class Edge:
         elif desired.presence == "absent":
             await self._remove(id, claim)
         if claim and claim.status in TERMINAL and claim.admitted_at and not claim.released_at:
+            secrets = await self._secrets.existing(claim)
             # The quota is free for others only when no Pod of the workflow uses the machine any more.
-            if not await self._has_stopped(claim):
+            if not await self._has_stopped(claim) or (secrets and await self._goes_on(id)):
                 return self._settings.release_seconds
-            # Before the claim is released: afterwards nothing would look at this entity any more.
-            await self._secrets.remove(claim)
+            await self._secrets.delete(secrets)
             await self._entities.release(id)
+        if is_over(claim):
+            await self._secrets.delete(self._noted.pop(id, []))
         if desired.until and self._cache.resources_of(id):
             return max(0.0, (desired.until - now).total_seconds())
         return None
+
+    async def note_secrets(self) -> Collection[str]:
+        """Note the Secrets of all workflows; return the ids of their entities.
+
+        The next reconciliation of an entity whose workflow is over deletes them.
+        """
+        try:
+            self._noted = await self._secrets.by_entity()
+            self._lists_secrets = True
+        except ApiError as error:
+            self._noted = {}
+            # Once per series: an orchestrator without the right would say so every minute.
+            level = logging.WARNING if self._lists_secrets else logging.DEBUG
+            _log.log(level, "Secrets that are left over are not searched for: %s", error)
+            self._lists_secrets = False
+        return self._noted.keys()
+
+    async def _goes_on(self, id: str) -> bool:
+        """Return whether the entity was restored and runs since its Secrets were read: another leader uses them."""
+        claim = await self._entities.claim(id)
+        return claim is not None and claim.status not in TERMINAL
 
     # ---- making
 
@@ -136,7 +161,7 @@ class Edge:
                 await self._create(claim)
             elif claim.status == "Created" and needed_by(claim):
                 # An earlier attempt died before it could report, and perhaps before the Secrets had their owner.
-                await self._secrets.set_owner(claim, await self._get(claim))
+                await self._secrets.set_owner(claim)
         except Unresolvable as fault:
             # The orchestrator may fail an entity only before it is Admitted; from then on its resource says how it
             # ends (the transition table has no other way).
@@ -173,7 +198,7 @@ class Edge:
                 await self._secrets.make(claim)
                 await self._put(claim, resource)
                 if needed_by(claim):
-                    await self._secrets.set_owner(claim, await self._get(claim))
+                    await self._secrets.set_owner(claim)
         except SecretLacking as lack:
             if claim.status == "Created" and (claim.reason, claim.message) != (WAITING, str(lack)):
                 await self._entities.report(claim, Status("Created", WAITING, str(lack)))
@@ -181,7 +206,7 @@ class Edge:
         except ForeignSecret as conflict:
             raise Unresolvable("NameConflict", str(conflict)) from conflict
         except NotFound:
-            # Somebody has deleted the namespace, whichever of its objects was to be made.
+            # The namespace was deleted by a user, whichever of its objects was to be made.
             self._namespaces.forget(claim.account)
             raise
         except _TRANSIENT:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from steelyard.accounts.database import Claim
+from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quotas import Rates, Shortage
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.schema.security import QuotaSelector
@@ -21,7 +22,7 @@ class ExemptingLimits:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
-    def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
+    def shortages(self, claim: Claim, held: Holdings) -> Sequence[Shortage]:
         return _isolated(claim, lambda: counting(claim, self._limits.shortages(claim, held)))
 
 

@@ -30,6 +30,7 @@ from steelyard.services.orchestrator.comparison import (
     is_unwanted,
     unreported_status,
 )
+from steelyard.services.orchestrator.desired import is_over
 from steelyard.services.orchestrator.edge import Edge
 from steelyard.services.orchestrator.isolation import run_isolated
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
@@ -98,9 +99,10 @@ class Leader:
         )
         self._cache = ResourceCache(cluster, self._resource_changed)
         self._quarantine = Quarantine(log)
+        self._edge = Edge(cluster, self._cache, self, settings, secrets)
         self._workers = Workers(
             self._queue,
-            Edge(cluster, self._cache, self, settings, secrets).reconcile,
+            self._edge.reconcile,
             self._quarantine,
             clock=candidate.clock,
             leadership=leadership,
@@ -160,7 +162,7 @@ class Leader:
             self._observed.update(claim.id, claim)
             self._runs.update(claim.id, claim)
         else:
-            # The log was made anew, or nobody led for so long that a forgotten entity has left no trace.
+            # The log was made again, or there was no leader for so long that a forgotten entity has left no trace.
             await self._claims.apply([(claim.id, None)], self._log.epoch, {}, self._epoch)
 
     async def _put_aside(self, claim: Claim, error: Exception) -> None:
@@ -179,7 +181,7 @@ class Leader:
         )
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
-        """Return the consumer's positions, which lie beside the claims."""
+        """Return the consumer's positions, which are stored with the claims."""
         return await self._claims.positions(epoch)
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
@@ -208,7 +210,7 @@ class Leader:
             self._note_quota(id, claim)
             self._pass_due.set()
             return
-        # Both are told, whatever the first one says.
+        # Both are called, whatever the first one answers.
         if self._observed.update(id, claim) | self._runs.update(id, claim):
             self._pass_due.set()
         if claim is None or claim.status in TERMINAL:
@@ -335,13 +337,16 @@ class Leader:
             return expiry_command(claim, now, self._settings.upload_seconds)
 
         commands = await run_isolated(await self._claims.unfinished(), compare_claim, self._put_aside)
-        ids = list(self._cache.entities())
+        with_secrets = frozenset(await self._edge.note_secrets())
+        ids = list(with_secrets.union(self._cache.entities()))
         # In chunks: thousands of rows at once would hold the event loop, and with it the lease's renewal.
         for start in range(0, len(ids), STRAYS):
             chunk = ids[start : start + STRAYS]
             known = await self._claims.known(chunk)
             for id in chunk:
-                if is_unwanted(known.get(id), now, self._settings.keep_seconds):
+                claim = known.get(id)
+                is_left = id in with_secrets and is_over(claim)
+                if is_left or is_unwanted(claim, now, self._settings.keep_seconds):
                     self._queue.add(id)
             await asyncio.sleep(0)
         await ensure_leader(self._leadership)
@@ -350,7 +355,7 @@ class Leader:
         monotonic = self._candidate.clock.monotonic()
         self._gone = {id: end for id, end in self._gone.items() if end > monotonic}
         async with self._lock:
-            # Nothing may depend on having seen a change: once a minute all that waits is decided anew.
+            # Nothing may depend on having seen a change: once a minute all that waits is decided again.
             self._observed.mark_all_changed()
             self._runs.mark_all_changed()
         self._pass_due.set()

@@ -162,13 +162,13 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
 
 def _analyzed(analysis: Measurement | SafetyCase) -> dict[str, str]:
     """One location for each entity whose data the method reads, and for each module with its code, by their ids."""
-    kinds = {wanted.keyword: wanted.kind for wanted in analysis.method.inputs}
+    kinds = {definition.keyword: definition.kind for definition in analysis.method.inputs}
     inputs = {}
-    for number, given in enumerate(analysis.inputs):
-        if given.keyword not in kinds:
+    for number, argument in enumerate(analysis.inputs):
+        if argument.keyword not in kinds:
             field = f"inputs.{number}.keyword"
-            raise Unresolvable("BadRequest", f"{field}: {given.keyword!r} is no input of the method")
-        inputs[given.entity] = place(kinds[given.keyword], given.entity)
+            raise Unresolvable("BadRequest", f"{field}: {argument.keyword!r} is not an input of the method")
+        inputs[argument.entity] = place(kinds[argument.keyword], argument.entity)
     return inputs | {module: place("Module", module) for module in modules_of(analysis.method)}
 
 

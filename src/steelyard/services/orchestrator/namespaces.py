@@ -63,7 +63,7 @@ class Namespaces:
         return name
 
     def forget(self, account: str) -> None:
-        """Note that somebody has deleted the namespace: the next `ensure` looks again."""
+        """Note that the namespace was deleted by a user: the next `ensure` checks again."""
         self._made.discard(namespace_of(account))
 
     async def _put(self, resource: Resource, obj: Json) -> None:
@@ -92,7 +92,7 @@ class Namespaces:
 
 
 def _policies(namespace: str) -> list[Json]:
-    """Return policies that let only clients of the same account and the platform call runners, and nobody else."""
+    """Return policies that let only clients of the same account and the platform call runners."""
     callers: list[Json] = [
         {"podSelector": {"matchLabels": {_COMPONENT: "client"}}},
         {

@@ -1,4 +1,4 @@
-"""Observed claims: those that wait and those that hold something, made anew from the database at each leader's start.
+"""Observed claims: those that wait and those that hold something, made again from the database at each leader's start.
 
 They spare the database a question at every change: an index says who waits for what. A decision that is made on them is
 made once more where it counts, in the transaction that admits.
@@ -50,7 +50,7 @@ class ObservedClaims:
         """Take the newest claim of an entity. Whether an entity may be admissible now that was not before."""
         was_held, waiter = id in self.held, self.waiting.get(id)
         was_free = id in self.free
-        # Whoever waits for this entity may go on, or fail with it.
+        # The entities that wait for this one may go on, or fail with it.
         self._changed |= self._waiters.get(id, set())
         self._drop(id)
         if claim is None or not self._insert(claim, waiter, was_free):
@@ -69,7 +69,7 @@ class ObservedClaims:
         if claim.status != "Created":
             return False
         if waiter and waiter.claim.blocked == claim.blocked:
-            # The state changed because our own report arrived: there is nothing to decide anew.
+            # The state changed because our own report arrived: there is nothing to decide again.
             self._add_waiter(replace(waiter, claim=claim))
             if was_free:
                 self.free[claim.id] = claim
@@ -160,7 +160,7 @@ class ObservedClaims:
         waiter = self.waiting.pop(id, None)
         for need in waiter.needs if waiter else ():
             self._waiters[need.id].discard(id)
-            # Empty sets of ids that nobody waits for any more would grow without end.
+            # Empty sets of ids that no entity waits for any more would grow without end.
             if not self._waiters[need.id]:
                 del self._waiters[need.id]
 

@@ -33,7 +33,7 @@ async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it 
     metrics: OrchestratorMetrics | None = None,
     secrets: SecretValues | None = None,
 ) -> None:
-    """Work whenever elected, until `stop`. A failure of the log or of the claims ends the process: it starts anew.
+    """Work whenever elected, until `stop`. A failure of the log or of the claims ends the process: it starts again.
 
     `secrets` reads what accounts have stored; without it, workflows that need a secret wait.
     `new_id` makes ids of commands: no two are equal, also over restarts.

@@ -62,7 +62,7 @@ class ObservedRuns:
         follower = self._followers.pop(id, None)
         for followed in follower.nodes.values() if follower else ():
             self._by_followed[followed].discard(id)
-            # Empty sets of what nobody follows any more would grow without end.
+            # Empty sets of what is no longer followed would grow without end.
             if not self._by_followed[followed]:
                 del self._by_followed[followed]
 

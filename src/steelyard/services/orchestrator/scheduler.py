@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim, Claims
+from steelyard.accounts.holdings import GrowingHoldings
 from steelyard.accounts.quotas import NO_CREATION_RATES, TOO_MANY, CreationRates, Rates
 from steelyard.schema.status import failure_status
 from steelyard.services.orchestrator.admission import QUOTA, AdmissionContext, Limits, admissions
@@ -20,6 +21,8 @@ from steelyard.services.status_commands import Status
 
 CHUNK = 500
 """Number of claims that are read at once."""
+ADMITTED_AT_ONCE = 20
+"""Number of admissions of one transaction: others who write to a file of SQLite wait for all of their checks."""
 
 
 class Scheduler:
@@ -60,19 +63,20 @@ class Scheduler:
         Raises AccountsDatabaseError if another leader, with a number above `leader`, has taken over.
         """
         decisions = await self._decide(now)
-        admitted: list[str] = []
+        claims = {id: self._observed.waiting[id].claim for id in decisions}
+        chosen = [claims[id] for id, decision in decisions.items() if isinstance(decision, Admit)]
+        refusals: dict[str, Decision] = {}
+        for start in range(0, len(chosen), ADMITTED_AT_ONCE):
+            refusals |= await self._admit(chosen[start : start + ADMITTED_AT_ONCE], now, leader)
+        admitted = [claim.id for claim in chosen if claim.id not in refusals]
         reports: list[tuple[Claim, Status]] = []
-        for number, (id, decision) in enumerate(decisions.items(), 1):
+        for number, (id, decision) in enumerate((decisions | refusals).items(), 1):
             # Lets the renewal of the lease and the consumer run between many decisions.
             if number % CHUNK == 0:
                 await asyncio.sleep(0)
-            claim = self._observed.waiting[id].claim
-            refusal = await self._admit(claim, now, leader) if isinstance(decision, Admit) else decision
-            if refusal is None:
-                admitted.append(id)
-            elif self._observed.begin_report(id, refusal, now):
-                status = refusal.status if isinstance(refusal, Fail) else "Created"
-                reports.append((claim, Status(status, refusal.reason, refusal.message)))
+            if not isinstance(decision, Admit) and self._observed.begin_report(id, decision, now):
+                status = decision.status if isinstance(decision, Fail) else "Created"
+                reports.append((claims[id], Status(status, decision.reason, decision.message)))
         self._metrics.held.set(len(self._observed.held))
         self._metrics.count_waiting(self._observed.count_reasons())
         return admitted, reports
@@ -90,7 +94,7 @@ class Scheduler:
         context = AdmissionContext(
             list(self._observed.held.values()), self._observed.turns, now, self._backfill
         )
-        # Looked up at every pass, because no record of the log tells that a secret was set: until then they take no
+        # Looked up at every pass, because no record of the log says that a secret was set: until then they take no
         # capacity.
         late = await lacking_secrets(list(self._observed.free.values()), self._secrets)
         late |= self._exceeding_rates(now)
@@ -157,22 +161,27 @@ class Scheduler:
         }
         return {id: Wait(QUOTA, lacking[0].message) for id, lacking in shortages.items() if lacking}
 
-    async def _admit(self, claim: Claim, now: datetime, leader: int) -> Wait | None:
-        """Admit the claim in one transaction that checks the quotas again; None on success."""
+    async def _admit(self, claims: Sequence[Claim], now: datetime, leader: int) -> dict[str, Decision]:
+        """Admit claims in one transaction that checks the quotas again; return what others wait for, by id."""
+        by_id = {claim.id: claim for claim in claims}
+        held = GrowingHoldings()
 
-        def refusal_for(admitted: Sequence[Claim]) -> str | None:
-            held = [other for other in admitted if other.released_at is None]
+        def refusal_for(id: str, admitted: Sequence[Claim]) -> str | None:
+            claim = by_id[id]
             # Checked again on what the database holds in this very transaction: observed claims may be older (rule 11).
-            lacking = [*self._limits.shortages(claim, held), *self._rates.shortages(claim, admitted, now)]
+            short = self._limits.shortages(claim, held.among(admitted))
+            lacking = [*short, *self._rates.shortages(claim, admitted, now)]
             return lacking[0].message if lacking else None
 
         since = self._rates.since(now)
-        if refusal := await self._claims.admit(claim.id, now, refusal_for, leader, since):
-            return Wait(QUOTA, refusal)
-        self._observed.admit(claim, now)
-        if since is not None:
-            self._recent[claim.id] = replace(claim, admitted_at=now)
-        return None
+        refusals = await self._claims.admit(list(by_id), now, refusal_for, leader, since)
+        for claim in claims:
+            if claim.id in refusals:
+                continue
+            self._observed.admit(claim, now)
+            if since is not None:
+                self._recent[claim.id] = replace(claim, admitted_at=now)
+        return {id: Wait(QUOTA, refusal) for id, refusal in refusals.items()}
 
 
 async def known_claims(claims: Claims, ids: Iterable[str]) -> Mapping[str, Claim]:

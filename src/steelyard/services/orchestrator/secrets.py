@@ -2,12 +2,16 @@
 
 An entity names a secret, and its resource names a Kubernetes Secret of its own. The orchestrator makes that before the
 resource and deletes it once the workflow has stopped, so that a value lies in a namespace no longer than it is needed.
+
+An orchestrator that was suspended and is not the leader any more may go on between any two of these calls. So a Secret
+is changed and deleted as it was read, and the comparison finds one that was made after its workflow had stopped.
 """
 
 import asyncio
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from pydantic import SecretStr
@@ -21,6 +25,7 @@ from steelyard.kube.resource import SECRETS
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed_secrets, object_name
+from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.waiting import Decision, Wait
 from steelyard.types import Json
 
@@ -33,6 +38,7 @@ VALUE = "value"
 _MARK = f'"{ANNOTATION}'.encode()
 _OWNER_ENTITY = "steelyard/entity"
 _MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
+_SELECTOR = f"app.kubernetes.io/managed-by=steelyard-orchestrator,{_OWNER_ENTITY}"
 _PULL_TYPE, _PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
 
 
@@ -63,7 +69,7 @@ class SecretLacking(Exception):
 
 
 class ForeignSecret(Exception):
-    """A Kubernetes Secret of the name that a workflow needs is somebody else's."""
+    """A Kubernetes Secret of the name that a workflow needs has another owner."""
 
 
 async def lacking_secrets(claims: Iterable[Claim], values: SecretValues) -> dict[str, Decision]:
@@ -101,15 +107,24 @@ class WorkflowSecrets:
 
         Raises SecretLacking, ForeignSecret, ApiError.
         """
-        secrets = [
-            _secret(claim, purpose, await self._value(claim, purpose, name))
-            for purpose, name in needed_by(claim).items()
-        ]
-        for secret in secrets:
-            await self._put(secret)
+        needed = needed_by(claim)
+        # Read before the values: a Secret that another orchestrator writes from then on may have a newer one.
+        existing = {purpose: await self._find(claim, purpose) for purpose in needed}
+        secrets = {
+            purpose: _secret(claim, purpose, await self._value(claim, purpose, name))
+            for purpose, name in needed.items()
+        }
+        for purpose, secret in secrets.items():
+            await self._put(claim, secret, existing[purpose])
 
-    async def set_owner(self, claim: Claim, resource: Json) -> None:
-        """Make the resource the owner of its Secrets, which then go with it."""
+    async def set_owner(self, claim: Claim) -> None:
+        """Make the entity's resource the owner of its Secrets, which then go with it. Raises ApiError."""
+        secrets = await self.existing(claim)
+        if not secrets:
+            return  # the workflow has stopped, or a user has deleted them; the Pod says that one is missing
+        # Read after the Secrets, which are patched as they were read: a resource that was deleted and made again since
+        # has others.
+        resource = await self._resource(claim)
         metadata = resource["metadata"]
         owner = {
             "apiVersion": resource["apiVersion"],
@@ -117,25 +132,32 @@ class WorkflowSecrets:
             "name": metadata["name"],
             "uid": metadata["uid"],
         }
-        patch = {"metadata": {"ownerReferences": [owner]}}
-        for purpose in needed_by(claim):
-            try:
-                await self._cluster.patch(SECRETS, _name(claim, purpose), patch, namespace_of(claim.account))
-            except NotFound:
-                continue  # the workflow has stopped, or somebody has deleted it; the Pod says that it is missing
+        for secret in secrets:
+            with suppress(NotFound):
+                await self._patch(secret, {"ownerReferences": [owner]})
 
-    async def remove(self, claim: Claim) -> None:
-        """Delete the Secrets of a workflow that has stopped."""
+    async def existing(self, claim: Claim) -> list[Json]:
+        """Return the Secrets of an entity's workflow."""
         if _MARK not in claim.json:
-            return
-        for purpose in PURPOSES:
-            name, namespace = _name(claim, purpose), namespace_of(claim.account)
-            try:
-                existing = await self._cluster.get(SECRETS, name, namespace)
-                if labels_of(existing).get(_OWNER_ENTITY) == claim.id:
-                    await self._cluster.delete(SECRETS, name, namespace, uid=existing["metadata"]["uid"])
-            except (NotFound, Conflict):
-                continue
+            return []
+        secrets = [await self._find(claim, purpose) for purpose in PURPOSES]
+        return [secret for secret in secrets if secret is not None and _belongs_to(secret, claim)]
+
+    async def by_entity(self) -> dict[str, list[Json]]:
+        """Return the metadata of the Secrets of all workflows, by the ids of their entities."""
+        listed = await self._cluster.list(SECRETS, label_selector=_SELECTOR)
+        secrets: dict[str, list[Json]] = {}
+        for secret in listed.items:
+            metadata = {"metadata": secret["metadata"]}
+            secrets.setdefault(labels_of(secret)[_OWNER_ENTITY], []).append(metadata)
+        return secrets
+
+    async def delete(self, secrets: Iterable[Json]) -> None:
+        """Delete these Secrets, and no others that have their names by now."""
+        for metadata in (secret["metadata"] for secret in secrets):
+            with suppress(NotFound, Conflict):
+                name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
+                await self._cluster.delete(SECRETS, name, namespace, uid=uid)
 
     async def _value(self, claim: Claim, purpose: SecretPurpose, name: str) -> str:
         try:
@@ -147,31 +169,61 @@ class WorkflowSecrets:
         clear = value.get_secret_value()
         if purpose == "imagePull" and not _is_docker_configuration(clear):
             raise SecretLacking(
-                f"secrets.{purpose}: secret {name} of account {claim.account} is no Docker configuration, which is "
+                f"secrets.{purpose}: secret {name} of account {claim.account} is not a Docker configuration, which is "
                 'JSON such as {"auths": {"registry.example.com": {"auth": "..."}}}'
             )
         return clear
 
-    async def _put(self, secret: Json) -> None:
-        try:
-            await self._cluster.create(SECRETS, secret)
-            return
-        except AlreadyExists:
-            metadata = secret["metadata"]
-        existing = await self._cluster.get(SECRETS, metadata["name"], metadata["namespace"])
-        if labels_of(existing).get(_OWNER_ENTITY) != metadata["labels"][_OWNER_ENTITY]:
+    async def _put(self, claim: Claim, secret: Json, existing: Json | None) -> None:
+        """Create a Secret, or write it over the one that was there when its value was read."""
+        if existing is None:
+            await self._create(secret)
+        elif not _belongs_to(existing, claim):
+            metadata = existing["metadata"]
             raise ForeignSecret(
                 f"Secret {metadata['namespace']}/{metadata['name']} is there already and is not this entity's"
             )
-        if not existing["metadata"].get("ownerReferences"):
-            patch = {"data": secret["data"]}
-            await self._cluster.patch(SECRETS, metadata["name"], patch, metadata["namespace"])
-            return
-        # It belongs to an earlier resource of the entity, and the garbage collection may be about to delete it. It
-        # deletes by uid, so another object of the name is safe.
-        uid = existing["metadata"]["uid"]
-        await self._cluster.delete(SECRETS, metadata["name"], metadata["namespace"], uid=uid)
-        await self._cluster.create(SECRETS, secret)
+        elif not existing["metadata"].get("ownerReferences"):
+            await self._patch(existing, {}, data=secret["data"])
+        elif not await self._owner_exists(claim, existing):
+            # It belongs to an earlier resource of the entity, and the garbage collection may be about to delete it. It
+            # deletes by uid, so another object of the name is safe.
+            await self.delete([existing])
+            await self._create(secret)
+
+    async def _create(self, secret: Json) -> None:
+        try:
+            await self._cluster.create(SECRETS, secret)
+        except AlreadyExists as error:
+            raise Conflict(f"{error.message}: it was made by another orchestrator") from error
+
+    async def _patch(self, secret: Json, metadata: Json, **content: Json) -> None:
+        """Change a Secret as it was read. Raises Conflict if it was changed since, NotFound."""
+        name, namespace = secret["metadata"]["name"], secret["metadata"]["namespace"]
+        version = {"resourceVersion": secret["metadata"]["resourceVersion"]}
+        await self._cluster.patch(SECRETS, name, {"metadata": metadata | version, **content}, namespace)
+
+    async def _find(self, claim: Claim, purpose: SecretPurpose) -> Json | None:
+        try:
+            return await self._cluster.get(SECRETS, _name(claim, purpose), namespace_of(claim.account))
+        except NotFound:
+            return None
+
+    async def _owner_exists(self, claim: Claim, secret: Json) -> bool:
+        """Return whether a Secret belongs to the entity's resource as it is now, made by another orchestrator."""
+        try:
+            uid = (await self._resource(claim))["metadata"]["uid"]
+        except NotFound:
+            return False
+        return any(owner["uid"] == uid for owner in secret["metadata"]["ownerReferences"])
+
+    async def _resource(self, claim: Claim) -> Json:
+        name = resource_name(claim.kind, claim.id)
+        return await self._cluster.get(KUBE[claim.kind], name, namespace_of(claim.account))
+
+
+def _belongs_to(secret: Json, claim: Claim) -> bool:
+    return bool(labels_of(secret).get(_OWNER_ENTITY) == claim.id)
 
 
 def _secret(claim: Claim, purpose: SecretPurpose, value: str) -> Json:

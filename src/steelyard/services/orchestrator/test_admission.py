@@ -1,7 +1,7 @@
 """Turns, positions and back-filling in tables; in random worlds never beyond a quota, in order, nobody starved."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 def make_claim(
     id: str, account: str = "a", minute: float = 0, content: bytes = b"{}", **quantities: int
 ) -> Claim:
-    """`gpus=2` are GPUs beside the slot that each takes."""
+    """`gpus=2` are GPUs in addition to the slot that each takes."""
     wanted = {SLOTS: "1"} | ({GPUS: str(quantities["gpus"])} if quantities.get("gpus") else {})
     created = START + timedelta(minutes=minute)
     return Claim(id, "Evaluation", account, "Created", content, (1, 1), created, quantities=wanted)
@@ -37,7 +37,7 @@ class Totals:
     overall: Mapping[str, int]
     per_account: Mapping[str, int]
 
-    def shortages(self, claim: Claim, held: Sequence[Claim]) -> list[Shortage]:
+    def shortages(self, claim: Claim, held: Iterable[Claim]) -> list[Shortage]:
         own = [other for other in held if other.account == claim.account]
         shortages = []
         for principal, word, limits, others in (
@@ -175,7 +175,7 @@ def test_a_position_in_a_queue_for_everybody_counts_the_turns() -> None:
     ("waiting", "text"),
     [(10, "position 10"), (11, "position up to 20"), (50, "position up to 50"), (51, "position up to 100")],
 )
-def test_far_behind_a_position_is_told_in_steps(waiting: int, text: str) -> None:
+def test_far_behind_a_position_is_reported_in_steps(waiting: int, text: str) -> None:
     claims = [make_claim(f"c{n}", minute=n) for n in range(waiting)]
     decisions = admissions(claims, make_limits(slots=0), make_situation())
     assert message(decisions, f"c{waiting - 1}").endswith(f"({text})")
@@ -255,7 +255,7 @@ def test_never_beyond_a_quota_and_in_order(claims: list[Claim], others: list[Cla
         assert not limits.shortages(by_id[id], taken)
         taken.append(by_id[id])
     for claim in claims:
-        if isinstance(decisions[claim.id], Wait):  # nobody like it has passed it
+        if isinstance(decisions[claim.id], Wait):  # none like it has passed it
             later = [other for other in claims if (other.created, other.id) > (claim.created, claim.id)]
             alike = [
                 other
@@ -273,7 +273,8 @@ def test_never_beyond_a_quota_and_in_order(claims: list[Claim], others: list[Cla
     ],
 )
 def test_nobody_starves(slots: int, gpus: tuple[int, ...], arrivals: tuple[int, int]) -> None:
-    """A big one beside an endless stream of small ones, more than there is room for, of its own account and others."""
+    """A big one along with an endless stream of small ones, more than there is room for, of its own account and
+    others."""
     waits = [
         _wait_of_the_big_one(Random(seed), make_limits(slots=slots, gpus=8), gpus, arrivals)
         for seed in range(15)

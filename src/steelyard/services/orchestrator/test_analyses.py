@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.resource import ANALYSES
 from steelyard.schema.base import DyffEntity
@@ -18,7 +17,7 @@ from steelyard.services.simulation.entities import (
     make_module,
     make_safety_case,
 )
-from steelyard.services.simulation.platform import Bench, until
+from steelyard.services.simulation.platform import PlatformHarness, open_harness, until
 
 MEASUREMENT = make_measurement("n1")
 CASE = make_safety_case(
@@ -30,61 +29,63 @@ CASE = make_safety_case(
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    accounts_database = await open_accounts_database("memory:")
-    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()))
-    bench.aggregate()
-    bench.inform()
-    yield bench
-    await bench.close()
-    await accounts_database.close()
+async def harness() -> AsyncIterator[PlatformHarness]:
+    async with open_harness(Quotas(QuotaSettings())) as harness:
+        harness.inform()
+        yield harness
 
 
-async def has_status(bench: Bench, entity: DyffEntity, status: str, reason: str | None = None) -> None:
+async def has_status(
+    harness: PlatformHarness, entity: DyffEntity, status: str, reason: str | None = None
+) -> None:
     async def holds() -> bool:
-        if await bench.status(entity.id) != status:
+        if await harness.status(entity.id) != status:
             return False
-        return (await bench.entity(entity.id)).reason == reason
+        return (await harness.entity(entity.id)).reason == reason
 
     await until(holds)
 
 
-async def test_they_wait_for_code_and_data_and_each_ends_by_its_own_analysis(bench: Bench) -> None:
-    bench.start()
+async def test_they_wait_for_code_and_data_and_each_ends_by_its_own_analysis(
+    harness: PlatformHarness,
+) -> None:
+    harness.start()
     module = make_module(status="WaitingForUpload")
-    await bench.create(CASE, MEASUREMENT, make_method(), make_dataset(status="Ready"), module)
+    await harness.create(CASE, MEASUREMENT, make_method(), make_dataset(status="Ready"), module)
 
     async def waits() -> bool:
-        return "waiting for Module counting, whose upload" in await bench.message("n1")
+        return "waiting for Module counting, whose upload" in await harness.message("n1")
 
     await until(waits)
-    await bench.update_status(module, "Ready")
-    await has_status(bench, MEASUREMENT, "Admitted")
+    await harness.update_status(module, "Ready")
+    await has_status(harness, MEASUREMENT, "Admitted")
     namespace = namespace_of(ACCOUNT)
-    assert bench.cluster.store.find(ANALYSES, "measurement-n1", namespace)
-    assert bench.resource(CASE) is None
-    assert await bench.status("f1") == "Created"
-    bench.finish(MEASUREMENT)
-    await has_status(bench, MEASUREMENT, "Complete")
-    await has_status(bench, CASE, "Admitted")
-    assert bench.cluster.store.find(ANALYSES, "safetycase-f1", namespace)
-    bench.set_condition(CASE, "Failed", "MethodFailed", "ValueError: no rows")
-    await has_status(bench, CASE, "Failed", "MethodFailed")
-    assert await bench.message("f1") == "ValueError: no rows"
-    assert (bench.creations(MEASUREMENT), bench.creations(CASE)) == (1, 1)
+    assert harness.cluster.store.find(ANALYSES, "measurement-n1", namespace)
+    assert harness.resource(CASE) is None
+    assert await harness.status("f1") == "Created"
+    harness.finish(MEASUREMENT)
+    await has_status(harness, MEASUREMENT, "Complete")
+    await has_status(harness, CASE, "Admitted")
+    assert harness.cluster.store.find(ANALYSES, "safetycase-f1", namespace)
+    harness.set_condition(CASE, "Failed", "MethodFailed", "ValueError: no rows")
+    await has_status(harness, CASE, "Failed", "MethodFailed")
+    assert await harness.message("f1") == "ValueError: no rows"
+    assert (harness.creations(MEASUREMENT), harness.creations(CASE)) == (1, 1)
 
 
-async def test_its_analysis_goes_with_it_and_comes_back_while_it_runs(bench: Bench) -> None:
-    bench.start()
-    await bench.create(MEASUREMENT, make_method(), make_dataset(status="Ready"), make_module(status="Ready"))
-    await has_status(bench, MEASUREMENT, "Admitted")
-    bench.remove(MEASUREMENT)
-    await until(lambda: bench.resource(MEASUREMENT) is not None)
-    await bench.update_status(MEASUREMENT, "Terminated", "TerminateCommand")
+async def test_its_analysis_goes_with_it_and_comes_back_while_it_runs(harness: PlatformHarness) -> None:
+    harness.start()
+    await harness.create(
+        MEASUREMENT, make_method(), make_dataset(status="Ready"), make_module(status="Ready")
+    )
+    await has_status(harness, MEASUREMENT, "Admitted")
+    harness.remove(MEASUREMENT)
+    await until(lambda: harness.resource(MEASUREMENT) is not None)
+    await harness.update_status(MEASUREMENT, "Terminated", "TerminateCommand")
 
     async def gone() -> bool:
-        claim = await bench.claim("n1")
-        return claim is not None and claim.released_at is not None and bench.resource(MEASUREMENT) is None
+        claim = await harness.claim("n1")
+        return claim is not None and claim.released_at is not None and harness.resource(MEASUREMENT) is None
 
     await until(gone)
-    assert bench.creations(MEASUREMENT) == 2
+    assert harness.creations(MEASUREMENT) == 2

@@ -1,3 +1,5 @@
+"""Claims as they follow from the states of entities."""
+
 from dataclasses import replace
 from datetime import timedelta
 

@@ -28,7 +28,7 @@ from steelyard.services.simulation.entities import (
     make_safety_case,
     make_service,
 )
-from steelyard.services.simulation.platform import QUICK, Bench, until
+from steelyard.services.simulation.platform import QUICK, PlatformHarness, until
 from steelyard.sqlite import DatabaseError
 
 EVALUATION = make_evaluation(annotations=[{"key": "steelyard/secret-provider", "value": "key"}])
@@ -85,32 +85,32 @@ class Doomed:
         return effect
 
 
-def doomed(bench: Bench, doom: Doom) -> Bench:
+def doomed(harness: PlatformHarness, doom: Doom) -> PlatformHarness:
     """The same observed, seen by an orchestrator that will die."""
 
     def count(verb: str, resource: Resource, name: str) -> None:
         if verb in {"create", "delete", "patch"} and resource.kind != "Lease":
             doom()
 
-    bench.cluster.before_call = bench.cluster.after_call = count
-    return Bench(
-        Doomed(bench.claims, {"apply", "admit", "release", "lead"}, doom),
-        bench.limits,
-        Doomed(bench.log, {"publish"}, doom),
-        bench.cluster,
+    harness.cluster.before_call = harness.cluster.after_call = count
+    return PlatformHarness(
+        Doomed(harness.claims, {"apply", "admit", "release", "lead"}, doom),
+        harness.limits,
+        Doomed(harness.log, {"publish"}, doom),
+        harness.cluster,
         SETTINGS,
-        secrets=bench.secrets,
+        secrets=harness.secrets,
     )
 
 
-async def complete(bench: Bench, entity: DyffEntity) -> None:
-    bench.pod(entity, "Succeeded")
-    bench.finish(entity)
-    await bench.update_status(entity, "Complete", source="informer")
+async def complete(harness: PlatformHarness, entity: DyffEntity) -> None:
+    harness.pod(entity, "Succeeded")
+    harness.finish(entity)
+    await harness.update_status(entity, "Complete", source="informer")
 
 
-async def terminate(bench: Bench, entity: DyffEntity) -> None:
-    await bench.update_status(entity, "Terminated", "TerminateCommand")
+async def terminate(harness: PlatformHarness, entity: DyffEntity) -> None:
+    await harness.update_status(entity, "Terminated", "TerminateCommand")
 
 
 @dataclass(frozen=True)
@@ -119,30 +119,30 @@ class Life:
 
     entity: DyffEntity
     needed: tuple[DyffEntity, ...]
-    end: Callable[[Bench, DyffEntity], Awaitable[None]]
+    end: Callable[[PlatformHarness, DyffEntity], Awaitable[None]]
     status: str
     secrets: int = 0
     """Kubernetes Secrets that the workflow needs."""
 
 
-async def live(bench: Bench, life: Life) -> None:
+async def live(harness: PlatformHarness, life: Life) -> None:
     """Live through an entity's life, from creation to its last trace."""
     entity = life.entity
-    await bench.create(*life.needed, entity)
+    await harness.create(*life.needed, entity)
 
     async def admitted() -> bool:
-        said = await bench.status(entity.id) == "Admitted"
-        assert not said or bench.resource(entity), "it was said before it was so"
-        secrets = len(bench.cluster.store.objects(SECRETS))
+        said = await harness.status(entity.id) == "Admitted"
+        assert not said or harness.resource(entity), "it was said before it was so"
+        secrets = len(harness.cluster.store.objects(SECRETS))
         assert not said or secrets == life.secrets, "its Pods would wait for it"
         return said
 
     async def over() -> bool:
-        claim = await bench.claim(entity.id)
-        return claim is not None and claim.released_at is not None and bench.resource(entity) is None
+        claim = await harness.claim(entity.id)
+        return claim is not None and claim.released_at is not None and harness.resource(entity) is None
 
     await until(admitted)
-    await life.end(bench, entity)
+    await life.end(harness, entity)
     await until(over)
 
 
@@ -171,50 +171,52 @@ async def _one_life(number: int, life: Life) -> bool:
     """Return whether it came to die."""
     accounts_database, doom = await open_accounts_database("memory:"), Doom(number)
     secrets = Values({(ACCOUNT, "key"): "value"})
-    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()), settings=SETTINGS, secrets=secrets)
-    bench.aggregate()
-    first = doomed(bench, doom).start()
-    first.add_done_callback(lambda _: _succeed(bench))
+    harness = PlatformHarness(
+        accounts_database.claims, Quotas(QuotaSettings()), settings=SETTINGS, secrets=secrets
+    )
+    harness.aggregate()
+    first = doomed(harness, doom).start()
+    first.add_done_callback(lambda _: _succeed(harness))
     try:
-        await live(bench, life)
-        assert await bench.status(life.entity.id) == life.status
-        assert bench.creations(life.entity) == 1
-        assert bench.cluster.store.objects(SECRETS) == [], "a value outlives its workflow"
-        assert (await bench.reports(life.entity.id)).count(("Admitted", None)) <= 2
+        await live(harness, life)
+        assert await harness.status(life.entity.id) == life.status
+        assert harness.creations(life.entity) == 1
+        assert harness.cluster.store.objects(SECRETS) == [], "a value outlives its workflow"
+        assert (await harness.reports(life.entity.id)).count(("Admitted", None)) <= 2
     finally:
         with suppress(BaseException):
-            await bench.kill(first)
-        await bench.close()
+            await harness.kill(first)
+        await harness.close()
         await accounts_database.close()
     return doom.came
 
 
 async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
-    """The orchestrator starts anew, as with every failure of an engine; it does not try again for ever."""
+    """The orchestrator starts again, as with every failure of an engine; it does not try again for ever."""
     accounts_database = await open_accounts_database("memory:")
     secrets = Values({(ACCOUNT, "key"): "value"})
     claims = cast(Claims, Full(accounts_database.claims))
-    bench = Bench(claims, Quotas(QuotaSettings()), settings=SETTINGS, secrets=secrets)
-    bench.aggregate()
-    running = bench.start()
+    harness = PlatformHarness(claims, Quotas(QuotaSettings()), settings=SETTINGS, secrets=secrets)
+    harness.aggregate()
+    running = harness.start()
     try:
-        await bench.create(*NEEDED, EVALUATION)
+        await harness.create(*NEEDED, EVALUATION)
 
         async def admitted() -> bool:
-            return await bench.status("e1") == "Admitted"
+            return await harness.status("e1") == "Admitted"
 
         await until(admitted)
-        await complete(bench, EVALUATION)
+        await complete(harness, EVALUATION)
         async with asyncio.timeout(60):
             await asyncio.wait([running])
         assert running.exception() is not None
     finally:
         with suppress(BaseException):
-            await bench.kill(running)
-        await bench.close()
+            await harness.kill(running)
+        await harness.close()
         await accounts_database.close()
 
 
-def _succeed(bench: Bench) -> None:
-    bench.cluster.before_call = bench.cluster.after_call = None
-    bench.start()
+def _succeed(harness: PlatformHarness) -> None:
+    harness.cluster.before_call = harness.cluster.after_call = None
+    harness.start()

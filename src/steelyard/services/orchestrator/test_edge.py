@@ -29,7 +29,7 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @dataclass
-class Bench:
+class EdgeHarness:
     """One claim, a cluster, and a cache that has seen nothing yet. It is the `Entities` of the edge."""
 
     newest_claim: Claim | None = CLAIM
@@ -67,154 +67,156 @@ class Bench:
 
 
 async def test_nothing_is_made_while_the_log_knows_more() -> None:
-    bench = Bench(newest=False)
+    harness = EdgeHarness(newest=False)
     with pytest.raises(NotYet, match="the log knows more"):
-        await bench.reconcile()
-    assert not bench.models()
+        await harness.reconcile()
+    assert not harness.models()
 
 
 async def test_what_is_admitted_is_there() -> None:
-    bench = Bench()
-    await bench.reconcile()
-    assert bench.reports == [Status("Admitted")]
+    harness = EdgeHarness()
+    await harness.reconcile()
+    assert harness.reports == [Status("Admitted")]
 
 
 async def test_a_resource_says_to_which_trace_it_belongs() -> None:
-    bench = Bench()
-    await bench.reconcile()
-    (model,) = bench.models()
+    harness = EdgeHarness()
+    await harness.reconcile()
+    (model,) = harness.models()
     assert model["metadata"]["annotations"] == {TRACE: TRACEPARENT}
 
 
 async def test_what_is_there_already_counts_as_made() -> None:
-    bench = Bench()
-    bench.cluster.store.put(manifest(MODEL))
-    await bench.reconcile()
-    assert bench.reports == [Status("Admitted")]
+    harness = EdgeHarness()
+    harness.cluster.store.put(manifest(MODEL))
+    await harness.reconcile()
+    assert harness.reports == [Status("Admitted")]
 
 
-async def test_who_is_admitted_is_not_told_again() -> None:
-    bench = Bench(replace(CLAIM, status="Admitted"))
-    await bench.reconcile()
-    assert len(bench.models()) == 1
-    assert bench.reports == []
+async def test_an_admission_is_not_reported_again() -> None:
+    harness = EdgeHarness(replace(CLAIM, status="Admitted"))
+    await harness.reconcile()
+    assert len(harness.models()) == 1
+    assert harness.reports == []
 
 
 async def test_what_is_being_deleted_is_waited_for() -> None:
-    bench = Bench()
+    harness = EdgeHarness()
     going = manifest(MODEL)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    bench.cluster.store.put(going)
+    harness.cluster.store.put(going)
     with pytest.raises(NotYet, match="is being deleted"):
-        await bench.reconcile()
-    assert bench.reports == []
+        await harness.reconcile()
+    assert harness.reports == []
 
 
 async def test_who_is_admitted_already_fails_by_nobodys_word() -> None:
-    bench = Bench(replace(CLAIM, status="Admitted"))
+    harness = EdgeHarness(replace(CLAIM, status="Admitted"))
     theirs = manifest(MODEL)
     theirs["metadata"]["labels"] = {}
-    bench.cluster.store.put(theirs)
+    harness.cluster.store.put(theirs)
     with pytest.raises(NotYet, match="cannot be made again: NameConflict"):
-        await bench.reconcile()
-    assert bench.reports == []
+        await harness.reconcile()
+    assert harness.reports == []
 
 
 @pytest.mark.parametrize("status", ["Terminated", "Deleted"])
 async def test_what_was_made_a_moment_ago_goes_before_the_cache_has_seen_it(status: str) -> None:
-    bench = Bench(replace(CLAIM, status=status, terminal_at=START))
-    bench.cluster.store.put(manifest(MODEL))
-    await bench.reconcile()
-    assert bench.models() == []
-    assert bench.released == ["m1"]
+    harness = EdgeHarness(replace(CLAIM, status=status, terminal_at=START))
+    harness.cluster.store.put(manifest(MODEL))
+    await harness.reconcile()
+    assert harness.models() == []
+    assert harness.released == ["m1"]
 
 
 async def test_what_has_ended_by_word_alone_holds_on_while_its_resource_goes_on() -> None:
-    bench = Bench(replace(CLAIM, status="Error", terminal_at=START))
-    bench.cluster.store.put(manifest(MODEL))
-    assert await bench.reconcile() == 1.0
-    assert bench.released == []
+    harness = EdgeHarness(replace(CLAIM, status="Error", terminal_at=START))
+    harness.cluster.store.put(manifest(MODEL))
+    assert await harness.reconcile() == 1.0
+    assert harness.released == []
 
 
-async def test_what_has_gone_is_not_made_again_before_its_pause_is_over_whoever_asks() -> None:
-    bench = Bench(replace(CLAIM, status="Admitted"), pause=30.0)
-    assert await bench.reconcile() == 30.0
-    assert not bench.models()
-    bench.pause = 0.0
-    await bench.reconcile()
-    assert bench.models()
+async def test_what_has_gone_is_not_made_again_before_its_pause_is_over_even_on_request() -> None:
+    harness = EdgeHarness(replace(CLAIM, status="Admitted"), pause=30.0)
+    assert await harness.reconcile() == 30.0
+    assert not harness.models()
+    harness.pause = 0.0
+    await harness.reconcile()
+    assert harness.models()
 
 
 @pytest.mark.parametrize("kind", ["Namespace", "Model"])
 async def test_what_kubernetes_does_not_take_now_is_tried_again_and_said(kind: str) -> None:
-    bench = Bench()
+    harness = EdgeHarness()
 
     def refuse(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource.kind) == ("create", kind):
             raise Forbidden("exceeded quota: count/models.dyff.io=10")
 
-    bench.cluster.before_call = refuse
+    harness.cluster.before_call = refuse
     with pytest.raises(Forbidden):
-        await bench.reconcile()
+        await harness.reconcile()
     message = "Kubernetes does not take it: exceeded quota: count/models.dyff.io=10"
-    assert bench.reports == [Status("Created", "FailedCreate", message)]
-    bench.newest_claim = replace(CLAIM, reason="FailedCreate", message=message, position=(1, 9))
+    assert harness.reports == [Status("Created", "FailedCreate", message)]
+    harness.newest_claim = replace(CLAIM, reason="FailedCreate", message=message, position=(1, 9))
     with pytest.raises(Forbidden):
-        await bench.reconcile()
-    assert len(bench.reports) == 1, "it says so already"
-    bench.cluster.before_call = None
-    await bench.reconcile()
-    assert bench.reports[-1] == Status("Admitted")
+        await harness.reconcile()
+    assert len(harness.reports) == 1, "it says so already"
+    harness.cluster.before_call = None
+    await harness.reconcile()
+    assert harness.reports[-1] == Status("Admitted")
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_what_kubernetes_can_never_take_fails_at_once(status: int) -> None:
-    bench = Bench()
+    harness = EdgeHarness()
 
     def refuse(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource.kind) == ("create", "Model"):
             raise ApiError("spec.resources.storage: 1e999 is no quantity", status=status)
 
-    bench.cluster.before_call = refuse
-    await bench.reconcile()
-    assert bench.reports == [Status("Error", "BadRequest", "spec.resources.storage: 1e999 is no quantity")]
+    harness.cluster.before_call = refuse
+    await harness.reconcile()
+    assert harness.reports == [Status("Error", "BadRequest", "spec.resources.storage: 1e999 is no quantity")]
 
 
 async def test_a_kubernetes_that_is_away_is_nothing_to_say_of_an_entity() -> None:
-    bench = Bench()
+    harness = EdgeHarness()
 
     def away(verb: str, resource: Resource, name: str) -> None:
         raise Unreachable("connection refused")
 
-    bench.cluster.before_call = away
+    harness.cluster.before_call = away
     with pytest.raises(Unreachable):
-        await bench.reconcile()
-    assert bench.reports == []
+        await harness.reconcile()
+    assert harness.reports == []
 
 
 async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> None:
-    bench = Bench(settings=OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "old"}}))
-    await bench.reconcile()
-    assert bench.models()[0]["spec"]["storage"]["secret"] == STORAGE_SECRET
-    bench.settings = OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "new"}})
-    bench.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
-    await bench.reconcile()
-    secret = bench.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
+    harness = EdgeHarness(
+        settings=OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "old"}})
+    )
+    await harness.reconcile()
+    assert harness.models()[0]["spec"]["storage"]["secret"] == STORAGE_SECRET
+    harness.settings = OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "new"}})
+    harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    await harness.reconcile()
+    secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
     assert secret
     assert secret["data"] == {"KEY": "bmV3"}
 
 
 async def test_a_kubernetes_without_network_policies_is_asked_once() -> None:
-    bench, requested = Bench(), list[str]()
+    harness, requested = EdgeHarness(), list[str]()
 
     def serve(verb: str, resource: Resource, name: str) -> None:
         if resource == NETWORK_POLICIES:
             requested.append(name)
             raise NotFound("the server could not find the requested resource")
 
-    bench.cluster.before_call = serve
-    await bench.reconcile()
-    assert len(bench.models()) == 1
+    harness.cluster.before_call = serve
+    await harness.reconcile()
+    assert len(harness.models()) == 1
     assert requested == ["steelyard-default"]
 
 
@@ -224,7 +226,7 @@ async def test_a_run_of_a_pipeline_has_no_resource_to_look_for(status: str, rele
     claim = replace(
         CLAIM, kind="PipelineRun", status=status, terminal_at=None if status == "Admitted" else START
     )
-    bench = Bench(claim)
-    await bench.reconcile()
-    assert bench.released == released
-    assert not bench.models()
+    harness = EdgeHarness(claim)
+    await harness.reconcile()
+    assert harness.released == released
+    assert not harness.models()

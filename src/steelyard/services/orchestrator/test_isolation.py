@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
@@ -19,56 +18,47 @@ from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Admit, Wait
 from steelyard.services.simulation.entities import START, make_model, make_report
-from steelyard.services.simulation.platform import Bench, until
+from steelyard.services.simulation.platform import PlatformHarness, has_status, open_harness, until
 
 GOOD, BAD = make_model("m1"), make_model("m2")
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    accounts_database = await open_accounts_database("memory:")
-    bench = Bench(accounts_database.claims, Quotas(QuotaSettings()))
-    bench.aggregate()
-    yield bench
-    await bench.close()
-    await accounts_database.close()
+async def harness() -> AsyncIterator[PlatformHarness]:
+    async with open_harness(Quotas(QuotaSettings())) as harness:
+        yield harness
 
 
-async def admitted(bench: Bench, id: str) -> None:
+async def held(harness: PlatformHarness, *expected: tuple[str, str]) -> list[Quarantined]:
     async def holds() -> bool:
-        return await bench.status(id) == "Admitted"
-
-    await until(holds)
-
-
-async def held(bench: Bench, *expected: tuple[str, str]) -> list[Quarantined]:
-    async def holds() -> bool:
-        return sorted((entity.key, entity.consumer) for entity in await quarantined(bench.log)) == sorted(
+        return sorted((entity.key, entity.consumer) for entity in await quarantined(harness.log)) == sorted(
             expected
         )
 
     await until(holds)
-    return await quarantined(bench.log)
+    return await quarantined(harness.log)
 
 
-async def test_a_state_that_it_cannot_read_is_left_out(bench: Bench) -> None:
-    bench.start()
-    await bench.create(BAD)
-    await admitted(bench, "m2")
-    state = await bench.log.latest(STATE, "m2")
+async def test_a_state_that_it_cannot_read_is_left_out(harness: PlatformHarness) -> None:
+    harness.start()
+    await harness.create(BAD)
+    await has_status(harness, "m2", "Admitted")
+    state = await harness.log.latest(STATE, "m2")
     assert state
     broken = (state.value or b"").replace(b'"creationTime":"2026', b'"creationTime":"soon')
-    await bench.log.publish([Message(STATE, "x1", broken, state.headers)])
-    await bench.create(GOOD)
-    await admitted(bench, "m1")
-    (entry,) = await held(bench, ("x1", "orchestrator"))
+    await harness.log.publish([Message(STATE, "x1", broken, state.headers)])
+    await harness.create(GOOD)
+    await has_status(harness, "m1", "Admitted")
+    (entry,) = await held(harness, ("x1", "orchestrator"))
     assert "creationTime" in entry.reason
-    await end_quarantine(bench.log, [entry], dropping=True)
-    await held(bench)
+    await end_quarantine(harness.log, [entry], dropping=True)
+    await held(harness)
 
 
-async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_trying(bench: Bench) -> None:
-    create = bench.cluster.create
+async def test_a_check_that_keeps_failing_puts_its_entity_aside_and_goes_on_trying(
+    harness: PlatformHarness,
+) -> None:
+    create = harness.cluster.create
 
     async def breaks(*args: object, **more: object) -> object:
         if BAD.id in str(args) and broken:
@@ -76,22 +66,22 @@ async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_try
         return await create(*args, **more)  # type: ignore[arg-type]
 
     broken = True
-    bench.cluster.create = breaks  # type: ignore[method-assign, assignment]
-    bench.start()
-    await bench.create(BAD, GOOD)
-    await admitted(bench, "m1")
-    (entry,) = await held(bench, ("m2", "resources"))
+    harness.cluster.create = breaks  # type: ignore[method-assign, assignment]
+    harness.start()
+    await harness.create(BAD, GOOD)
+    await has_status(harness, "m1", "Admitted")
+    (entry,) = await held(harness, ("m2", "resources"))
     assert entry.reason.startswith("RecursionError")
     broken = False
-    await admitted(bench, "m2")
-    await held(bench)
+    await has_status(harness, "m2", "Admitted")
+    await held(harness)
 
 
-async def test_what_an_earlier_leader_put_aside_is_tried_again_at_the_start(bench: Bench) -> None:
-    await bench.log.publish([mark("resources", "m2", b'{"reason":"KeyError","since":null,"waiting":0}')])
-    await held(bench, ("m2", "resources"))
-    bench.start()
-    await held(bench)
+async def test_what_an_earlier_leader_put_aside_is_tried_again_at_the_start(harness: PlatformHarness) -> None:
+    await harness.log.publish([mark("resources", "m2", b'{"reason":"KeyError","since":null,"waiting":0}')])
+    await held(harness, ("m2", "resources"))
+    harness.start()
+    await held(harness)
 
 
 def test_an_entity_whose_obstacles_are_unknown_waits_and_says_so() -> None:
@@ -117,7 +107,7 @@ def test_one_whose_quotas_cannot_be_read_is_kept_waiting_alone() -> None:
     assert "cannot be determined: JSONDecodeError" in decisions["m2"].message
 
 
-async def test_each_is_worked_on_apart() -> None:
+async def test_each_is_processed_separately() -> None:
     failed: dict[int, str] = {}
 
     async def work(number: int) -> int:

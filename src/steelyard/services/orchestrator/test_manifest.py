@@ -1,3 +1,5 @@
+"""Manifests of workflows: complete, immutable, and allowed by their definitions."""
+
 from typing import Any
 
 import pytest
@@ -255,7 +257,7 @@ def _mount(**changes: Any) -> dict[str, Any]:
         pytest.param(
             make_safety_case(inputs=[{"keyword": "x", "entity": "d1"}]),
             "BadRequest",
-            "inputs.0.keyword: 'x' is no input of the method",
+            "inputs.0.keyword: 'x' is not an input of the method",
             id="an input that the method does not have",
         ),
     ],
@@ -322,7 +324,7 @@ def test_a_namespace_is_named_after_its_account(account: str, namespace: str) ->
     assert len(name) <= 63
 
 
-def test_accounts_whose_names_look_alike_have_namespaces_of_their_own() -> None:
+def test_accounts_with_similar_names_have_namespaces_of_their_own() -> None:
     assert len({namespace_of(account) for account in ("acme", "Acme", "ACME", "acme-", "a c m e")}) == 5
 
 

@@ -1,3 +1,5 @@
+"""The orchestrator's waiters and holders: who is woken by what, and what is logged."""
+
 from dataclasses import replace
 from datetime import timedelta
 
@@ -36,7 +38,7 @@ def looked_at(observed: ObservedClaims) -> set[str]:
 EVALUATION = make_claim(make_evaluation())
 
 
-def test_a_change_wakes_those_who_wait_for_it_and_nobody_else() -> None:
+def test_a_change_wakes_only_those_who_wait_for_it() -> None:
     observed = ObservedClaims(RETELL)
     assert observed.update("e1", EVALUATION)
     assert observed.update("m1", make_claim(make_model()))
@@ -67,7 +69,7 @@ def test_what_was_said_of_a_waiter_is_no_reason_to_look_at_it_again() -> None:
         make_claim(make_evaluation(status="Admitted"), admitted_at=START),
     ],
 )
-def test_who_waits_no_longer_is_not_looked_at(claim: Claim | None) -> None:
+def test_a_waiter_that_has_gone_is_not_checked(claim: Claim | None) -> None:
     observed = ObservedClaims(RETELL)
     observed.update("e1", EVALUATION)
     observed.update("e1", claim)
@@ -101,7 +103,7 @@ def test_the_same_thing_is_said_once() -> None:
     assert not observed.begin_report("e1", failed, START)
 
 
-def test_a_position_is_told_now_and_then() -> None:
+def test_a_position_is_reported_now_and_then() -> None:
     observed = ObservedClaims(RETELL)
     observed.update("m1", make_claim(make_model()))
     first, second = (
@@ -153,7 +155,7 @@ def test_a_long_queue_does_not_flood_the_log() -> None:
         (claim_of(make_dataset(status="WaitingForUpload")), "as it is", None),
     ],
 )
-def test_which_resource_is_wanted(claim: Claim | None, word: str, minutes: int | None) -> None:
+def test_which_resource_should_exist(claim: Claim | None, word: str, minutes: int | None) -> None:
     desired = desired_resource(claim, START, 3600)
     assert desired.presence == word
     assert desired.until == (START + timedelta(minutes=minutes) if minutes else None)

@@ -1,7 +1,7 @@
 """Rates of admission, as the scheduler keeps to them."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def at(minute: float) -> datetime:
 
 
 @dataclass
-class Bench:
+class SchedulerHarness:
     claims: Claims
     limits: Limits
     observed: ObservedClaims
@@ -68,13 +68,13 @@ class Bench:
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
+async def harness() -> AsyncIterator[SchedulerHarness]:
     accounts_database = await open_accounts_database("memory:")
     limits, observed = Quotas(QuotaSettings(everything={ADMITTED: "3"})), ObservedClaims(0)
     scheduler = Scheduler(
         accounts_database.claims, observed, limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates)
     )
-    yield Bench(
+    yield SchedulerHarness(
         accounts_database.claims,
         limits,
         observed,
@@ -87,30 +87,30 @@ async def bench() -> AsyncIterator[Bench]:
 TOO_FAST = "Account quota exceeded: admitted workflows: 2/2 within 0:10:00"
 
 
-async def test_what_is_too_fast_waits_for_the_window_to_pass(bench: Bench) -> None:
-    await bench.see(*(claim(f"m{n}") for n in range(3)))
-    assert await bench.turn(0) == (["m0", "m1"], [TOO_FAST])
+async def test_what_is_too_fast_waits_for_the_window_to_pass(harness: SchedulerHarness) -> None:
+    await harness.see(*(claim(f"m{n}") for n in range(3)))
+    assert await harness.turn(0) == (["m0", "m1"], [TOO_FAST])
     for id in ("m0", "m1"):
-        await bench.finish(id, 1)
-    assert (await bench.turn(9))[0] == []
-    assert await bench.turn(11) == (["m2"], [])
+        await harness.finish(id, 1)
+    assert (await harness.turn(9))[0] == []
+    assert await harness.turn(11) == (["m2"], [])
 
 
-async def test_a_new_leader_knows_what_was_admitted_before(bench: Bench) -> None:
-    await bench.see(*(claim(f"m{n}") for n in range(2)))
-    await bench.turn(0)
+async def test_a_new_leader_knows_what_was_admitted_before(harness: SchedulerHarness) -> None:
+    await harness.see(*(claim(f"m{n}") for n in range(2)))
+    await harness.turn(0)
     for id in ("m0", "m1"):
-        await bench.finish(id, 1)
-    bench.elect()
-    await bench.see(claim("m2"))
-    assert await bench.turn(5) == ([], [TOO_FAST])
+        await harness.finish(id, 1)
+    harness.elect()
+    await harness.see(claim("m2"))
+    assert await harness.turn(5) == ([], [TOO_FAST])
 
 
-async def test_who_is_too_fast_takes_no_room_from_others(bench: Bench) -> None:
-    await bench.see(*(claim(f"m{n}") for n in range(2)))
-    await bench.turn(0)
-    await bench.see(claim("m2"), claim("m3"), claim("other", account="other", created=at(3)))
-    assert (await bench.turn(4))[0] == ["other"]
+async def test_who_is_too_fast_takes_no_room_from_others(harness: SchedulerHarness) -> None:
+    await harness.see(*(claim(f"m{n}") for n in range(2)))
+    await harness.turn(0)
+    await harness.see(claim("m2"), claim("m3"), claim("other", account="other", created=at(3)))
+    assert (await harness.turn(4))[0] == ["other"]
 
 
 @pytest.mark.parametrize(("flavor", "exempt"), [("Rate", True), ("*", True), ("Total", False)])
@@ -122,7 +122,9 @@ def test_a_workflow_may_ignore_rates(flavor: str, exempt: bool) -> None:
     assert (not ExemptingRates(Rates(SETTINGS.rates)).shortages(one, before, at(1))) is exempt
 
 
-async def test_a_burst_reads_what_was_created_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_burst_reads_what_was_created_once(
+    harness: SchedulerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Reads for each one would make a burst take a time that grows with its square."""
     many = {ADMITTED: "2000"}
     resource = "models.dyff.io/created"
@@ -134,21 +136,46 @@ async def test_a_burst_reads_what_was_created_once(bench: Bench, monkeypatch: py
         "flavor": "Rate",
     }
     quota = Quota.parse({**own, "resource": resource, "limit": "140", "duration": "PT10M"})
-    bench.scheduler.revise(rules_of(QuotaSettings(everything=many, account=many), [quota]))
+    harness.scheduler.revise(rules_of(QuotaSettings(everything=many, account=many), [quota]))
     reads = 0
-    read = bench.claims.created
+    read = harness.claims.created
 
     async def counted(*arguments: Any) -> Sequence[Claim]:
         nonlocal reads
         reads += 1
         return await read(*arguments)
 
-    monkeypatch.setattr(bench.claims, "created", counted)
+    monkeypatch.setattr(harness.claims, "created", counted)
     said = "Global quota exceeded: models created: 140/140 within 0:10:00"
     for burst, refused in enumerate((0, 100)):
         names = [f"burst-{burst}-{number:04}" for number in range(120)]
-        await bench.see(*(claim(name, created=at(1 + burst)) for name in names))
-        admitted, messages = await bench.turn(2 + burst)
+        await harness.see(*(claim(name, created=at(1 + burst)) for name in names))
+        admitted, messages = await harness.turn(2 + burst)
         assert reads == burst + 1
         assert messages == [said] * refused
         assert admitted == names[: 120 - refused], "the first ones come first"
+
+
+async def test_a_burst_is_admitted_in_a_few_transactions(
+    harness: SchedulerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction for each one would read all that is held as many times."""
+    harness.scheduler.revise(rules_of(QuotaSettings(everything={ADMITTED: "47"}), []))
+    await harness.claims.apply([("unseen", claim("unseen"))], 1, {}, harness.leader)
+    await harness.claims.admit(["unseen"], at(0), lambda id, counted: None, harness.leader)
+    admit, sizes = harness.claims.admit, list[int]()
+
+    async def counted(ids: Sequence[str], *arguments: Any) -> Mapping[str, str]:
+        sizes.append(len(ids))
+        return await admit(ids, *arguments)
+
+    monkeypatch.setattr(harness.claims, "admit", counted)
+    names = [f"m{number:02}" for number in range(50)]
+    await harness.see(*(claim(name, created=at(number / 100)) for number, name in enumerate(names)))
+    admitted, messages = await harness.turn(1)
+    assert sizes == [20, 20, 7], "47 of 50 may go, by what was observed"
+    assert admitted == names[:46], "one more is held"
+    full = "Global quota exceeded: admitted workflows: 47/47"
+    assert sorted(map(str, messages)) == [full, *(f"{full} (position {number})" for number in (1, 2, 3))]
+    assert set(harness.observed.held) == set(admitted)
+    assert set(harness.observed.waiting) == set(names[46:])

@@ -54,7 +54,7 @@ def runs() -> ObservedRuns:
     return observed
 
 
-def test_a_change_concerns_whoever_follows_it_once(runs: ObservedRuns) -> None:
+def test_a_change_concerns_each_follower_once(runs: ObservedRuns) -> None:
     assert runs.update("e1", claim_of(FIRST))
     assert (changed(runs), changed(runs)) == ({"p1"}, set())
     assert runs.update("p1", with_status(make_run(), "Admitted"))
@@ -63,7 +63,7 @@ def test_a_change_concerns_whoever_follows_it_once(runs: ObservedRuns) -> None:
     assert changed(runs) == {"p1"}
 
 
-def test_a_change_of_anything_else_concerns_nobody(runs: ObservedRuns) -> None:
+def test_a_change_of_anything_else_concerns_no_one(runs: ObservedRuns) -> None:
     assert not runs.update("d1", claim_of(make_dataset()))
     assert changed(runs) == set()
 

@@ -1,8 +1,10 @@
 """Workflows get their secrets as Kubernetes Secrets of their own, or wait and say which one is missing."""
 
 import base64
+import copy
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -10,10 +12,9 @@ import pytest
 from pydantic import SecretStr
 
 from steelyard.accounts.database import Claim
-from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.accounts.secrets import SecretUnreadable
-from steelyard.kube.errors import NotFound, Unreachable
+from steelyard.kube.errors import Conflict, Forbidden, NotFound, Unreachable
 from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import MODELS, NAMESPACES, SECRETS, Resource
 from steelyard.schema.base import DyffEntity
@@ -22,19 +23,28 @@ from steelyard.services.orchestrator.cache import ResourceCache, slim
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.secrets import WAITING, lacking_secrets
-from steelyard.services.orchestrator.test_edge import Bench as EdgeBench
+from steelyard.services.orchestrator.test_edge import EdgeHarness
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Wait
 from steelyard.services.simulation.entities import (
     ACCOUNT,
     START,
     make_evaluation,
+    make_measurement,
     make_model,
     make_report,
+    make_safety_case,
     make_service,
     make_session,
 )
-from steelyard.services.simulation.platform import Bench, until
+from steelyard.services.simulation.platform import (
+    PlatformHarness,
+    admitted,
+    has_status,
+    open_harness,
+    released,
+    until,
+)
 from steelyard.services.status_commands import Status
 
 VALUE = "hf_a-distinctive-value"
@@ -66,12 +76,12 @@ class Values:
         return None if value is None else SecretStr(value)
 
 
-def edge_bench(claim: Claim = CLAIM, values: Values | None = None, **more: Any) -> EdgeBench:
-    return EdgeBench(claim, secrets=values or Values(), **more)
+def edge_harness(claim: Claim = CLAIM, values: Values | None = None, **more: Any) -> EdgeHarness:
+    return EdgeHarness(claim, secrets=values or Values(), **more)
 
 
-def secrets(bench: EdgeBench | Bench) -> list[dict[str, Any]]:
-    return bench.cluster.store.objects(SECRETS)
+def secrets(harness: EdgeHarness | PlatformHarness) -> list[dict[str, Any]]:
+    return harness.cluster.store.objects(SECRETS)
 
 
 def value_of(secret: dict[str, Any]) -> str:
@@ -93,6 +103,8 @@ def value_of(secret: dict[str, Any]) -> str:
             {"imagePull": "evaluation-e1-image-pull", "provider": "evaluation-e1-provider"},
         ),
         (make_evaluation(annotations=PULLING, inferenceSessionReference="i1"), None),
+        (make_safety_case(annotations=PULLING[:1]), {"imagePull": "safetycase-f1-image-pull"}),
+        (make_measurement(annotations=PULLING[:1]), {"imagePull": "measurement-n1-image-pull"}),
         (make_service(annotations=PULLING), None),
         (make_report(annotations=PULLING), None),
     ],
@@ -105,11 +117,11 @@ def test_a_resource_names_the_secrets_that_its_own_workflow_needs(
     assert "hub-token" not in json.dumps(made)
 
 
-async def test_the_secret_is_made_beside_the_resource_which_owns_it() -> None:
-    bench = edge_bench()
-    await bench.reconcile()
-    (model,), (secret,) = bench.models(), secrets(bench)
-    assert bench.reports == [Status("Admitted")]
+async def test_the_secret_is_made_with_the_resource_which_owns_it() -> None:
+    harness = edge_harness()
+    await harness.reconcile()
+    (model,), (secret,) = harness.models(), secrets(harness)
+    assert harness.reports == [Status("Admitted")]
     assert secret["metadata"]["namespace"] == namespace_of(ACCOUNT)
     assert secret["metadata"]["name"] == model["spec"]["secrets"]["source"]
     assert (secret["type"], secret["data"].keys(), value_of(secret)) == ("Opaque", {"value"}, VALUE)
@@ -121,9 +133,9 @@ async def test_the_secret_is_made_beside_the_resource_which_owns_it() -> None:
 async def test_an_images_secret_has_the_type_and_the_key_that_kubernetes_wants() -> None:
     session = make_session("m1", annotations=PULLING)
     values = Values({(ACCOUNT, "registry"): DOCKER, (ACCOUNT, "key"): VALUE})
-    bench = edge_bench(replace(claim_of(session), admitted_at=START, status="Admitted"), values)
-    await bench.reconcile()
-    by_type = {secret["type"]: secret for secret in secrets(bench)}
+    harness = edge_harness(replace(claim_of(session), admitted_at=START, status="Admitted"), values)
+    await harness.reconcile()
+    by_type = {secret["type"]: secret for secret in secrets(harness)}
     assert by_type.keys() == {"Opaque", "kubernetes.io/dockerconfigjson"}
     pull = by_type["kubernetes.io/dockerconfigjson"]
     assert (pull["data"].keys(), value_of(pull)) == ({".dockerconfigjson"}, DOCKER)
@@ -132,14 +144,16 @@ async def test_an_images_secret_has_the_type_and_the_key_that_kubernetes_wants()
 @pytest.mark.parametrize("text", ["user:password", "{}", '{"auths": []}', "[]", "[" * 100_000])
 async def test_what_is_no_docker_configuration_is_waited_for_and_not_repeated(text: str) -> None:
     session = make_session("m1", annotations=PULLING[:1])
-    bench = edge_bench(replace(claim_of(session), admitted_at=START), Values({(ACCOUNT, "registry"): text}))
-    with pytest.raises(NotYet, match="no Docker configuration") as error:
-        await bench.reconcile()
+    harness = edge_harness(
+        replace(claim_of(session), admitted_at=START), Values({(ACCOUNT, "registry"): text})
+    )
+    with pytest.raises(NotYet, match="not a Docker configuration") as error:
+        await harness.reconcile()
     assert "user:password" not in str(error.value)
-    (report,) = bench.reports
+    (report,) = harness.reports
     assert (report.status, report.reason) == ("Created", WAITING)
     assert "secrets.imagePull: secret registry" in (report.message or "")
-    assert secrets(bench) == []
+    assert secrets(harness) == []
 
 
 @pytest.mark.parametrize(
@@ -150,41 +164,41 @@ async def test_what_is_no_docker_configuration_is_waited_for_and_not_repeated(te
     ],
 )
 async def test_one_that_is_gone_when_the_resource_is_made_is_waited_for(values: Values, message: str) -> None:
-    bench = edge_bench(values=values)
+    harness = edge_harness(values=values)
     with pytest.raises(NotYet):
-        await bench.reconcile()
-    assert bench.models() == []
-    (report,) = bench.reports
+        await harness.reconcile()
+    assert harness.models() == []
+    (report,) = harness.reports
     assert (report.status, report.reason) == ("Created", WAITING)
     assert message in (report.message or "")
     # Said once: the next attempts find the words in the claim.
-    bench.newest_claim = replace(CLAIM, reason=report.reason, message=report.message)
+    harness.newest_claim = replace(CLAIM, reason=report.reason, message=report.message)
     with pytest.raises(NotYet):
-        await bench.reconcile()
-    assert len(bench.reports) == 1
+        await harness.reconcile()
+    assert len(harness.reports) == 1
 
 
-async def test_somebody_elses_secret_of_the_name_is_left_alone() -> None:
-    bench = edge_bench()
+async def test_a_secret_of_the_name_with_another_owner_is_left_alone() -> None:
+    harness = edge_harness()
     metadata = {"name": "model-m1-source", "namespace": namespace_of(ACCOUNT)}
-    bench.cluster.store.put(
+    harness.cluster.store.put(
         {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"a": "Yg=="}}
     )
-    await bench.reconcile()
-    (report,) = bench.reports
+    await harness.reconcile()
+    (report,) = harness.reports
     assert (report.status, report.reason) == ("Error", "NameConflict")
-    assert [secret["data"] for secret in secrets(bench)] == [{"a": "Yg=="}]
+    assert [secret["data"] for secret in secrets(harness)] == [{"a": "Yg=="}]
 
 
 async def test_a_resource_that_is_made_again_has_a_secret_with_the_newest_value() -> None:
     values = Values()
-    bench = edge_bench(replace(CLAIM, status="Admitted"), values)
-    await bench.reconcile()
-    (first,) = secrets(bench)
-    bench.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    harness = edge_harness(replace(CLAIM, status="Admitted"), values)
+    await harness.reconcile()
+    (first,) = secrets(harness)
+    harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
     values.values[ACCOUNT, "hub-token"] = "rotated"
-    await bench.reconcile()
-    (second,), (model,) = secrets(bench), bench.models()
+    await harness.reconcile()
+    (second,), (model,) = secrets(harness), harness.models()
     assert value_of(second) == "rotated"
     # Another object: the garbage collection may be about to delete that of the earlier resource.
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
@@ -192,25 +206,25 @@ async def test_a_resource_that_is_made_again_has_a_secret_with_the_newest_value(
 
 
 async def test_a_workflow_that_has_stopped_leaves_no_secret_though_its_resource_stays() -> None:
-    bench = edge_bench()
-    await bench.reconcile()
+    harness = edge_harness()
+    await harness.reconcile()
     finished = {"type": "Finished", "status": "True"}
     status = {"conditions": [finished]}
-    bench.cluster.store.set_status(MODELS, "model-m1", namespace_of(ACCOUNT), status)
-    bench.newest_claim = replace(CLAIM, status="Ready", terminal_at=START)
-    await bench.reconcile()
-    assert bench.released == ["m1"]
-    assert len(bench.models()) == 1
-    assert secrets(bench) == []
+    harness.cluster.store.set_status(MODELS, "model-m1", namespace_of(ACCOUNT), status)
+    harness.newest_claim = replace(CLAIM, status="Ready", terminal_at=START)
+    await harness.reconcile()
+    assert harness.released == ["m1"]
+    assert len(harness.models()) == 1
+    assert secrets(harness) == []
 
 
 async def test_secrets_stay_where_a_pod_still_runs() -> None:
-    bench = edge_bench()
-    await bench.reconcile()
-    bench.newest_claim = replace(CLAIM, status="Ready", terminal_at=START)
-    await bench.reconcile()
-    assert bench.released == []
-    assert len(secrets(bench)) == 1
+    harness = edge_harness()
+    await harness.reconcile()
+    harness.newest_claim = replace(CLAIM, status="Ready", terminal_at=START)
+    await harness.reconcile()
+    assert harness.released == []
+    assert len(secrets(harness)) == 1
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -218,15 +232,15 @@ async def test_whenever_it_dies_the_next_one_ends_with_one_secret_and_its_owner(
     call = 0
     while True:
         call += 1
-        bench = edge_bench()
+        harness = edge_harness()
         dying = CrashAt(call)
-        setattr(bench.cluster, f"{moment}_call", dying)
+        setattr(harness.cluster, f"{moment}_call", dying)
         try:
-            await bench.reconcile()
+            await harness.reconcile()
         except Crash:
-            setattr(bench.cluster, f"{moment}_call", None)
-            await bench.reconcile()
-            (secret,), (model,) = secrets(bench), bench.models()
+            setattr(harness.cluster, f"{moment}_call", None)
+            await harness.reconcile()
+            (secret,), (model,) = secrets(harness), harness.models()
             assert [owner["uid"] for owner in secret["metadata"].get("ownerReferences", [])] == [
                 model["metadata"]["uid"]
             ], f"after a death at call {call}"
@@ -235,45 +249,157 @@ async def test_whenever_it_dies_the_next_one_ends_with_one_secret_and_its_owner(
     assert call > 5
 
 
+# ---- two orchestrators, of which one was suspended and goes on
+
+
+def suspend(harness: EdgeHarness, verb: str, kind: str, meanwhile: Callable[[], None]) -> None:
+    """Do what another orchestrator does right before the next call of this kind."""
+
+    def before(called: str, resource: Resource, name: str) -> None:
+        if (called, resource.kind) == (verb, kind):
+            harness.cluster.before_call = None
+            meanwhile()
+
+    harness.cluster.before_call = before
+
+
+def secret_of_another(harness: EdgeHarness, *owners: str, value: str = "newer") -> dict[str, Any]:
+    """Put a Secret there as another orchestrator makes it, with these owners' uids."""
+    namespace, name = namespace_of(ACCOUNT), "model-m1-source"
+    labels = {"app.kubernetes.io/managed-by": "steelyard-orchestrator", "steelyard/entity": "m1"}
+    references = [
+        {"apiVersion": "dyff.io/v1alpha1", "kind": "Model", "name": "model-m1", "uid": uid} for uid in owners
+    ]
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata | ({"ownerReferences": references} if references else {}),
+        "type": "Opaque",
+        "data": {"value": base64.b64encode(value.encode()).decode()},
+    }
+    return harness.cluster.store.put(secret)
+
+
+async def reconcile_to_the_end(harness: EdgeHarness) -> None:
+    """Reconcile as a worker does: again after a conflict."""
+    with suppress(Conflict):
+        await harness.reconcile()
+        return
+    await harness.reconcile()
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+async def test_an_orchestrator_that_was_suspended_writes_no_older_value_over_a_newer_one(verb: str) -> None:
+    """The value was set again after it was read, and another orchestrator has made the Secret with it."""
+    values = Values()
+    harness = edge_harness(values=values)
+    if verb == "patch":
+        secret_of_another(harness, value=VALUE)
+
+    def make() -> None:
+        values.values[ACCOUNT, "hub-token"] = "newer"
+        secret_of_another(harness, value="newer")
+
+    suspend(harness, verb, "Secret", make)
+    with pytest.raises(Conflict):
+        await harness.reconcile()
+    assert [value_of(secret) for secret in secrets(harness)] == ["newer"]
+    await harness.reconcile()
+    assert [value_of(secret) for secret in secrets(harness)] == ["newer"]
+    assert harness.reports == [Status("Admitted")]
+
+
+async def test_an_orchestrator_that_was_suspended_takes_no_secret_from_a_workflow_that_runs() -> None:
+    """Another one has made the resource, and the Secret that belongs to it."""
+    harness = edge_harness()
+    made: list[dict[str, Any]] = []
+
+    def make() -> None:
+        model = harness.cluster.store.put(manifest(MODEL))
+        made.append(secret_of_another(harness, model["metadata"]["uid"]))
+
+    suspend(harness, "get", "Secret", make)
+    await harness.reconcile()
+    assert [secret["metadata"]["uid"] for secret in secrets(harness)] == [made[0]["metadata"]["uid"]]
+    assert harness.reports == [Status("Admitted")]
+
+
+async def test_an_orchestrator_that_was_suspended_gives_no_secret_to_a_resource_that_has_gone() -> None:
+    """The resource was deleted by hand after it was read, and another one has made it again with its Secret."""
+    harness = edge_harness()
+
+    def make_again() -> None:
+        harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+        harness.cluster.store.remove(SECRETS, "model-m1-source", namespace_of(ACCOUNT))
+        model = harness.cluster.store.put(manifest(MODEL))
+        secret_of_another(harness, model["metadata"]["uid"])
+
+    suspend(harness, "patch", "Secret", make_again)
+    await reconcile_to_the_end(harness)
+    (secret,), (model,) = secrets(harness), harness.models()
+    assert [owner["uid"] for owner in secret["metadata"]["ownerReferences"]] == [model["metadata"]["uid"]]
+
+
+async def test_an_orchestrator_that_was_suspended_deletes_no_secret_of_an_entity_that_runs_again() -> None:
+    """The entity had ended, was restored, and another orchestrator has made its resource and its Secret again."""
+    harness = edge_harness(replace(CLAIM, status="Deleted", terminal_at=START))
+    secret_of_another(harness, "an-earlier-uid")
+
+    def restore() -> None:
+        harness.newest_claim = replace(CLAIM, status="Admitted")
+        harness.cluster.store.remove(SECRETS, "model-m1-source", namespace_of(ACCOUNT))
+        secret_of_another(harness, "a-later-uid")
+
+    suspend(harness, "get", "Secret", restore)
+    await harness.reconcile()
+    assert len(secrets(harness)) == 1
+    assert harness.released == []
+
+
 class CacheThatSeesAll:
     """A cache that shows what the cluster has at this moment."""
 
-    def __init__(self, bench: EdgeBench) -> None:
-        self._bench = bench
+    def __init__(self, harness: EdgeHarness) -> None:
+        self._harness = harness
 
     def resources_of(self, id: str) -> list[dict[str, Any]]:
-        return [slim(model) for model in self._bench.models()]
+        return [slim(model) for model in self._harness.models()]
 
 
-async def test_a_resource_that_the_cache_shows_already_gets_its_secret_whoever_died_before() -> None:
-    bench = edge_bench()
+async def test_a_resource_that_the_cache_shows_already_gets_its_secret_whichever_process_died_before() -> (
+    None
+):
+    harness = edge_harness()
 
     def die(verb: str, resource: Resource, name: str) -> None:
         if (verb, resource.kind) == ("create", "Model"):
             raise Crash
 
-    bench.cluster.after_call = die
+    harness.cluster.after_call = die
     with pytest.raises(Crash):
-        await bench.reconcile()
-    bench.cluster.after_call = None
-    assert "ownerReferences" not in secrets(bench)[0]["metadata"]
-    cache = cast("ResourceCache", CacheThatSeesAll(bench))
-    await Edge(bench.cluster, cache, bench, bench.settings, bench.secrets).reconcile("m1", START)
-    assert secrets(bench)[0]["metadata"]["ownerReferences"][0]["uid"] == bench.models()[0]["metadata"]["uid"]
-    assert bench.reports == [Status("Admitted")]
+        await harness.reconcile()
+    harness.cluster.after_call = None
+    assert "ownerReferences" not in secrets(harness)[0]["metadata"]
+    cache = cast("ResourceCache", CacheThatSeesAll(harness))
+    await Edge(harness.cluster, cache, harness, harness.settings, harness.secrets).reconcile("m1", START)
+    assert (
+        secrets(harness)[0]["metadata"]["ownerReferences"][0]["uid"] == harness.models()[0]["metadata"]["uid"]
+    )
+    assert harness.reports == [Status("Admitted")]
 
 
 async def test_an_api_that_is_away_fails_nothing() -> None:
-    bench = edge_bench()
+    harness = edge_harness()
 
     def away(verb: str, resource: Resource, name: str) -> None:
         if resource.kind == "Secret":
             raise Unreachable("no answer")
 
-    bench.cluster.before_call = away
+    harness.cluster.before_call = away
     with pytest.raises(Unreachable):
-        await bench.reconcile()
-    assert bench.reports == []
+        await harness.reconcile()
+    assert harness.reports == []
 
 
 async def test_many_entities_with_one_secret_ask_for_it_once() -> None:
@@ -289,50 +415,88 @@ async def test_many_entities_with_one_secret_ask_for_it_once() -> None:
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    opened = await open_accounts_database("memory:")
-    made = Bench(opened.claims, Quotas(QuotaSettings()), secrets=Values({}))
-    made.aggregate()
-    yield made
-    await made.close()
-    await opened.close()
+async def harness() -> AsyncIterator[PlatformHarness]:
+    async with open_harness(Quotas(QuotaSettings()), secrets=Values({})) as harness:
+        yield harness
 
 
-def values_of(bench: Bench) -> Values:
-    assert isinstance(bench.secrets, Values)
-    return bench.secrets
+def values_of(harness: PlatformHarness) -> Values:
+    assert isinstance(harness.secrets, Values)
+    return harness.secrets
 
 
-async def status(bench: Bench, id: str) -> tuple[str, str | None, str | None]:
-    claim = await bench.claim(id)
+async def status(harness: PlatformHarness, id: str) -> tuple[str, str | None, str | None]:
+    claim = await harness.claim(id)
     return (claim.status, claim.reason, claim.message) if claim else ("", None, None)
 
 
-async def test_an_entity_waits_for_its_secret_and_goes_on_when_it_is_set(bench: Bench) -> None:
-    bench.start()
-    await bench.create(MODEL)
+async def test_an_entity_waits_for_its_secret_and_goes_on_when_it_is_set(harness: PlatformHarness) -> None:
+    harness.start()
+    await harness.create(MODEL)
 
     async def waits() -> bool:
         message = f"secrets.source: account {ACCOUNT} has no secret hub-token; it is waited for"
-        return await status(bench, "m1") == ("Created", WAITING, message)
+        return await status(harness, "m1") == ("Created", WAITING, message)
 
     await until(waits)
-    assert bench.cluster.store.objects(MODELS) == []
-    # A waiting entity takes no capacity, and stops nobody.
+    assert harness.cluster.store.objects(MODELS) == []
+    # A waiting entity takes no capacity, and stops no other.
     other = make_model("m2")
-    await bench.create(other)
-    await until(lambda: bench.resource(other) is not None)
-    values_of(bench).values[ACCOUNT, "hub-token"] = VALUE
-    await until(lambda: bench.resource(MODEL) is not None)
+    await harness.create(other)
+    await until(lambda: harness.resource(other) is not None)
+    values_of(harness).values[ACCOUNT, "hub-token"] = VALUE
+    await until(lambda: harness.resource(MODEL) is not None)
 
     async def admitted() -> bool:
-        return (await status(bench, "m1"))[0] == "Admitted"
+        return (await status(harness, "m1"))[0] == "Admitted"
 
     await until(admitted)
-    assert [value_of(secret) for secret in secrets(bench)] == [VALUE]
+    assert [value_of(secret) for secret in secrets(harness)] == [VALUE]
 
 
-async def test_a_namespace_deleted_by_hand_is_made_again_before_a_secret(bench: Bench) -> None:
+@pytest.mark.parametrize("id", ["m1", "forgotten"])
+async def test_a_secret_that_was_made_after_its_workflow_had_stopped_is_found_and_deleted(
+    harness: PlatformHarness, id: str
+) -> None:
+    """An orchestrator that was suspended before it made the Secret goes on, and is killed before it looks again."""
+    values_of(harness).values[ACCOUNT, "hub-token"] = VALUE
+    harness.start()
+    running = make_model("m2", annotations=MODEL.dump()["annotations"])
+    await admitted(harness, running, MODEL)
+    await has_status(harness, MODEL.id, "Admitted")
+    harness.finish(MODEL)
+    await harness.update_status(MODEL, "Ready", source="informer")
+    await released(harness, MODEL.id)
+    late = copy.deepcopy(secrets(harness)[0])
+    late["metadata"] = {
+        "name": f"model-{id}-source",
+        "namespace": namespace_of(ACCOUNT),
+        "labels": late["metadata"]["labels"] | {"steelyard/entity": id},
+    }
+    harness.cluster.store.put(late)
+    await until(lambda: [secret["metadata"]["name"] for secret in secrets(harness)] == ["model-m2-source"])
+
+
+async def test_where_secrets_may_not_be_listed_the_comparison_goes_on(
+    harness: PlatformHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource.kind) == ("list", "Secret"):
+            raise Forbidden("secrets is forbidden")
+
+    harness.cluster.before_call = refuse
+    values_of(harness).values[ACCOUNT, "hub-token"] = VALUE
+    harness.start()
+    await admitted(harness, MODEL)
+    harness.remove(MODEL)
+    await until(lambda: harness.creations(MODEL) == 2)
+    assert (
+        "Secrets that are left over are not searched for: Forbidden (403): secrets is forbidden"
+        in caplog.text
+    )
+
+
+async def test_a_namespace_deleted_by_hand_is_made_again_before_a_secret(harness: PlatformHarness) -> None:
     """The double knows no namespaces: what the API would say of a missing one is said here."""
     there, namespace = set[str](), namespace_of(ACCOUNT)
 
@@ -344,14 +508,14 @@ async def test_a_namespace_deleted_by_hand_is_made_again_before_a_secret(bench: 
         if (verb, resource) == ("create", NAMESPACES):
             there.add(name)
 
-    bench.cluster.before_call, bench.cluster.after_call = check, note
-    values_of(bench).values[ACCOUNT, "hub-token"] = VALUE
-    bench.start()
+    harness.cluster.before_call, harness.cluster.after_call = check, note
+    values_of(harness).values[ACCOUNT, "hub-token"] = VALUE
+    harness.start()
     other = make_model("m2")
-    await bench.create(other)
-    await until(lambda: bench.resource(other) is not None)
-    bench.cluster.store.remove(NAMESPACES, namespace)
+    await harness.create(other)
+    await until(lambda: harness.resource(other) is not None)
+    harness.cluster.store.remove(NAMESPACES, namespace)
     there.clear()
-    await bench.create(MODEL)
-    await until(lambda: bench.resource(MODEL) is not None)
-    assert [value_of(secret) for secret in secrets(bench)] == [VALUE]
+    await harness.create(MODEL)
+    await until(lambda: harness.resource(MODEL) is not None)
+    assert [value_of(secret) for secret in secrets(harness)] == [VALUE]

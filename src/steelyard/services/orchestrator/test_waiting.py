@@ -1,3 +1,5 @@
+"""Why an entity waits, or never runs, in words."""
+
 import pytest
 
 from steelyard.accounts.database import Claim
@@ -222,5 +224,5 @@ def test_an_analysis_waits_for_its_method_its_data_and_the_modules_with_its_code
 def test_an_analysis_whose_inputs_its_method_does_not_name_fails() -> None:
     analysis = make_measurement(inputs=[{"keyword": "other", "entity": "d1"}])
     assert obstacle(waiter(analysis), {}) == Fail(
-        "Failed", "BadRequest", "inputs.0.keyword: 'other' is no input of the method"
+        "Failed", "BadRequest", "inputs.0.keyword: 'other' is not an input of the method"
     )

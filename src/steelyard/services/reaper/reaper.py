@@ -32,7 +32,7 @@ CONSUMER = "reaper"
 """Name under which entities that cannot be read are put in quarantine."""
 UPLOADS = "uploads"
 """Name under which entities whose leftovers cannot be removed are put in quarantine."""
-LOOK_SECONDS = 600.0
+INTERVAL_SECONDS = 600.0
 DELETED = b'"Deleted"'
 """Stands in the JSON of every entity that may be due."""
 DELETED_FOR = timedelta(days=7)
@@ -49,7 +49,8 @@ async def run_reaper(
     stop: asyncio.Event,
     clock: Clock = lambda: datetime.now(UTC),
 ) -> None:
-    """Looks at once, and then every ten minutes, until `stop`. No tombstone goes that the archive in `backup` lacks."""
+    """Checks all states at once, and then every ten minutes, until `stop`. No tombstone goes that the archive in
+    `backup` lacks."""
     aside, uploads_aside = await Aside.open(log, CONSUMER), await Aside.open(log, UPLOADS)
     while not stop.is_set():
         await reap(log, clock(), aside, await _archived(log, backup))
@@ -58,14 +59,14 @@ async def run_reaper(
         except StorageError as error:
             _log.warning("cannot look for leftovers of uploads: %s", error)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(INTERVAL_SECONDS):
                 await stop.wait()
 
 
 async def reap(
     log: Log, now: datetime, aside: Aside | None = None, archived: Mapping[int, int] | None = None
 ) -> int:
-    """Look once at all states; returns how many commands it gave.
+    """Check all states once; return how many commands were given.
 
     The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`. `archived` says
     up to which offset the backup has each partition; None where no backup is kept.
@@ -102,12 +103,12 @@ async def _archived(log: Log, backup: Store | None) -> Mapping[int, int] | None:
 
 
 def _unread(record: Record, archived: Mapping[int, int]) -> bool:
-    """Tell whether the backup has yet to read a record: without its tombstone, it would keep the entity for ever."""
+    """Return whether the backup has yet to read a record: without its tombstone, it would keep the entity for ever."""
     return record.offset >= archived.get(record.partition, 0)
 
 
 async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
-    """Command for which a record is due. A record at which `due` fails is put aside until a later look succeeds."""
+    """Command for which a record is due. A record at which `due` fails is put aside until a later pass succeeds."""
     try:
         command = due(record, now)
     except Exception as error:

@@ -143,7 +143,7 @@ async def test_commands_and_outcomes_have_their_time() -> None:
     assert len(await everything(log, STATE)) == 1, "the state is the truth, and stays"
 
 
-async def test_commands_that_nobody_has_applied_yet_are_kept() -> None:
+async def test_commands_that_are_not_applied_yet_are_kept() -> None:
     log = MemoryLog(clock=lambda: START)
     await aggregate(log)
     await log.publish([message(create(EVALUATION))])
@@ -152,7 +152,7 @@ async def test_commands_that_nobody_has_applied_yet_are_kept() -> None:
     assert len(await everything(log, STATE)) == 1
 
 
-async def test_it_ends_when_it_is_told_to() -> None:
+async def test_it_ends_on_request() -> None:
     stop = asyncio.Event()
     log = MemoryLog(clock=lambda: START)
     await aggregate(log, *(message(command) for command in DELETED))

@@ -1,4 +1,4 @@
-"""Leftovers of uploads: files in `staging/` of entities that take none any more. The reaper looks for them.
+"""Leftovers of uploads: files in `staging/` of entities that take none any more. The reaper searches for them.
 
 The API discards an area once its upload is finalised. What stays is of uploads that expired, failed or were deleted
 before, and what a crash left. The mark that an area is closed stays as long as its entity: no URL signed earlier may
@@ -23,7 +23,7 @@ _PREFIX = "staging/"
 
 
 async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside) -> int:
-    """Look once at all staged files; returns how many were removed. Raises StorageError.
+    """Check all staged files once; return how many were removed. Raises StorageError.
 
     A file that cannot be examined or removed puts its entity aside, and the others go on.
     """

@@ -2,15 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
 from steelyard.accounts.database import Claim, Claims
-from steelyard.accounts.quotas import Rates
+from steelyard.accounts.open import open_accounts_database
+from steelyard.accounts.quotas import GLOBAL, Rates, Shortage
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
 from steelyard.broker.partition import partition_of
@@ -40,22 +41,34 @@ QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2
 )
 _IDS = count()
-"""Ids of commands; all benches share them, since several may share one log."""
+"""Ids of commands; all harnesses share them, since several may share one log."""
 TIMING = Timing(duration=1, deadline=0.6, retry=0.05)
 
 
-class _BenchClock(SystemClock):
-    """The machine's clock for leases; the bench's time for what is written down."""
+class _HarnessClock(SystemClock):
+    """The machine's clock for leases; the harness's time for what is written down."""
 
-    def __init__(self, bench: "Bench") -> None:
-        self._bench = bench
+    def __init__(self, harness: "PlatformHarness") -> None:
+        self._harness = harness
 
     def now(self) -> datetime:
-        return self._bench.now
+        return self._harness.now
 
 
 @dataclass
-class Bench:
+class Slots:
+    """Limits of one number of slots for all accounts."""
+
+    limit: int = 100
+
+    def shortages(self, claim: Claim, held: Sized) -> list[Shortage]:
+        if len(held) < self.limit:
+            return []
+        return [Shortage(GLOBAL, "slots", f"Global quota exceeded: slots: {len(held)}/{self.limit}")]
+
+
+@dataclass
+class PlatformHarness:
     """A platform that outlives its orchestrators: tests change it, and read what the services made of it."""
 
     claims: Claims
@@ -87,7 +100,7 @@ class Bench:
                 self.cluster,
                 self.settings,
                 rules,
-                candidate=Candidate(identity, _BenchClock(self), timing=TIMING),
+                candidate=Candidate(identity, _HarnessClock(self), timing=TIMING),
                 new_id=self.new_id,
                 stop=asyncio.Event(),
                 metrics=self.metrics,
@@ -224,6 +237,45 @@ class Bench:
     async def _events(self, id: str) -> list[Record]:
         partition = partition_of(id, self.log.partitions)
         return [record for record in await self.log.read(EVENTS, partition, 0, 10_000) if record.key == id]
+
+
+@asynccontextmanager
+async def open_harness(limits: Limits, **parts: Any) -> AsyncIterator[PlatformHarness]:
+    """Give a harness with an accounts database in memory and an aggregator; nothing of it runs after the block."""
+    accounts_database = await open_accounts_database("memory:")
+    harness = PlatformHarness(accounts_database.claims, limits, **parts)
+    harness.aggregate()
+    try:
+        yield harness
+    finally:
+        await harness.close()
+        await accounts_database.close()
+
+
+async def has_status(harness: PlatformHarness, id: str, status: str) -> None:
+    """Wait until an entity has a status."""
+
+    async def holds() -> bool:
+        return await harness.status(id) == status
+
+    await until(holds)
+
+
+async def admitted(harness: PlatformHarness, entity: DyffEntity, *others: DyffEntity) -> None:
+    """Create entities, and wait until the first one's resource is there and says Admitted."""
+    await harness.create(entity, *others)
+    await until(lambda: harness.resource(entity) is not None)
+    await has_status(harness, entity.id, "Admitted")
+
+
+async def released(harness: PlatformHarness, id: str) -> None:
+    """Wait until an entity holds nothing of the quotas any more."""
+
+    async def holds() -> bool:
+        claim = await harness.claim(id)
+        return claim is not None and claim.released_at is not None
+
+    await until(holds)
 
 
 async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 60.0) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from steelyard.broker.log import EVENTS, STATE, Log, Message
 from steelyard.broker.partition import partition_of
+from steelyard.broker.scan import topic_pieces
 from steelyard.origin import Origin
 from steelyard.schema.commands import command_time
 from steelyard.schema.entities import stored_of
@@ -17,6 +18,10 @@ from steelyard.services.sinks.view import ENTITIES
 from steelyard.storage.store import Store
 
 BATCH = 500
+SOURCE = "restore"
+"""Source of the states that were written from a backup."""
+NEWER = "newer-partitions"
+"""Header of these states: the partitions of which the backup had read more than the log had before."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,11 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
     """Write what the log lacks, as of `epoch`, which is to be the log's next. `origin` is the backup's.
 
     Of an entity that both have, the backup's state counts where the backup had read further than the log now reaches.
+    A call that was cut short is simply repeated.
     """
-    newer = await _newer_partitions(log, origin)
+    newer = await _noted_partitions(log, epoch)
+    if newer is None:
+        newer = await _newer_partitions(log, origin)
     events = await log.ends(EVENTS)
     messages: list[Message] = []
     unreadable: list[str] = []
@@ -52,14 +60,26 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
         # The aggregator's headers of a state that has seen every command so far: what is left in `workflows.events`
         # counts as applied.
         command = entity.metadata.revision or ""
-        headers = {"id": command, "source": "restore", "recent": command[:RECENT_ID], **place}
-        headers["time"] = command_time(now)
+        headers = {"id": command, "source": SOURCE, "recent": command[:RECENT_ID], **place}
+        headers |= {"time": command_time(now), NEWER: ",".join(map(str, sorted(newer)))}
         messages.append(Message(STATE, entity.id, content, headers, partition))
         if len(messages) == BATCH:
             entities += len(await log.publish(messages))
             messages = []
     entities += len(await log.publish(messages))
     return Restored(entities, tuple(unreadable))
+
+
+async def _noted_partitions(log: Log, epoch: int) -> frozenset[int] | None:
+    """Return the partitions that an earlier call has noted, before it was cut short; None where there was none.
+
+    What that call wrote has made the log longer, and the backup would seem to have read no more than that.
+    """
+    async for records in topic_pieces(log, STATE):
+        for headers in (record.headers for record in records):
+            if (headers.get("source"), headers.get("epoch")) == (SOURCE, str(epoch)) and NEWER in headers:
+                return frozenset(int(partition) for partition in headers[NEWER].split(",") if partition)
+    return None
 
 
 async def _newer_partitions(log: Log, origin: Origin | None) -> frozenset[int]:

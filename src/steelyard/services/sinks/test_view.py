@@ -23,7 +23,7 @@ from steelyard.services.simulation.commands import aggregate, create, forget, la
 from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_model
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
 from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import Store, open_store
+from steelyard.storage.store import ObjectMissing, Store, open_store
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, View
@@ -155,7 +155,7 @@ async def test_a_view_that_missed_the_marker_learns_from_the_tombstone() -> None
         await shown(view, MODEL)
 
 
-async def test_a_view_that_was_away_for_longer_than_tombstones_are_kept_reads_everything_anew() -> None:
+async def test_a_view_that_was_away_for_longer_than_tombstones_are_kept_reads_everything_again() -> None:
     log, view = await log_of(create(EVALUATION), create(MODEL)), MemoryView()
     async with running(view_sink(log, view)):
         await shown(view, EVALUATION, MODEL)
@@ -166,7 +166,7 @@ async def test_a_view_that_was_away_for_longer_than_tombstones_are_kept_reads_ev
         await shown(view, MODEL)
 
 
-async def test_a_view_that_was_not_away_reads_nothing_anew() -> None:
+async def test_a_view_that_was_not_away_reads_nothing_again() -> None:
     log, view = await log_of(create(EVALUATION)), Restarts()
     await deleted(log, EVALUATION, buried=True)
     async with running(view_sink(log, view)):
@@ -233,6 +233,64 @@ async def test_the_backup_has_the_newest_of_each() -> None:
     await deleted(log, EVALUATION, buried=True)
     async with running(backup_sink(log, store)):
         await kept(store, "datasets/d1")
+
+
+async def test_the_backup_writes_only_the_newest_of_the_states_of_a_pause() -> None:
+    log, store = await log_of(create(EVALUATION)), CountingStore()
+    async with running(lambda stop: run_backup_sink(log, store, stop=stop, pause_seconds=3600)):
+        await until_backed_up(log, store)
+        for number in range(10):
+            await aggregate(log, message(labels(EVALUATION, a=str(number))))
+            await turns()
+        assert store.puts == ["entities/evaluations/e1.json", "positions.json"]
+    # A stop does not wait for the end of the pause, and nothing is left behind.
+    assert store.puts == ["entities/evaluations/e1.json", "positions.json"] * 2
+    entity = orjson.loads(await store.get("entities/evaluations/e1.json"))
+    assert entity["labels"] == {"a": "9"}
+    await until_backed_up(log, store)
+
+
+class CountingStore(ObjectStore):
+    """A store that answers at once: how many turns a write takes is not left to another thread."""
+
+    def __init__(self) -> None:
+        super().__init__(f"memory://sinks-{next(_numbers)}")
+        self.puts: list[str] = []
+        self._objects: dict[str, bytes] = {}
+
+    async def put(self, key: str, data: bytes) -> None:
+        self.puts.append(key)
+        self._objects[key] = data
+
+    async def get(self, key: str) -> bytes:
+        if key not in self._objects:
+            raise ObjectMissing(key)
+        return self._objects[key]
+
+
+async def until_backed_up(log: MemoryLog, store: CountingStore) -> None:
+    """Wait until the sink has stored the end of the log, and has found nothing more."""
+    ends = {partition: end for partition, end in (await log.ends(STATE)).items() if end}
+
+    async def are_stored() -> bool:
+        return await BackupOutlet(store).positions(log.epoch) == ends
+
+    await until(are_stored)
+    await turns()
+
+
+async def turns() -> None:
+    """Let other tasks have more turns than a sink in memory takes for anything."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def test_a_pause_of_the_backup_ends() -> None:
+    log, store = await log_of(create(EVALUATION)), backup()
+    async with running(lambda stop: run_backup_sink(log, store, stop=stop, pause_seconds=0.01)):
+        await kept(store, "evaluations/e1")
+        await aggregate(log, message(create(MODEL)))
+        await kept(store, "evaluations/e1", "models/m1")
 
 
 async def test_the_backup_goes_on_where_it_was() -> None:

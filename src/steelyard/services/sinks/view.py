@@ -23,6 +23,11 @@ from steelyard.views.view import Change, Position, View
 
 POSITIONS = "positions.json"
 ENTITIES = "entities/"
+PAUSE_SECONDS = 1.0
+"""Time between two looks of the sink of the backup.
+
+Each object is two writes to a disk or requests to a server, and a workflow passes through several states in a second.
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +40,7 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
     positions = await view.positions(log.epoch)
     if positions and await left_behind(log, positions):
         _log.warning("the view was not updated for too long: everything is read again")
-        # Tombstones that it missed are gone: only a whole reading, and a sweep, tell what was forgotten (rule 8).
+        # Tombstones that it missed are gone: only a whole reading, and a sweep, show what was forgotten (rule 8).
         await view.restart(log.epoch)
 
     async def sweep() -> None:
@@ -47,9 +52,12 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
     await _following(log, ViewOutlet(view), "view-sink", sweep, stop)
 
 
-async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> None:
+async def run_backup_sink(
+    log: Log, store: Store, *, stop: asyncio.Event, pause_seconds: float = PAUSE_SECONDS
+) -> None:
     """Write the newest JSON of each entity to `entities/<plural>/<id>.json`, until `stop`."""
-    await follow(log, STATE, BackupOutlet(store), consumer="backup-sink", stop=stop)
+    outlet = BackupOutlet(store)
+    await follow(log, STATE, outlet, consumer="backup-sink", stop=stop, pause_seconds=pause_seconds)
 
 
 async def _following(

@@ -1,7 +1,9 @@
 """The sender of webhooks: follows `workflows.state`, lets events wait in the accounts database, and sends them.
 
 An event becomes durable with the position behind it, and is removed after its receiver has accepted it. So a sender
-that is killed sends at most the same event once more. Several senders share the work: they lease a webhook each time.
+that is killed sends at most the same event once more. Positions behind which nothing waits are stored once a second: a
+sender that is killed reads the records of its last second again, and finds nothing in them.
+Several senders share the work: they lease a webhook each time.
 """
 
 import asyncio
@@ -33,7 +35,10 @@ CONSUMER = "webhooks"
 AT_ONCE = 500
 """Webhooks that one sender calls at the same time, each with one event."""
 IDLE_SECONDS = 1.0
-"""Time between two looks for what another process has let wait, or whose pause is over."""
+"""Time between two polls for what another process has let wait, or whose pause is over.
+
+Positions behind which nothing waits are stored as often.
+"""
 LEASE_MARGIN_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 1.0
 EXPIRY_SECONDS = 600.0
@@ -75,14 +80,23 @@ async def run_webhooks(
     outlet = WebhookOutlet(sending, source, sender.wake)
     async with asyncio.TaskGroup() as group:
         group.create_task(until(stop, follow(log, STATE, outlet, consumer=CONSUMER, stop=stop)))
+        group.create_task(until(stop, outlet.store_regularly()))
         group.create_task(until(stop, sender.run()))
+    await outlet.store_positions()
 
 
 class WebhookOutlet:
-    """Lets the events of records wait, in one transaction with the positions."""
+    """Lets the events of records wait, in one transaction with the positions.
+
+    Where nothing has to wait, which is most of the time, the positions alone would be a transaction for each state of
+    each entity: they are stored later, for many records at once.
+    """
 
     def __init__(self, sending: Sending, source: str, wake: Callable[[], None]) -> None:
         self._sending, self._source, self._wake = sending, source, wake
+        self._epoch = 0
+        self._unstored: dict[int, int] = {}
+        """Positions of this epoch that the database does not have yet."""
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         return await self._sending.webhooks.positions(epoch)
@@ -90,8 +104,31 @@ class WebhookOutlet:
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         now = self._sending.clock()
         events = [event for record in records if (event := self._event(record, now)) is not None]
-        if await self._sending.webhooks.take(events, epoch, positions, self._sending.settings.backlog):
+        if epoch != self._epoch:
+            self._epoch, self._unstored = epoch, {}
+        # Asked each time: another process may have registered the first webhook since.
+        if not events or not await self._sending.webhooks.are_registered():
+            self._unstored.update(positions)
+            return
+        reached = {**self._unstored, **positions}
+        if await self._sending.webhooks.take(events, epoch, reached, self._sending.settings.backlog):
             self._wake()
+        self._unstored.clear()
+
+    async def store_regularly(self) -> None:
+        """Store positions every second, until cancelled."""
+        while True:
+            await asyncio.sleep(IDLE_SECONDS)
+            await self.store_positions()
+
+    async def store_positions(self) -> None:
+        """Store the positions behind which nothing waits."""
+        stored = dict(self._unstored)
+        if stored:
+            await self._sending.webhooks.take([], self._epoch, stored, self._sending.settings.backlog)
+            # More may have been read meanwhile.
+            for partition, _ in stored.items() & self._unstored.items():
+                del self._unstored[partition]
 
     def _event(self, record: Record, now: datetime) -> Event | None:
         state = state_of(record)
@@ -106,7 +143,7 @@ class Sender:
         self._awake = asyncio.Event()
 
     def wake(self) -> None:
-        """Look at once for what to send."""
+        """Poll at once for what to send."""
         self._awake.set()
 
     async def run(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,6 +29,7 @@ from steelyard.services.simulation.entities import make_evaluation
 from steelyard.services.simulation.receiver import Receiver, receiver
 from steelyard.services.webhooks import sender
 from steelyard.services.webhooks.sender import Sending, run_webhooks
+from steelyard.sqlite import Database
 
 LOOPBACK = EgressPolicy(
     hosts=("http://127.0.0.1", "http://hooks.example"), networks=("127.0.0.1/32",), setting="egress.webhooks"
@@ -41,7 +43,7 @@ def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Bench:
+class SenderHarness:
     """A log, an accounts database with one account, and a sender."""
 
     database: AccountsDatabase
@@ -80,6 +82,11 @@ class Bench:
             stop.set()
             await service
 
+    def commits(self) -> int:
+        """Return how many transactions the database in memory has committed."""
+        assert isinstance(self.database.database, Database)
+        return self.database.database.version()
+
     async def shown(self, id: str = "h1") -> Webhook:
         webhook = await self.database.webhooks.get(self.account.id or "", id)
         assert webhook is not None
@@ -100,14 +107,17 @@ class Bench:
                 await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    database = await open_accounts_database("memory:")
+async def make_harness(database: AccountsDatabase) -> SenderHarness:
     now = datetime.now(UTC)
     await database.accounts.add_signing_key("first", b"pem", now)
     permissions = [AccessGrant(resources=["*"], functions=["get"], accounts=["acme"])]
-    account = await database.accounts.create("acme", Identity(), now, permissions)
-    yield Bench(database, account)
+    return SenderHarness(database, await database.accounts.create("acme", Identity(), now, permissions))
+
+
+@pytest.fixture
+async def harness() -> AsyncIterator[SenderHarness]:
+    database = await open_accounts_database("memory:")
+    yield await make_harness(database)
     await database.close()
 
 
@@ -121,15 +131,15 @@ def evaluation(id: str = "e1") -> DyffEntity:
     return make_evaluation(id).model_copy(update={"account": "acme"})
 
 
-async def test_an_end_is_told_as_a_signed_cloud_event(bench: Bench, target: Receiver) -> None:
-    secret = await bench.hook(target.url)
+async def test_an_end_is_reported_as_a_signed_cloud_event(harness: SenderHarness, target: Receiver) -> None:
+    secret = await harness.hook(target.url)
     since = datetime.now(UTC)
-    async with bench.running():
-        await bench.becomes(evaluation(), "Created")
-        await bench.becomes(evaluation(), "Admitted")
-        await bench.becomes(evaluation(), "Failed", since, reason="ClientFailed", message="no answer")
+    async with harness.running():
+        await harness.becomes(evaluation(), "Created")
+        await harness.becomes(evaluation(), "Admitted")
+        await harness.becomes(evaluation(), "Failed", since, reason="ClientFailed", message="no answer")
         await target.until(1)
-        webhook = await bench.until(lambda webhook: webhook.delivered == 1)
+        webhook = await harness.until(lambda webhook: webhook.delivered == 1)
     (delivery,) = target.deliveries
     delivery.verify(secret)
     event = delivery.event
@@ -146,14 +156,14 @@ async def test_an_end_is_told_as_a_signed_cloud_event(bench: Bench, target: Rece
     assert (webhook.waiting, webhook.reason) == (0, None)
 
 
-async def test_an_edit_of_what_has_ended_tells_nothing(bench: Bench, target: Receiver) -> None:
-    await bench.hook(target.url)
+async def test_an_edit_of_what_has_ended_reports_nothing(harness: SenderHarness, target: Receiver) -> None:
+    await harness.hook(target.url)
     since = datetime.now(UTC)
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete", since)
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete", since)
         await target.until(1)
-        await bench.becomes(evaluation(), "Complete", since, labels={"a": "b"})
-        await bench.becomes(evaluation(), "Deleted")
+        await harness.becomes(evaluation(), "Complete", since, labels={"a": "b"})
+        await harness.becomes(evaluation(), "Deleted")
         await target.until(2)
     assert [delivery.event.get_type() for delivery in target.deliveries] == [
         "steelyard.evaluation.complete",
@@ -161,179 +171,237 @@ async def test_an_edit_of_what_has_ended_tells_nothing(bench: Bench, target: Rec
     ]
 
 
-async def test_it_goes_on_where_an_earlier_sender_stood(bench: Bench, target: Receiver) -> None:
-    await bench.hook(target.url)
-    async with bench.running():
-        await bench.becomes(evaluation("e1"), "Complete")
-        await bench.until(lambda webhook: webhook.delivered == 1)
-    await bench.becomes(evaluation("e2"), "Complete")
-    await bench.log.begin_epoch(2)  # a log that was rebuilt is read from its beginning
-    async with bench.running():
-        await bench.until(lambda webhook: webhook.delivered == 2)
-        await bench.until_read()
+async def test_it_goes_on_where_an_earlier_sender_stood(harness: SenderHarness, target: Receiver) -> None:
+    await harness.hook(target.url)
+    async with harness.running():
+        await harness.becomes(evaluation("e1"), "Complete")
+        await harness.until(lambda webhook: webhook.delivered == 1)
+    await harness.becomes(evaluation("e2"), "Complete")
+    await harness.log.begin_epoch(2)  # a log that was rebuilt is read from its beginning
+    async with harness.running():
+        await harness.until(lambda webhook: webhook.delivered == 2)
+        await harness.until_read()
     assert [delivery.event.get_subject() for delivery in target.deliveries] == [
         "evaluations/e1",
         "evaluations/e2",
     ]
 
 
-async def test_what_was_not_accepted_is_sent_again_under_the_same_id(bench: Bench, target: Receiver) -> None:
-    secret = await bench.hook(target.url)
+async def test_without_a_webhook_the_sender_writes_only_positions_and_those_together(
+    harness: SenderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "IDLE_SECONDS", 3600)
+    commits = harness.commits()
+    async with harness.running():
+        for number in range(20):
+            await harness.becomes(evaluation(f"e{number}"), "Complete")
+            await asyncio.sleep(0.01)  # each is a batch of its own
+    # One removes what is too old, and one stores the positions at the end.
+    assert harness.commits() - commits <= 2
+    await harness.until_read()
+
+
+async def test_states_without_an_end_are_no_transactions(
+    harness: SenderHarness, target: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.hook(target.url)
+    monkeypatch.setattr(sender, "IDLE_SECONDS", 3600)
+    commits = harness.commits()
+    async with harness.running():
+        for number in range(20):
+            await harness.becomes(evaluation(f"e{number}"), "Admitted")
+            await asyncio.sleep(0.01)
+    assert harness.commits() - commits <= 2
+    await harness.until_read()
+
+
+async def test_positions_are_stored_while_nothing_is_registered(harness: SenderHarness) -> None:
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        await harness.until_read()
+
+
+async def test_the_first_webhook_is_noticed_that_another_process_registers(
+    tmp_path: Path, target: Receiver
+) -> None:
+    async with AsyncExitStack() as stack:
+        own, other = [await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}") for _ in range(2)]
+        stack.push_async_callback(own.close)
+        stack.push_async_callback(other.close)
+        senders = await make_harness(own)
+        await stack.enter_async_context(senders.running())
+        await senders.becomes(evaluation("e1"), "Complete")
+        await senders.until_read()
+        api = SenderHarness(other, senders.account)
+        await api.hook(target.url)
+        await senders.becomes(evaluation("e2"), "Complete")
+        await target.until(1)
+        await api.until(lambda webhook: webhook.delivered == 1)
+    # What had been read before is not sent, though the webhook would have wanted it.
+    assert [delivery.event.get_subject() for delivery in target.deliveries] == ["evaluations/e2"]
+
+
+async def test_what_was_not_accepted_is_sent_again_under_the_same_id(
+    harness: SenderHarness, target: Receiver
+) -> None:
+    secret = await harness.hook(target.url)
     target.answers = [lambda: web.Response(status=500), lambda: web.Response(status=429)]
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
-        await bench.until(lambda webhook: webhook.delivered == 1)
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        await harness.until(lambda webhook: webhook.delivered == 1)
     assert len(target.deliveries) == 3
     assert len({delivery.headers["webhook-id"] for delivery in target.deliveries}) == 1
     for delivery in target.deliveries:
         delivery.verify(secret)
 
 
-async def test_a_receiver_that_is_not_there_yet_gets_it_later(bench: Bench) -> None:
+async def test_a_receiver_that_is_not_there_yet_gets_it_later(harness: SenderHarness) -> None:
     with socket.socket() as bound:
-        # Bound and not listening: connections are refused, and nobody but the receiver is given the port.
+        # Bound and not listening: connections are refused, and only the receiver gets the port.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-        await bench.hook(f"http://127.0.0.1:{port}/hook")
-        async with bench.running():
-            await bench.becomes(evaluation(), "Complete")
-            webhook = await bench.until(lambda webhook: webhook.reason is not None)
+        await harness.hook(f"http://127.0.0.1:{port}/hook")
+        async with harness.running():
+            await harness.becomes(evaluation(), "Complete")
+            webhook = await harness.until(lambda webhook: webhook.reason is not None)
         assert (webhook.status, webhook.reason) == ("Active", "DeliveryFailed")
         assert webhook.message == "the receiver takes no connections"
-        async with receiver(port=port) as target, bench.running():
+        async with receiver(port=port) as target, harness.running():
             await target.until(1)
-            await bench.until(lambda webhook: webhook.delivered == 1)
+            await harness.until(lambda webhook: webhook.delivered == 1)
 
 
-async def test_a_slow_receiver_delays_no_other(bench: Bench, target: Receiver) -> None:
+async def test_a_slow_receiver_delays_no_other(harness: SenderHarness, target: Receiver) -> None:
     async with receiver() as slow:
         slow.open.clear()
-        await bench.hook(slow.url, "a-slow")
-        await bench.hook(target.url, "b-other")
-        async with bench.running():
+        await harness.hook(slow.url, "a-slow")
+        await harness.hook(target.url, "b-other")
+        async with harness.running():
             for number in range(5):
-                await bench.becomes(evaluation(f"e{number}"), "Complete")
+                await harness.becomes(evaluation(f"e{number}"), "Complete")
             await slow.until(1)
-            await bench.until(lambda webhook: webhook.delivered == 5, "b-other")
-            assert (await bench.shown("a-slow")).waiting == 5, "it has answered nothing yet"
+            await harness.until(lambda webhook: webhook.delivered == 5, "b-other")
+            assert (await harness.shown("a-slow")).waiting == 5, "it has answered nothing yet"
             assert len(slow.deliveries) == 1, "one call at a time"
 
 
-async def test_a_receiver_that_never_answers_is_given_up(bench: Bench, target: Receiver) -> None:
-    bench.settings = WebhookSettings(longest_pause_seconds=0.01, timeout_seconds=0.2)
+async def test_a_receiver_that_never_answers_is_given_up(harness: SenderHarness, target: Receiver) -> None:
+    harness.settings = WebhookSettings(longest_pause_seconds=0.01, timeout_seconds=0.2)
     target.open.clear()
-    await bench.hook(target.url)
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
-        webhook = await bench.until(lambda webhook: webhook.reason is not None)
+    await harness.hook(target.url)
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        webhook = await harness.until(lambda webhook: webhook.reason is not None)
         assert webhook.message == "the receiver did not answer within 0.2 s"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_redirects_are_not_followed(bench: Bench, target: Receiver, status: int) -> None:
+async def test_redirects_are_not_followed(harness: SenderHarness, target: Receiver, status: int) -> None:
     async with receiver() as other:
         target.answers = [lambda: web.Response(status=status, headers={"Location": other.url})] * 1000
-        await bench.hook(target.url)
-        async with bench.running():
-            await bench.becomes(evaluation(), "Complete")
-            webhook = await bench.until(lambda webhook: webhook.reason is not None)
+        await harness.hook(target.url)
+        async with harness.running():
+            await harness.becomes(evaluation(), "Complete")
+            webhook = await harness.until(lambda webhook: webhook.reason is not None)
         assert webhook.message == f"the receiver answered {status}; redirects are not followed"
         assert other.deliveries == []
 
 
-async def test_a_receiver_that_is_gone_is_disabled(bench: Bench, target: Receiver) -> None:
+async def test_a_receiver_that_is_gone_is_disabled(harness: SenderHarness, target: Receiver) -> None:
     target.answers = [lambda: web.Response(status=410)]
-    await bench.hook(target.url)
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
-        webhook = await bench.until(lambda webhook: webhook.status == "Disabled")
+    await harness.hook(target.url)
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        webhook = await harness.until(lambda webhook: webhook.status == "Disabled")
     assert (webhook.reason, webhook.message) == ("Gone", "the receiver answered 410")
     assert len(target.deliveries) == 1
 
 
-async def test_one_that_fails_for_long_is_disabled_and_says_so(bench: Bench, target: Receiver) -> None:
-    bench.settings = WebhookSettings(longest_pause_seconds=0.01, disable_hours=1e-9)
+async def test_one_that_fails_for_long_is_disabled_and_says_so(
+    harness: SenderHarness, target: Receiver
+) -> None:
+    harness.settings = WebhookSettings(longest_pause_seconds=0.01, disable_hours=1e-9)
     target.answers = [lambda: web.Response(status=500)] * 1000
-    await bench.hook(target.url)
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
-        webhook = await bench.until(lambda webhook: webhook.status == "Disabled")
+    await harness.hook(target.url)
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        webhook = await harness.until(lambda webhook: webhook.status == "Disabled")
         sent = len(target.deliveries)
-        await bench.becomes(evaluation("e2"), "Complete")
-        await bench.until_read()
+        await harness.becomes(evaluation("e2"), "Complete")
+        await harness.until_read()
     assert (webhook.reason, webhook.message) == ("Failing", "the receiver answered 500")
     assert len(target.deliveries) == sent
-    assert (await bench.shown()).waiting == 1, "the first waits for somebody to enable it"
+    assert (await harness.shown()).waiting == 1, "the first waits for somebody to enable it"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "hooks.example"])
 async def test_an_address_inside_is_not_called(
-    bench: Bench, target: Receiver, names: dict[str, list[str]], host: str
+    harness: SenderHarness, target: Receiver, names: dict[str, list[str]], host: str
 ) -> None:
     names["hooks.example"] = ["127.0.0.1"]
-    bench.policy = LOOPBACK.model_copy(update={"networks": ()})
-    await bench.hook(target.url.replace("127.0.0.1", host))
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
-        webhook = await bench.until(lambda webhook: webhook.reason is not None)
+    harness.policy = LOOPBACK.model_copy(update={"networks": ()})
+    await harness.hook(target.url.replace("127.0.0.1", host))
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        webhook = await harness.until(lambda webhook: webhook.reason is not None)
     assert "an address that is not public" in (webhook.message or "")
     assert target.deliveries == []
 
 
 async def test_a_name_that_moves_inside_later_is_not_called(
-    bench: Bench, target: Receiver, names: dict[str, list[str]]
+    harness: SenderHarness, target: Receiver, names: dict[str, list[str]]
 ) -> None:
     port = int(target.url.rsplit(":", 1)[1].partition("/")[0])
     names["hooks.example"] = ["127.0.0.1", "127.0.0.2"]
     async with receiver("127.0.0.2", port) as inside:
         target.answers = [lambda: web.Response(status=503, headers={"Connection": "close"})]
-        await bench.hook(f"http://hooks.example:{port}/hook")
-        async with bench.running():
-            await bench.becomes(evaluation(), "Complete")
-            webhook = await bench.until(lambda webhook: "not public" in (webhook.message or ""))
+        await harness.hook(f"http://hooks.example:{port}/hook")
+        async with harness.running():
+            await harness.becomes(evaluation(), "Complete")
+            webhook = await harness.until(lambda webhook: "not public" in (webhook.message or ""))
         assert len(target.deliveries) == 1
         assert inside.deliveries == []
         assert "127.0.0.2" not in (webhook.message or "")
 
 
 async def test_events_are_signed_with_the_last_secret_too_after_a_rotation(
-    bench: Bench, target: Receiver
+    harness: SenderHarness, target: Receiver
 ) -> None:
-    first = await bench.hook(target.url)
+    first = await harness.hook(target.url)
     now = datetime.now(UTC).timestamp()
-    await bench.database.webhooks.rotate(bench.account.id or "", "h1", now)
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
+    await harness.database.webhooks.rotate(harness.account.id or "", "h1", now)
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
         await target.until(1)
     for secret in (first, shown_secret(signing_key(b"pem", "h1", 2))):
         target.deliveries[0].verify(secret)
 
 
-async def test_senders_side_by_side_send_each_event_once(bench: Bench, target: Receiver) -> None:
+async def test_senders_side_by_side_send_each_event_once(harness: SenderHarness, target: Receiver) -> None:
     async with AsyncExitStack() as stack:
         hooks = [f"h{number}" for number in range(5)]
         for id in hooks:
-            await bench.hook(target.url, id)
+            await harness.hook(target.url, id)
         for _ in range(3):
-            await stack.enter_async_context(bench.running())
+            await stack.enter_async_context(harness.running())
         for number in range(10):
-            await bench.becomes(evaluation(f"e{number}"), "Complete")
+            await harness.becomes(evaluation(f"e{number}"), "Complete")
         for id in hooks:
-            await bench.until(lambda webhook: webhook.delivered == 10, id)
-        await bench.until_read()
+            await harness.until(lambda webhook: webhook.delivered == 10, id)
+        await harness.until_read()
     assert len(target.deliveries) == 50
 
 
 async def test_no_secret_and_no_address_is_logged(
-    bench: Bench, target: Receiver, caplog: pytest.LogCaptureFixture
+    harness: SenderHarness, target: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    secret = await bench.hook(target.url + "?token=hidden")
+    secret = await harness.hook(target.url + "?token=hidden")
     target.answers = [lambda: web.Response(status=500), lambda: web.Response(status=410)]
-    async with bench.running():
-        await bench.becomes(evaluation(), "Complete")
-        await bench.until(lambda webhook: webhook.status == "Disabled")
+    async with harness.running():
+        await harness.becomes(evaluation(), "Complete")
+        await harness.until(lambda webhook: webhook.status == "Disabled")
     assert "is disabled (Gone)" in caplog.text
     assert secret not in caplog.text
     assert "hidden" not in caplog.text

@@ -149,6 +149,25 @@ async def a_sessions_key_belongs_to_no_account(accounts: Accounts) -> None:
     assert await accounts.key("k") == (key("k", subject="inferencesessions/s"), "digest", None)
 
 
+async def a_session_has_at_most_so_many_keys_that_have_not_ended(accounts: Accounts) -> None:
+    session, other = "inferencesessions/s", "inferencesessions/t"
+    await accounts.add_session_key(key("ended", subject=session, ends=NOW), "digest", most=3)
+    await accounts.add_session_key(key("others", subject=other), "digest", most=3)
+    added = await asyncio.gather(
+        *(
+            accounts.add_session_key(key(f"k{number}", subject=session), "digest", most=3)
+            for number in range(8)
+        ),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in added if result is not None] == [TooManyKeys] * 5
+    assert "3 tokens that are valid" in await refusal(
+        accounts.add_session_key(key("more", subject=session), "digest", most=3), TooManyKeys
+    )
+    await accounts.add_session_key(key("anothers", subject=other), "digest", most=3)
+    await accounts.add_session_key(key("unbounded", subject=session), "digest")
+
+
 async def one_key_is_revoked_or_all_of_an_account(accounts: Accounts) -> None:
     id, other = await account(accounts), await account(accounts, "bob")
     for number in range(3):
@@ -245,6 +264,7 @@ CASES: dict[str, Case] = {
         a_deleted_account_stays_without_keys,
         a_key_is_found_with_its_digest_and_its_account_as_it_is_now,
         a_sessions_key_belongs_to_no_account,
+        a_session_has_at_most_so_many_keys_that_have_not_ended,
         one_key_is_revoked_or_all_of_an_account,
         a_key_takes_the_place_of_the_one_with_its_purpose,
         an_account_has_at_most_so_many_keys_that_have_not_ended,

@@ -51,6 +51,20 @@ async def current(claims: Claims, id: str) -> Claim:
     return claim
 
 
+async def admit(
+    claims: Claims,
+    id: str,
+    now: datetime,
+    allowed: Callable[[Sequence[Claim]], str | None],
+    leader: int,
+    since: datetime | None = None,
+) -> str | None:
+    """Admit one entity by itself; return why it was refused, if it was."""
+    refusals = await claims.admit([id], now, lambda _, counted: allowed(counted), leader, since)
+    assert set(refusals) <= {id}
+    return refusals.get(id)
+
+
 def anybody(held: Sequence[Claim]) -> str | None:
     return None
 
@@ -68,7 +82,7 @@ async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None 
         return "no"
 
     await put(claims, leader, claim("checked"))
-    assert await claims.admit("checked", at(100), check, leader, since) == "no"
+    assert await admit(claims, "checked", at(100), check, leader, since) == "no"
     shown = await claims.counted(since)
     assert sorted(map(repr, shown)) == sorted(map(repr, seen)), "what is counted is what the check counts"
     return sorted(seen, key=lambda claim: claim.id)
@@ -151,7 +165,7 @@ async def what_is_forgotten_goes(claims: Claims) -> None:
 async def what_is_unfinished_is_listed_oldest_first(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
-    await claims.admit("over", at(4), anybody, leader)
+    await admit(claims, "over", at(4), anybody, leader)
     await put(claims, leader, claim("over", "Complete", 2), claim("never ran", "Failed", minute=2))
     assert [unfinished.id for unfinished in await claims.unfinished()] == ["over", "old", "young"]
     await claims.release("over", at(5), leader)
@@ -164,19 +178,19 @@ async def what_is_unfinished_is_listed_oldest_first(claims: Claims) -> None:
 async def an_admission_stays_whatever_comes(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
-    assert await claims.admit("e1", at(1), anybody, leader) is None
+    assert await admit(claims, "e1", at(1), anybody, leader) is None
     await put(claims, leader, claim("e1", "Created", 2))
     await put(claims, leader, claim("e1", "Admitted", 3))
     admitted = await current(claims, "e1")
     assert (admitted.status, admitted.admitted_at, admitted.released_at) == ("Admitted", at(1), None)
-    assert await claims.admit("e1", at(2), lambda held: "full", leader) is None
+    assert await admit(claims, "e1", at(2), lambda held: "full", leader) is None
     assert (await current(claims, "e1")).admitted_at == at(1)
 
 
 async def what_is_refused_is_not_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
-    assert await claims.admit("e1", at(1), lambda held: "full", leader) == "full"
+    assert await admit(claims, "e1", at(1), lambda held: "full", leader) == "full"
     assert (await current(claims, "e1")).admitted_at is None
 
 
@@ -184,7 +198,7 @@ async def the_check_sees_what_is_held(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1", account="b"), claim("e2"), claim("over"))
     for id in ("e1", "over"):
-        await claims.admit(id, at(1), anybody, leader)
+        await admit(claims, id, at(1), anybody, leader)
     await put(claims, leader, claim("over", "Complete", 2))
     await claims.release("over", at(2), leader)
     [held] = await seen_by_the_check(claims, leader)
@@ -199,7 +213,7 @@ async def the_check_sees_what_is_held(claims: Claims) -> None:
 async def what_is_terminal_counts_until_it_is_released(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
-    await claims.admit("e1", at(1), anybody, leader)
+    await admit(claims, "e1", at(1), anybody, leader)
     await put(claims, leader, claim("e1", "Complete", 2))
     assert [counted.id for counted in await seen_by_the_check(claims, leader)] == ["e1"]
 
@@ -208,7 +222,7 @@ async def the_check_sees_what_was_admitted_since(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     for minute, id in enumerate(("early", "late", "held")):
         await put(claims, leader, claim(id))
-        await claims.admit(id, at(minute), anybody, leader)
+        await admit(claims, id, at(minute), anybody, leader)
     for id in ("early", "late"):
         await put(claims, leader, claim(id, "Complete", 2))
         await claims.release(id, at(5), leader)
@@ -221,7 +235,7 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
     leader = await claims.lead("one", NOW)
     for minute, id in enumerate(("restored", "forgotten")):
         await put(claims, leader, claim(id))
-        await claims.admit(id, at(minute), anybody, leader)
+        await admit(claims, id, at(minute), anybody, leader)
         await put(claims, leader, claim(id, "Deleted", 2))
         await claims.release(id, at(5), leader)
     for state in (3, 3, 4):
@@ -235,7 +249,7 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
         ("restored", at(0)),
     ]
     assert not await seen_by_the_check(claims, leader), "they hold nothing"
-    assert await claims.admit("restored", at(6), anybody, leader) is None
+    assert await admit(claims, "restored", at(6), anybody, leader) is None
     seen = await seen_by_the_check(claims, leader, since=at(0))
     assert {counted.admitted_at for counted in seen if counted.id == "restored"} == {at(0), at(6)}
 
@@ -243,28 +257,75 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
 async def nothing_that_is_over_is_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1", "Deleted"))
-    assert "is Deleted" in (await claims.admit("e1", NOW, anybody, leader) or "")
-    assert "not known" in (await claims.admit("e2", NOW, anybody, leader) or "")
+    assert "is Deleted" in (await admit(claims, "e1", NOW, anybody, leader) or "")
+    assert "not known" in (await admit(claims, "e2", NOW, anybody, leader) or "")
 
 
 async def of_many_at_once_as_many_are_admitted_as_there_is_room(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, *(claim(f"e{n}") for n in range(20)))
-    said = await asyncio.gather(*(claims.admit(f"e{n}", NOW, at_most(3), leader) for n in range(20)))
+    said = await asyncio.gather(*(admit(claims, f"e{n}", NOW, at_most(3), leader) for n in range(20)))
     assert sorted(map(str, said)) == ["3/3"] * 17 + ["None"] * 3
+
+
+async def of_several_given_at_once_each_counts_for_those_after_it(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, leader, *(claim(id) for id in ("before", "b", "a", "c")), claim("over", "Failed"))
+    assert await admit(claims, "before", at(0), anybody, leader) is None
+    checks: list[tuple[str, list[str]]] = []
+
+    def check(id: str, counted: Sequence[Claim]) -> str | None:
+        checks.append((id, sorted(claim.id for claim in counted)))
+        assert not any(claim.json for claim in counted)
+        assert {claim.released_at for claim in counted} == {None}
+        return "full" if id == "a" else None
+
+    given = ["b", "over", "a", "nobody", "before", "c"]
+    refusals = await claims.admit(given, at(1), check, leader)
+    assert refusals == {
+        "over": "Evaluation over is Failed",
+        "a": "full",
+        "nobody": "entity nobody is not known",
+    }
+    assert checks == [("b", ["before"]), ("a", ["b", "before"]), ("c", ["b", "before"])]
+    times = {id: claim.admitted_at for id, claim in (await claims.known(given)).items()}
+    assert times == {"before": at(0), "b": at(1), "c": at(1), "a": None, "over": None}
+    assert await claims.admit([], at(2), check, leader) == {}
+
+
+async def what_is_admitted_anew_counts_twice_for_those_after_it(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, leader, claim("again"), claim("next"))
+    await admit(claims, "again", at(0), anybody, leader)
+    await claims.release("again", at(1), leader)
+    seen: list[tuple[datetime | None, datetime | None]] = []
+
+    def check(id: str, counted: Sequence[Claim]) -> str | None:
+        if id == "next":
+            seen.extend((claim.admitted_at, claim.released_at) for claim in counted)
+        return None
+
+    assert await claims.admit(["again", "next"], at(2), check, leader, since=at(0)) == {}
+    assert sorted(seen, key=str) == [(at(0), at(1)), (at(2), None)]
+    shown = [
+        (item.admitted_at, item.released_at) for item in await claims.counted(at(0)) if item.id == "again"
+    ]
+    assert sorted(shown, key=str) == sorted(seen, key=str)
 
 
 async def a_check_that_fails_admits_nothing(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, leader, claim("e1"))
+    await put(claims, leader, claim("e1"), claim("e2"))
 
-    def check(held: Sequence[Claim]) -> str | None:
-        raise ValueError("cannot say")
+    def check(id: str, held: Sequence[Claim]) -> str | None:
+        if id == "e2":
+            raise ValueError("cannot say")
+        return None
 
     try:
-        await claims.admit("e1", NOW, check, leader)
+        await claims.admit(["e1", "e2"], NOW, check, leader)
     except ValueError:
-        assert (await current(claims, "e1")).admitted_at is None
+        assert [claim.admitted_at for claim in (await claims.known(["e1", "e2"])).values()] == [None, None]
     else:
         raise AssertionError("the check's failure is gone")
 
@@ -275,7 +336,7 @@ async def a_check_that_fails_admits_nothing(claims: Claims) -> None:
 async def a_release_is_noted_once_and_stays(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"), claim("never admitted"))
-    await claims.admit("e1", at(1), anybody, leader)
+    await admit(claims, "e1", at(1), anybody, leader)
     await put(claims, leader, claim("e1", "Complete", 2))
     await claims.release("e1", at(2), leader)
     await claims.release("e1", at(3), leader)
@@ -288,14 +349,14 @@ async def a_release_is_noted_once_and_stays(claims: Claims) -> None:
 async def what_was_restored_is_admitted_anew(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
-    await claims.admit("e1", at(1), anybody, leader)
+    await admit(claims, "e1", at(1), anybody, leader)
     await put(claims, leader, claim("e1", "Deleted", 2))
     await claims.release("e1", at(2), leader)
     await put(claims, leader, claim("e1", "Created", 3))
     stored = await current(claims, "e1")
     assert (stored.admitted_at, stored.released_at) == (None, None)
-    assert await claims.admit("e1", at(3), lambda held: "full", leader) == "full"
-    assert await claims.admit("e1", at(3), anybody, leader) is None
+    assert await admit(claims, "e1", at(3), lambda held: "full", leader) == "full"
+    assert await admit(claims, "e1", at(3), anybody, leader) is None
     assert (await current(claims, "e1")).admitted_at == at(3)
 
 
@@ -310,13 +371,13 @@ async def each_leader_has_a_greater_epoch(claims: Claims) -> None:
 async def who_no_longer_leads_writes_nothing(claims: Claims) -> None:
     old = await claims.lead("one", NOW)
     await put(claims, old, claim("e1"), claim("over"))
-    await claims.admit("over", NOW, anybody, old)
+    await admit(claims, "over", NOW, anybody, old)
     await put(claims, old, claim("over", "Complete", 2))
     new = await claims.lead("two", NOW)
     before = [await current(claims, id) for id in ("e1", "over")]
     for leader in (old, new + 1, 0):
         for write in (
-            claims.admit("e1", NOW, anybody, leader),
+            admit(claims, "e1", NOW, anybody, leader),
             claims.release("over", NOW, leader),
             claims.apply([("e1", claim("e1", "Complete", 3)), ("over", None)], 1, {0: 9}, leader),
         ):
@@ -327,7 +388,7 @@ async def who_no_longer_leads_writes_nothing(claims: Claims) -> None:
             else:
                 raise AssertionError(f"{leader} writes, and {new} leads")
     assert await claims.positions(1) == {}
-    assert await claims.admit("e1", NOW, anybody, new) is None
+    assert await admit(claims, "e1", NOW, anybody, new) is None
     await claims.release("over", at(1), new)
     assert (await current(claims, "over")).released_at == at(1)
 
@@ -350,6 +411,8 @@ CASES: dict[str, Case] = {
         what_was_restored_or_forgotten_was_admitted_all_the_same,
         nothing_that_is_over_is_admitted,
         of_many_at_once_as_many_are_admitted_as_there_is_room,
+        of_several_given_at_once_each_counts_for_those_after_it,
+        what_is_admitted_anew_counts_twice_for_those_after_it,
         a_check_that_fails_admits_nothing,
         a_release_is_noted_once_and_stays,
         what_was_restored_is_admitted_anew,

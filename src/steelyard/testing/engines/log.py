@@ -69,7 +69,7 @@ async def a_tombstone_stays_until_it_expires(log: Log) -> None:
 async def old_records_expire(log: Log) -> None:
     (first, _) = await log.publish([message("a"), message("b")])
     assert await log.expire(EVENTS, datetime(2000, 1, 1, tzinfo=UTC)) == 0
-    # A log may count what is no record of a reader, such as the end of a transaction.
+    # A log may count what is not a record of a reader, such as the end of a transaction.
     assert await log.expire(EVENTS, LATER) >= 2
     assert await everything(log, EVENTS) == []
     (again,) = await log.publish([message("a")])
@@ -142,6 +142,19 @@ async def reading_stops_at_a_number_of_bytes(log: Log) -> None:
     assert [read for read in lengths if len(read) > 1 and sum(read) > READ_BYTES] == []
 
 
+async def several_partitions_are_read_at_once(log: Log) -> None:
+    await log.publish([Message(EVENTS, "a", str(n).encode(), partition=n % 2 * 2) for n in range(7)])
+    starts = dict.fromkeys(range(log.partitions), 0)
+    seen: dict[int, list[bytes | None]] = {}
+    while read := await log.read_each(EVENTS, starts, 2):
+        for partition, records in read.items():
+            assert 0 < len(records) <= 2
+            assert {record.partition for record in records} == {partition}
+            seen.setdefault(partition, []).extend(record.value for record in records)
+            starts[partition] = records[-1].offset + 1
+    assert seen == {0: [b"0", b"2", b"4", b"6"], 2: [b"1", b"3", b"5"]}
+
+
 async def a_write_wakes_who_waits(log: Log) -> None:
     assert await everything(log, EVENTS) == []
     version = log.version()
@@ -166,6 +179,7 @@ CASES: dict[str, Case] = {
         a_topic_of_any_name_can_be_used,
         reading_stops_at_the_limit_and_goes_on_after_it,
         reading_stops_at_a_number_of_bytes,
+        several_partitions_are_read_at_once,
         a_write_wakes_who_waits,
     )
 }

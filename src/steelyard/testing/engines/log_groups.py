@@ -108,7 +108,7 @@ async def one_who_joins_gets_its_part_and_one_who_goes_gives_it_back(log: Log) -
     await log.publish([message(f"k{n}") for n in range(100)])
     async with asyncio.timeout(8):  # neither waits for a lease to end
         mine, theirs = await _partitions(first), await _partitions(second)
-        # One gives a part up before the other has it: for a moment nobody does.
+        # One gives a part up before the other has it: for a moment neither does.
         while not (theirs and mine.isdisjoint(theirs) and mine | theirs == set(range(log.partitions))):
             mine, theirs = await _partitions(first), await _partitions(second)
         await second.close()

@@ -48,9 +48,9 @@ def commands(rows: Sequence[OutboxRow]) -> str:
 
 
 async def a_row_is_kept_as_it_was_given(outbox: Outbox) -> None:
-    given = row("c1", key="k")
-    assert await outbox.add(given) == given
-    assert list(await outbox.pending()) == [given] == list(await outbox.unsent())
+    first = row("c1", key="k")
+    assert await outbox.add(first) == first
+    assert list(await outbox.pending()) == [first] == list(await outbox.unsent())
 
 
 async def what_waits_is_counted_without_being_read(outbox: Outbox) -> None:
@@ -364,7 +364,7 @@ async def what_is_unsent_is_listed_in_order(outbox: Outbox) -> None:
     for n in range(4):
         await outbox.add(row(f"c{n}"))
     await outbox.sent("c1", (0, 5))
-    await outbox.visible(["c2"])  # rejected, or shown after all: nobody sends it again
+    await outbox.visible(["c2"])  # rejected, or shown after all: no server sends it again
     assert commands(await outbox.unsent()) == "c0 c3"
     assert [pending.position for pending in await outbox.pending()] == [None, (0, 5), None]
 

@@ -96,7 +96,7 @@ async def bytes_change_alone_unless_the_secret_has_changed(secrets: EncryptedSec
     assert await secrets.reencrypt(secret(), "k2", b"again", "a" * 16)
     changed = replace(secret(key="k2"), encrypted=b"again", fingerprint="a" * 16)
     assert await secrets.get("acme", "token") == changed
-    # Somebody has set another value since it was read: that one stays.
+    # Another caller has set a new value since it was read: that one stays.
     assert not await secrets.reencrypt(secret(), "k3", b"late", "b" * 16)
     assert await secrets.get("acme", "token") == changed
     await secrets.delete("acme", "token")

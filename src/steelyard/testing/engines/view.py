@@ -74,6 +74,19 @@ async def an_id_of_another_kind_is_not_got(view: View) -> None:
     assert await view.find("d2") is None
 
 
+async def the_kinds_of_those_that_are_there_come_by_id(view: View) -> None:
+    model = {"kind": "Model", "id": "m1", "account": "a1", "creationTime": "2026-01-31T12:00:00Z"}
+    strange = "strange \u0000 $id"
+    await put(view, dataset("d1"), dataset("d2"), model, dataset(strange), dataset("d3"))
+    await view.apply([gone("d2", 9)], 1, {0: 10})
+    assert await view.kinds(["d1", "d2", "m1", "d4", strange]) == {
+        "d1": "Dataset",
+        "m1": "Model",
+        strange: "Dataset",
+    }
+    assert await view.kinds([]) == {}
+
+
 async def each_filter_reads_its_field(view: View) -> None:
     base = {"account": "a1", "creationTime": "2026-01-31T12:00:00Z", "status": "Created"}
     evaluation = base | {"kind": "Evaluation", "id": "e", "dataset": "d", "reason": "QuotaLimit"}
@@ -220,6 +233,7 @@ CASES: Mapping[str, Case] = {
     for case in (
         what_is_put_is_got,
         an_id_of_another_kind_is_not_got,
+        the_kinds_of_those_that_are_there_come_by_id,
         each_filter_reads_its_field,
         values_of_a_filter_are_alternatives_and_filters_are_not,
         one_condition_of_any_of_has_to_hold,

@@ -90,7 +90,7 @@ async def a_view_that_was_away_reads_everything_anew(view: View) -> None:
 
 
 async def a_view_belongs_to_one_log(view: View) -> None:
-    """Another log, or a later epoch of it, is read anew; the same one goes on."""
+    """Another log, or a later epoch of it, is read again; the same one goes on."""
     assert await view.origin() is None
     await view.set_origin("one", 3)
     await view.apply([change(dataset("d1"), 1, 3), change(dataset("d2"), 2, 3)], 3, {0: 3})

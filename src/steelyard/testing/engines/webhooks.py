@@ -233,6 +233,34 @@ async def a_webhook_that_fails_for_long_is_disabled(database: AccountsDatabase) 
     assert await drain(database, NOW + 9000) == [("h1", "e1")], "what waited is sent"
 
 
+async def what_ended_while_it_was_disabled_is_not_told_late(database: AccountsDatabase) -> None:
+    account = await owner(database)
+    id = account.id or ""
+    await hook(database, account)
+    await take(database, event("e0"))
+    failure = Failure("it answered 410", NOW + 600, NOW, gone=True)
+    await database.webhooks.refused(await claim(database), failure, NOW + 600)
+    assert await take(database, event("e1", 11)) == 0
+    await database.webhooks.enable(id, "h1")
+    # The log is built again, and is read from its beginning.
+    assert await take(database, event("e0"), event("e1", 11), event("e2", 12)) == 1
+    assert sorted(await drain(database, NOW + 9000)) == [("h1", "e0"), ("h1", "e2")]
+
+
+async def what_ended_while_it_could_not_be_seen_is_not_told_late(database: AccountsDatabase) -> None:
+    account = await owner(database, "acme", "acme", "other")
+    id, now = account.id or "", datetime.fromtimestamp(NOW, UTC)
+    await hook(database, account)
+    await database.accounts.set_status(id, "Suspended", "SuspendCommand", now)
+    assert await take(database, event("e1")) == 0
+    await database.accounts.set_status(id, "Active", "ReactivateCommand", now)
+    await database.accounts.set_permissions(id, [grant("acme")])
+    assert await take(database, event("e2", account="other")) == 0
+    await database.accounts.set_permissions(id, [grant("acme", "other")])
+    assert await take(database, event("e1"), event("e2", account="other"), event("e3")) == 1
+    assert await drain(database) == [("h1", "e3")]
+
+
 async def a_receiver_that_is_gone_is_not_asked_again(database: AccountsDatabase) -> None:
     account = await owner(database)
     await hook(database, account)
@@ -253,6 +281,15 @@ async def webhooks_that_wait_take_turns(database: AccountsDatabase) -> None:
         await database.webhooks.accepted(attempt, NOW + 600 + second)
         turns.append(attempt.hook)
     assert sorted(turns[:2]) == sorted(turns[2:]) == ["h1", "h2"]
+
+
+async def whether_any_is_registered_is_known(database: AccountsDatabase) -> None:
+    assert not await database.webhooks.are_registered()
+    account = await owner(database)
+    await hook(database, account)
+    assert await database.webhooks.are_registered()
+    await database.webhooks.remove(account.id or "", "h1")
+    assert not await database.webhooks.are_registered()
 
 
 async def positions_never_go_back(database: AccountsDatabase) -> None:
@@ -348,8 +385,11 @@ CASES: dict[str, Case] = {
         a_refused_event_waits_behind_the_others,
         failures_are_shown_until_one_is_accepted,
         a_webhook_that_fails_for_long_is_disabled,
+        what_ended_while_it_was_disabled_is_not_told_late,
+        what_ended_while_it_could_not_be_seen_is_not_told_late,
         a_receiver_that_is_gone_is_not_asked_again,
         webhooks_that_wait_take_turns,
+        whether_any_is_registered_is_known,
         positions_never_go_back,
         an_account_has_a_bounded_number,
         others_webhooks_are_out_of_reach,

@@ -3,6 +3,8 @@
 import pytest
 
 from steelyard.schema.account import Scope
+from steelyard.views import fields
+from steelyard.views.mongodb.documents import INDEXES
 from steelyard.views.mongodb.queries import FIRST_TIME, Filter, searches
 from steelyard.views.view import Query
 
@@ -55,3 +57,16 @@ FILTERS = {
 @pytest.mark.parametrize(("query", "filters"), FILTERS.values(), ids=FILTERS)
 def test_a_filter_names_each_field_at_its_top(query: Query, filters: list[Filter]) -> None:
     assert [search.filter for search in searches(query)] == filters
+
+
+DOCUMENTED = sorted((kind, name) for kind, names in fields.FILTERS.items() for name in names if name != "id")
+
+
+@pytest.mark.parametrize(("kind", "name"), DOCUMENTED, ids=map(" ".join, DOCUMENTED))
+def test_each_documented_filter_has_an_index_that_also_has_the_order(kind: str, name: str) -> None:
+    """An index serves a search if it begins with the fields that are equal to something, followed by the order's."""
+    (search, _) = searches(Query(kind, filters={name: ("x",)}))
+    equal = {field for field, condition in search.filter.items() if isinstance(condition, str)}
+    order = [field for field, _ in search.sort]
+    keys = [[field for field, _ in index] for _, index in INDEXES]
+    assert any(set(key[: len(equal)]) == equal and key[len(equal) :] == order for key in keys), search

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pymongo
@@ -43,13 +44,29 @@ Client = AsyncMongoClient[Document]
 Work = Callable[[AsyncClientSession, Document], Awaitable[T]]
 
 POLL_SECONDS = 0.05
-"""Time between two looks at the version while somebody waits for a change."""
+"""Time between two polls of the version while a caller waits for a change."""
 CONNECT_SECONDS = 5.0
-LOOK_SECONDS = 2.0
-"""Time between two looks of the driver at each server, besides those that the server answers when it changes."""
+HEARTBEAT_SECONDS = 2.0
+"""Time between two polls of each server by the driver, in addition to those that the server answers when it changes."""
 SILENCE_SECONDS = 5.0
-"""Time without an answer to such a look after which the driver ends what waits for the server."""
+"""Time without an answer to such a poll after which the driver ends what waits for the server."""
 _LIVE = {"$exists": True}
+
+
+def make_client(url: str) -> Client:
+    """Return a client, which connects when it is first used. Raises ConfigurationError, InvalidURI, ValueError.
+
+    What is given here wins over the address. So the driver's default, to send a write again, is not repeated: servers
+    that cannot do so have `retryWrites=false` in their address.
+    """
+    return AsyncMongoClient(
+        url,
+        serverSelectionTimeoutMS=int(CONNECT_SECONDS * 1000),
+        connectTimeoutMS=int(SILENCE_SECONDS * 1000),
+        heartbeatFrequencyMS=int(HEARTBEAT_SECONDS * 1000),
+        appname="steelyard",
+        tz_aware=True,
+    )
 
 
 class MongoView:
@@ -60,7 +77,7 @@ class MongoView:
             # A write that a minority has is rolled back when the primary changes: positions would then be
             # ahead of entities.
             "write_concern": WriteConcern("majority", j=True),
-            # A secondary lags: whoever waited for a version would read the state before it.
+            # A secondary lags: a caller that waited for a version would read the state before it.
             "read_preference": ReadPreference.PRIMARY,
         }
         self._client = client
@@ -75,15 +92,7 @@ class MongoView:
         """Connect to `mongodb://HOST/DATABASE`, and make the indexes that are missing. Raises ViewError."""
         name = without_password(url)
         try:
-            client: Client = AsyncMongoClient(
-                url,
-                serverSelectionTimeoutMS=int(CONNECT_SECONDS * 1000),
-                connectTimeoutMS=int(SILENCE_SECONDS * 1000),
-                heartbeatFrequencyMS=int(LOOK_SECONDS * 1000),
-                appname="steelyard",
-                retryWrites=True,
-                tz_aware=True,
-            )
+            client = make_client(url)
             database = client.get_default_database().name
         except (ConfigurationError, InvalidURI, ValueError) as error:
             raise ViewError(f"view {name!r}: {error}; should be mongodb://HOST/DATABASE") from error
@@ -112,7 +121,7 @@ class MongoView:
                     },
                     upsert=True,
                 )
-                await view._look()
+                await view._fetch_state()
         except ViewError:
             await client.close()
             raise
@@ -126,6 +135,13 @@ class MongoView:
         with self._ours():
             entity = await self._entities.find_one({"_id": id, "kind": _LIVE})
         return None if entity is None else stored(entity)
+
+    async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
+        if not ids:
+            return {}
+        with self._ours():
+            entities = self._entities.find({"_id": {"$in": list(ids)}, "kind": _LIVE}, {"kind": 1})
+            return {entity["_id"]: entity["kind"] async for entity in entities}
 
     async def query(self, query: Query) -> Sequence[Stored]:
         check(query)
@@ -141,7 +157,7 @@ class MongoView:
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         with self._ours():
-            return _positions(await self._look(), epoch)
+            return _positions(await self._fetch_state(), epoch)
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
         parsed = [(change, read(change)) for change in changes]
@@ -205,7 +221,7 @@ class MongoView:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while self._version == since and loop.time() < end:
-            # The server's own notices of changes are lost with the connection, so that looks are needed all the same.
+            # The server's own notices of changes are lost with the connection, so that polls are needed all the same.
             with contextlib.suppress(ViewError):
                 await self._read_state()
             if self._version == since:
@@ -222,9 +238,18 @@ class MongoView:
             await self._entities.delete_one({"_id": probe}, session=session)
 
         with self._ours():
+            before = datetime.now(UTC)
+            # Answers of commands have times without a zone, in UTC; a server of the protocol alone may give none.
+            there = (await self._client.admin.command("hello")).get("localTime")
             async with self._client.start_session() as session:
                 await session.with_transaction(transaction)
-        return ("transactions", "indexes", "writes and removes")
+        return (
+            "transactions",
+            "a majority confirms each write",
+            "indexes",
+            *((f"clock {(there.replace(tzinfo=UTC) - before).total_seconds():+.1f} s",) if there else ()),
+            "writes and removes",
+        )
 
     async def close(self) -> None:
         # The driver says goodbye to the server, and waits for its answer; what notices a silent server may have
@@ -273,7 +298,7 @@ class MongoView:
         self._version = max(self._version, version)
         return result
 
-    async def _look(self) -> Document:
+    async def _fetch_state(self) -> Document:
         state = await self._state.find_one({"_id": ONLY})
         if state is None:
             raise ViewError(f"view {self._name}: its state was removed; open the view again")
@@ -282,7 +307,7 @@ class MongoView:
 
     async def _read_state(self) -> Document:
         with self._ours():
-            return await self._look()
+            return await self._fetch_state()
 
     @contextmanager
     def _ours(self) -> Iterator[None]:

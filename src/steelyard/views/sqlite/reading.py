@@ -1,6 +1,7 @@
 """Runs a query on the view's tables: works for `Database.read`, each on one snapshot; `view.py` calls."""
 
 import sqlite3
+from collections.abc import Collection
 from itertools import product
 
 import orjson
@@ -13,6 +14,7 @@ from steelyard.views.view import STATE, Position, Query, Stored
 
 _STORED = "e.id, e.epoch, e.position, CAST(e.json AS BLOB)"
 _ONE = {kind: f"SELECT {_STORED} FROM {kind} e WHERE e.id = ?" for kind in OWN}
+_KIND = " UNION ALL ".join(f"SELECT '{kind}', e.id FROM {kind} e WHERE e.id = :id" for kind in OWN)
 _ANY = " UNION ALL ".join(f"SELECT '{kind}', {_STORED} FROM {kind} e WHERE e.id = :id" for kind in OWN)
 
 
@@ -24,6 +26,11 @@ def get(connection: sqlite3.Connection, kind: str, id: str) -> Stored | None:
 def find(connection: sqlite3.Connection, id: str) -> Stored | None:
     row = connection.execute(_ANY, {"id": id}).fetchone()
     return None if row is None else Stored(row[0], row[1], row[4], Position(row[2], row[3]))
+
+
+def kinds(connection: sqlite3.Connection, ids: Collection[str]) -> dict[str, str]:
+    rows = (connection.execute(_KIND, {"id": id}).fetchone() for id in ids)
+    return {row[1]: row[0] for row in rows if row is not None}
 
 
 def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[Stored]:

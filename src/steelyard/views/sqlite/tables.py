@@ -1,7 +1,7 @@
 """The view's tables in SQLite: one per kind, with a column for each filter and each time. Pure; `view.py` fills them.
 
-Filters and orders lie in `fields.py`, and the tables are made of them. Whoever changes them there adds a migration
-here, with the columns' values taken from the JSON.
+Filters and orders lie in `fields.py`, and the tables are made of them. A change of them there needs a migration here,
+with the columns' values taken from the JSON.
 """
 
 from steelyard.views.fields import CHANGED, CREATED, OWN, Entity, labels, orders, sort_key

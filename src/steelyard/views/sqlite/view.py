@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class SqliteView:
 
     @classmethod
     async def open(cls, path: Path | str, bounds: Bounds = BOUNDS) -> "SqliteView":
-        """A file that is damaged or has other tables is put aside: a view is built anew from the log.
+        """A file that is damaged or has other tables is put aside: a view is built again from the log.
 
         Raises ViewError, also for a file of a newer version.
         """
@@ -59,6 +59,10 @@ class SqliteView:
     async def find(self, id: str) -> Stored | None:
         with _ours():
             return self._database.read_now(lambda connection: reading.find(connection, id))
+
+    async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
+        with _ours():
+            return await self._database.read(lambda connection: reading.kinds(connection, ids))
 
     async def query(self, query: Query) -> Sequence[Stored]:
         check(query)

@@ -12,7 +12,7 @@ from steelyard.views.sqlite.tables import Value, columns, label_rows, row
 from steelyard.views.view import Change, Position, ViewError
 
 Found = tuple[str, Entity] | None
-Place = tuple[int, Position]
+LogPosition = tuple[int, Position]
 """The resync that named an entity last, and the position of its last command."""
 
 
@@ -21,7 +21,7 @@ class Old:
     """An entity as it is there."""
 
     number: int
-    place: Place
+    place: LogPosition
     row: tuple[Value, ...]
 
 
@@ -87,7 +87,7 @@ def apply(
     )
 
 
-def _forgotten(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Place]:
+def _forgotten(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, LogPosition]:
     rows = connection.execute(
         "SELECT id, resync, epoch, position FROM forgotten WHERE id IN (SELECT value FROM json_each(?))",
         (_list(ids),),
@@ -113,7 +113,7 @@ def _put(
     kind: str,
     entities: Mapping[str, tuple[Change, Entity]],
     resync: int,
-    forgotten: Mapping[str, Place],
+    forgotten: Mapping[str, LogPosition],
 ) -> None:
     old = _old(connection, kind, entities)
     fresh: list[tuple[Change, Entity]] = []
@@ -197,18 +197,21 @@ def _update_labels(
         (_list(old.number for old, _, _ in entities),),
     )
     there = set(rows)
-    wanted = {
+    desired = {
         (old.number, key, *rest)
         for old, change, entity in entities
         for key, rest in label_rows(entity, kind, change.id).items()
     }
-    gone = [(number, key) for number, key, *_ in there - wanted]
+    gone = [(number, key) for number, key, *_ in there - desired]
     connection.executemany(f"DELETE FROM {kind}_labels WHERE entity = ? AND key = ?", gone)
-    _add_labels(connection, kind, wanted - there)
+    _add_labels(connection, kind, desired - there)
 
 
 def _forget(
-    connection: sqlite3.Connection, changes: Sequence[Change], resync: int, forgotten: Mapping[str, Place]
+    connection: sqlite3.Connection,
+    changes: Sequence[Change],
+    resync: int,
+    forgotten: Mapping[str, LogPosition],
 ) -> None:
     """A record without an entity does not say its kind: it is looked for in each."""
     places = {change.id: (resync, change.position) for change in changes}

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
@@ -55,7 +56,7 @@ class Accounts:
             if item is None:
                 self._objects.create(kind, namespace, obj, Options())
             elif "data" in obj and mapping(stored := item.parsed(), "data") != obj["data"]:
-                # The authority was made anew, or somebody changed it.
+                # The authority was made again, or a user changed it.
                 self._objects.update(kind, item, {**stored, "data": obj["data"]}, Options())
         except Refusal:
             pass  # the namespace ends at this moment

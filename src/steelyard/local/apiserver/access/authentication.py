@@ -1,4 +1,5 @@
-"""Senders of requests: by a client certificate, the administrator's token or a ServiceAccount's, else nobody."""
+"""Senders of requests: known by a client certificate, the administrator's token or a ServiceAccount's; all others are
+anonymous."""
 
 import hmac
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Check of AppWrappers as they are written: nobody makes by one what they may not make themselves.
+"""Check of AppWrappers as they are written: a user may not make by one what they may not make directly.
 
 Its controller makes the components with rights of its own.
 """

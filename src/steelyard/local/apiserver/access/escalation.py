@@ -1,4 +1,4 @@
-"""Checks of roles and bindings as they are written: nobody gives away rights that they have not."""
+"""Checks of roles and bindings as they are written: a user may not grant rights that they do not have."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -61,7 +61,7 @@ def check_escalation(rbac: Rbac, kind: ResourceType, obj: Json, old: Json | None
 
 
 def _same(obj: Json, old: Json) -> bool:
-    """Tell whether only owners and finalizers differ, which the garbage collector writes."""
+    """Return whether only owners and finalizers differ, which the garbage collector writes."""
     return all(obj.get(field) == old.get(field) for field in (obj.keys() | old.keys()) - {"metadata"})
 
 
@@ -86,9 +86,9 @@ def _covers(own: Json, right: Json) -> bool:
     if not _has_all(own, right, "verbs"):
         return False
     if "nonResourceURLs" in right:
-        (wanted,) = right["nonResourceURLs"]
+        (path,) = right["nonResourceURLs"]
         return any(
-            url in ("*", wanted) or (url.endswith("*") and wanted.startswith(url.rstrip("*")))
+            url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))
             for url in sequence(own, "nonResourceURLs")
         )
     resources, (resource,) = sequence(own, "resources"), right["resources"]

@@ -36,10 +36,10 @@ def impersonated(rbac: Rbac, user: User, headers: Iterable[tuple[str, str]]) -> 
         raise Refusal(
             500, "InternalError", f"Internal error occurred: requested {sent} without impersonating a user"
         )
-    for wanted in _wishes(name, uid, groups, extra):
-        decision = rbac.decide(user, wanted)
+    for attributes in _wishes(name, uid, groups, extra):
+        decision = rbac.decide(user, attributes)
         if not decision.allowed:
-            raise refused(user, wanted, decision.reason)
+            raise refused(user, attributes, decision.reason)
     return User(
         name, _groups(name, groups), uid, tuple((key, tuple(values)) for key, values in extra.items())
     )

@@ -31,7 +31,7 @@ ALLOWED = Decision(True)
 
 
 class Rbac:
-    """Roles as the authorizer reads them. Every decision but the first of its kind is one look into a dictionary."""
+    """Roles as the authorizer reads them. Every decision but the first of its kind is one look-up in a dictionary."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,22 +44,22 @@ class Rbac:
             self._decisions.clear()
             self._bindings = None
 
-    def decide(self, user: User, wanted: Attributes) -> Decision:
+    def decide(self, user: User, attributes: Attributes) -> Decision:
         # Before everything else: our own programs ask thousands of times a second.
         if user.is_master:
             return ALLOWED
-        key = user, wanted
+        key = user, attributes
         decision = self._decisions.get(key)
         if decision is None:
             if len(self._decisions) >= _CACHED:
                 self._decisions.clear()
-            decision = self._decisions[key] = self._decide(user, wanted)
+            decision = self._decisions[key] = self._decide(user, attributes)
         return decision
 
-    def _decide(self, user: User, wanted: Attributes) -> Decision:
+    def _decide(self, user: User, attributes: Attributes) -> Decision:
         missing: list[str] = []
-        for rule, description in self._described_rules(user, wanted.namespace, missing):
-            if allows(rule, wanted):
+        for rule, description in self._described_rules(user, attributes.namespace, missing):
+            if allows(rule, attributes):
                 return Decision(True, f"RBAC: allowed by {description}")
         if not missing:
             return Decision(False)
@@ -118,17 +118,17 @@ def _subject(subject: Json, namespace: str) -> tuple[str, str]:
     return f"User:{ACCOUNT_PREFIX}{namespace}:{name}", f'ServiceAccount "{name}/{namespace}"'
 
 
-def allows(rule: Json, wanted: Attributes) -> bool:
-    """Tell whether one rule allows a wish."""
-    if not _has(rule, "verbs", wanted.verb):
+def allows(rule: Json, attributes: Attributes) -> bool:
+    """Return whether one rule allows a wish."""
+    if not _has(rule, "verbs", attributes.verb):
         return False
-    if not wanted.resource:
-        return any(_path_matches(url, wanted.path) for url in sequence(rule, "nonResourceURLs"))
+    if not attributes.resource:
+        return any(_path_matches(url, attributes.path) for url in sequence(rule, "nonResourceURLs"))
     names = sequence(rule, "resourceNames")
     return (
-        _has(rule, "apiGroups", wanted.group)
-        and _covers_resource(sequence(rule, "resources"), wanted)
-        and (not names or wanted.name in names)
+        _has(rule, "apiGroups", attributes.group)
+        and _covers_resource(sequence(rule, "resources"), attributes)
+        and (not names or attributes.name in names)
     )
 
 
@@ -137,8 +137,8 @@ def _has(rule: Json, field: str, value: str) -> bool:
     return "*" in values or value in values
 
 
-def _covers_resource(resources: Iterable[str], wanted: Attributes) -> bool:
-    full, below = wanted.full_resource, wanted.subresource
+def _covers_resource(resources: Iterable[str], attributes: Attributes) -> bool:
+    full, below = attributes.full_resource, attributes.subresource
     return any(
         resource in ("*", full) or (below != "" and resource == f"*/{below}") for resource in resources
     )

@@ -7,18 +7,18 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.types import Json
 
 
-def refused(user: User, wanted: Attributes, reason: str = "") -> Refusal:
+def refused(user: User, attributes: Attributes, reason: str = "") -> Refusal:
     """The answer 403 to a request that authorization refuses."""
     ending = f": {reason}" if reason else ""
-    if not wanted.resource:
-        text = f'forbidden: User "{user.name}" cannot {wanted.verb} path "{wanted.path}"{ending}'
+    if not attributes.resource:
+        text = f'forbidden: User "{user.name}" cannot {attributes.verb} path "{attributes.path}"{ending}'
         return Refusal(403, "Forbidden", text, {})
-    what = f'cannot {wanted.verb} resource "{wanted.full_resource}" in API group "{wanted.group}"'
-    where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
-    about = errors.qualified(wanted.group, wanted.resource)
-    name = f' "{wanted.name}"' if wanted.name else ""
-    details: Json = {"name": wanted.name} if wanted.name else {}
-    details |= {"group": wanted.group} if wanted.group else {}
-    details["kind"] = wanted.resource
+    what = f'cannot {attributes.verb} resource "{attributes.full_resource}" in API group "{attributes.group}"'
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    about = errors.qualified(attributes.group, attributes.resource)
+    name = f' "{attributes.name}"' if attributes.name else ""
+    details: Json = {"name": attributes.name} if attributes.name else {}
+    details |= {"group": attributes.group} if attributes.group else {}
+    details["kind"] = attributes.resource
     text = f'{about}{name} is forbidden: User "{user.name}" {what} {where}{ending}'
     return Refusal(403, "Forbidden", text, details)

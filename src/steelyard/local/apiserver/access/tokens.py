@@ -1,7 +1,6 @@
 """Tokens of ServiceAccounts: signed with a key of the state folder, good while the account and its Pod are there."""
 
 import hashlib
-import os
 from collections import OrderedDict
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from steelyard.local.apiserver.access.users import User, account_user
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.pki import private_pem, write_private
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, mapping
 
@@ -139,14 +139,5 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
         pass
     key = ec.generate_private_key(ec.SECP256R1())
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    content = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    new = path.with_suffix(".new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    write_private(path, private_pem(key))
     return key

@@ -50,9 +50,9 @@ def _shown(metadata: Json) -> str:
 
 
 def _is_mounted(spec: Json, account: Json) -> bool:
-    for wanted in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
-        if wanted is not None:
-            return bool(wanted)
+    for automount in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
+        if automount is not None:
+            return bool(automount)
     return True
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.common import labels_match
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, mapping, sequence
@@ -71,10 +71,15 @@ def request_of(attributes: Attributes, called: Attributes, uid: str = "") -> Jso
     return request
 
 
+def kind_of_part(kind: ResourceType, subresource: str) -> tuple[str, str, str]:
+    """Group, version and kind of what is sent to a subresource."""
+    if subresource == "proxy":
+        return "", "v1", f"{kind.kind}ProxyOptions"
+    return PARTS.get(subresource, (kind.group, kind.version, kind.kind))
+
+
 def _kind(attributes: Attributes) -> Json:
-    kind = attributes.kind
-    of_object = kind.group, kind.version, kind.kind
-    group, version, name = PARTS.get(attributes.subresource, of_object)
+    group, version, name = kind_of_part(attributes.kind, attributes.subresource)
     return {"group": group, "version": version, "kind": name}
 
 
@@ -125,7 +130,7 @@ def _is_resource(name: str, kind: ResourceType, subresource: str) -> bool:
 
 
 def selectors_match(match: Json, attributes: Attributes, store: Store) -> bool:
-    """Tell whether the selectors of namespaces and of objects choose a write."""
+    """Return whether the selectors of namespaces and of objects choose a write."""
     selector = mapping(match, "namespaceSelector")
     in_namespace = attributes.namespace or attributes.kind.bucket == "namespaces"
     if selector and in_namespace and not labels_match(selector, _namespace_labels(attributes, store)):

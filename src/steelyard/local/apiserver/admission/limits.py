@@ -34,10 +34,10 @@ def add_defaults(ranges: Sequence[Json], pod: Json) -> None:
 def _completed(container: Json, word: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
     resources = container.get("resources") or {}
     for field, defaults, said in (("requests", requests, "request"), ("limits", limits, "limit")):
-        given = mapping(resources, field)
-        missing = {name: value for name, value in defaults.items() if name not in given}
+        amounts_set = mapping(resources, field)
+        missing = {name: value for name, value in defaults.items() if name not in amounts_set}
         if missing:
-            resources[field] = {**given, **texts(missing)}
+            resources[field] = {**amounts_set, **texts(missing)}
             container["resources"] = resources
             yield f"{', '.join(sorted(missing))} {said} for {word} {container.get('name') or ''}"
 

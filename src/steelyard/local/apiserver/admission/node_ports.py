@@ -6,7 +6,7 @@ from collections.abc import Callable
 from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.service_types import needs_health_check_port, needs_node_ports
 from steelyard.local.apiserver.store import Store
 from steelyard.local.machine import port_is_free

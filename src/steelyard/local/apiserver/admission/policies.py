@@ -89,7 +89,7 @@ class Policies:
         self._store, self._registry = store, registry
 
     def exist(self) -> bool:
-        """Tell whether any policy holds anywhere: nearly all servers have none, and their writes cost nothing."""
+        """Return whether any policy holds anywhere: nearly all servers have none, and their writes cost nothing."""
         return bool(self._store.bucket(BINDINGS).size and self._store.bucket(POLICIES).size)
 
     def validate(self, attributes: Attributes) -> None:
@@ -182,11 +182,11 @@ class Policies:
         return [convert(item.parsed()) if convert else item.parsed() for item in objects]
 
     def _referred(self, kind: ResourceType, binding: str, reference: Json, namespace: str) -> list[Item]:
-        given = reference.get("namespace") or ""
-        if given and not kind.namespaced:
+        named_namespace = reference.get("namespace") or ""
+        if named_namespace and not kind.namespaced:
             text = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
             raise Misconfigured(text, binding)
-        namespace = (given or namespace) if kind.namespaced else ""
+        namespace = (named_namespace or namespace) if kind.namespaced else ""
         if kind.namespaced and not namespace:
             text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
             raise Misconfigured(text, binding)

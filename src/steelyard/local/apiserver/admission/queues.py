@@ -13,7 +13,7 @@ _BUCKETS = frozenset(f"{resource.plural}.{resource.group}" for resource in MANAG
 
 
 def add_queue(store: Store, kind: ResourceType, obj: Json) -> None:
-    """Suspend a new job that names a queue. With a Kueue that somebody has installed, its own webhook does that."""
+    """Suspend a new job that names a queue. With a Kueue that the user has installed, its own webhook does that."""
     if kind.bucket not in _BUCKETS or not isinstance(obj.get("spec"), dict):
         return
     named = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}

@@ -19,7 +19,7 @@ from steelyard.local.apiserver.admission.usage import (
 from steelyard.local.apiserver.amounts import Amount, Amounts, added, amount, amounts, texts
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
@@ -46,16 +46,16 @@ def charge(quota: Json, bucket: str, obj: Json, old: Json | None) -> Amounts | N
         raise Exceeded(f"failed quota: {name}: {said}")
     if any(resource not in used for resource in names):
         raise Exceeded(f"status unknown for quota: {name}, resources: {','.join(sorted(names))}")
-    wanted = usage(bucket, obj)
+    requested = usage(bucket, obj)
     # What the quota did not count before is new to it as a whole.
     before = usage(bucket, old) if old is not None and in_scope(quota, bucket, old) else {}
-    wanted = {key: value for key, value in growth(wanted, before).items() if key in hard}
-    if not wanted:
+    requested = {key: value for key, value in growth(requested, before).items() if key in hard}
+    if not requested:
         return None
-    after = added(used, wanted)
-    over = sorted(key for key in wanted if after[key].number > hard[key].number)
+    after = added(used, requested)
+    over = sorted(key for key in requested if after[key].number > hard[key].number)
     if over:
-        text = f"exceeded quota: {name}, requested: {_listed(wanted, over)}, used: {_listed(used, over)}"
+        text = f"exceeded quota: {name}, requested: {_listed(requested, over)}, used: {_listed(used, over)}"
         raise Exceeded(f"{text}, limited: {_listed(hard, over)}")
     return after
 
@@ -65,7 +65,7 @@ def _listed(values: Amounts, names: list[str]) -> str:
 
 
 def is_charged(bucket: str, obj: Json, old: Json | None) -> bool:
-    """Tell whether a write of this kind can use more of a quota."""
+    """Return whether a write of this kind can use more of a quota."""
     if bucket in IGNORED:
         return False
     if bucket == PODS and old is not None:
@@ -184,7 +184,7 @@ class _Ledger:
         return {name: self._total.get(name, _NOTHING) for name in self._names if name in counted}
 
     def apply(self, change: Change) -> bool:
-        """Tell whether a change is one of what is counted here."""
+        """Return whether a change is one of what is counted here."""
         if change.kind not in self._buckets or change.new.namespace != self.key[0]:
             return False
         self._set(

@@ -16,7 +16,7 @@ def pod_amounts(spec: Json, field: str) -> Amounts:
     for container in sequence(spec, "initContainers"):
         own = _own(container, field)
         if container.get("restartPolicy") == "Always":
-            # A sidecar runs beside all that comes after it.
+            # A sidecar runs along with all that comes after it.
             total, sidecars = added(total, own), added(sidecars, own)
             needed.append(sidecars)
         else:

@@ -17,13 +17,13 @@ def set_runtime(store: Store, pod: Json) -> None:
     if overhead := mapping(runtime, "overhead", "podFixed"):
         spec.setdefault("overhead", overhead)
     scheduling = mapping(runtime, "scheduling")
-    if wanted := mapping(scheduling, "nodeSelector"):
+    if selector := mapping(scheduling, "nodeSelector"):
         own = mapping(spec, "nodeSelector")
-        for key in wanted.keys() & own.keys():
-            if wanted[key] != own[key]:
-                text = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted[key]}; "
+        for key in selector.keys() & own.keys():
+            if selector[key] != own[key]:
+                text = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {selector[key]}; "
                 raise _forbidden(pod, f"{text}pod.spec.nodeSelector[{key}] = {own[key]}")
-        spec["nodeSelector"] = own | wanted
+        spec["nodeSelector"] = own | selector
     if tolerations := sequence(scheduling, "tolerations"):
         tolerate_the_node(spec)  # a Pod has these first
         own_tolerations = sequence(spec, "tolerations")

@@ -1,6 +1,5 @@
 """All of the admission of one server: the order in which its parts are asked. `objects.py` asks it at each write."""
 
-import ipaddress
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,9 @@ from steelyard.local.apiserver.access.escalation import check_escalation
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.admission import limits
 from steelyard.local.apiserver.admission.accounts import add_account
-from steelyard.local.apiserver.admission.attributes import PARTS, Attributes
+from steelyard.local.apiserver.admission.admission import Admission
+from steelyard.local.apiserver.admission.attributes import Attributes, kind_of_part
+from steelyard.local.apiserver.admission.cluster_addresses import Addresses
 from steelyard.local.apiserver.admission.node_ports import NodePorts
 from steelyard.local.apiserver.admission.policies import Policies
 from steelyard.local.apiserver.admission.queues import add_queue
@@ -23,9 +24,9 @@ from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of, nothing
-from steelyard.local.apiserver.objects import Admission, Options, complete
+from steelyard.local.apiserver.objects import complete
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.priorities import assign_priority
-from steelyard.local.apiserver.rules.service_types import is_external_name
 from steelyard.local.apiserver.scale import scale_of, set_field
 from steelyard.local.apiserver.schema import drop_unknown
 from steelyard.local.apiserver.store import Store
@@ -33,7 +34,7 @@ from steelyard.types import Json, sequence
 
 PERMANENT = ("default", "kube-system", "kube-public")
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-CONNECTED = ("exec", "attach", "portforward")
+CONNECTED = ("exec", "attach", "portforward", "proxy")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -103,7 +104,7 @@ class ServerAdmission(Admission):
     def admit_part(
         self, kind: ResourceType, key: Key, part: Json | None, options: Options, subresource: str
     ) -> None:
-        group, version, name = PARTS[subresource]
+        group, version, name = kind_of_part(kind, subresource)
         if part is not None:
             part["apiVersion"], part["kind"] = f"{group}/{version}".lstrip("/"), name
         operation = "CONNECT" if subresource in CONNECTED else "CREATE"
@@ -234,60 +235,3 @@ def _complete(kind: ResourceType, obj: Json) -> None:
         detail = f"Internal error occurred: {text}"
         raise errors.Refusal(500, "InternalError", detail, {"causes": causes}) from error
     complete(kind, obj)
-
-
-class Addresses:
-    """Cluster addresses: from one network, each Service's its own."""
-
-    def __init__(self, store: Store, network: str) -> None:
-        self._store = store
-        self._network = ipaddress.ip_network(network)
-        self._next = 1
-
-    def assign(self, kind: ResourceType, service: Json, old: Json | None, options: Options) -> None:
-        spec = service["spec"]
-        if is_external_name(spec):
-            return
-        before = field_of(old, "spec", "clusterIP")
-        if not spec.get("clusterIP"):
-            # A headless Service stays one, and an address is kept, when a replacement does not name it. A new one is
-            # the same in all attempts at one request: webhooks have been shown it.
-            spec["clusterIP"] = before or options.keep("cluster address", self._free)
-            if not before and spec["clusterIP"] in self._used():
-                spec["clusterIP"] = self._free()
-            spec["clusterIPs"] = [spec["clusterIP"]]
-        # A Service that keeps its address is not asked whether that is free: it has it itself.
-        elif not before and spec["clusterIP"] != "None":
-            self._check(kind, service, spec["clusterIP"])
-
-    def _used(self) -> set[str]:
-        items = self._store.bucket("services").items()
-        return {field_of(item.parsed(), "spec", "clusterIP") or "" for item in items}
-
-    def _free(self) -> str:
-        """The next one that no Service has; those lately given back come last."""
-        used, size = self._used(), self._network.num_addresses - 2
-        for _ in range(size):
-            address = str(self._network.network_address + 1 + self._next % size)
-            # Round and round: a client that still holds the address of a Service
-            # that is gone must not reach another one there.
-            self._next += 1
-            if address not in used:
-                return address
-        raise errors.Refusal(500, "InternalError", "failed to allocate a serviceIP: range is full")
-
-    def _check(self, kind: ResourceType, service: Json, address: str) -> None:
-        detail = ""
-        try:
-            if ipaddress.ip_address(address) not in self._network:
-                detail = f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
-                detail += f"The range of valid IPs is {self._network}"
-        except ValueError:
-            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        if not detail and address in self._used():
-            detail = f"failed to allocate IP {address}: provided IP is already allocated"
-        if detail:
-            malformed = detail.startswith("must be")
-            where, shown = ("spec.clusterIPs[0]", address) if malformed else ("spec.clusterIPs", [address])
-            cause = errors.invalid(where, shown, detail)
-            raise errors.is_invalid("", kind.kind, service["metadata"]["name"], [cause])

@@ -99,7 +99,7 @@ def test_what_is_in_bounds_passes() -> None:
     assert violations([limit_range(item(**bounds), item("Pod", **bounds))], "pods", pod(SMALL)) == []
 
 
-def test_a_pod_needs_its_largest_init_container_beside_its_sidecars() -> None:
+def test_a_pod_needs_its_largest_init_container_and_its_sidecars() -> None:
     sidecar: Json = {"restartPolicy": "Always", "resources": SMALL}
     large: Json = {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}
     most = item("Pod", max={"cpu": "1100m"})

@@ -21,7 +21,7 @@ KINDS = ("configmaps", "serviceaccounts")
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 
 
-def test_a_variable_that_nobody_names_may_fail() -> None:
+def test_a_variable_that_is_not_used_may_fail() -> None:
     evaluation = Evaluation(
         {"object": {"a": 1}}, {"one": "object.a + 1", "two": "variables.one * 2", "bad": "object.b"}
     )

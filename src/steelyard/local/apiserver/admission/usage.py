@@ -121,13 +121,13 @@ def _claim_usage(claim: Json) -> Amounts:
     used: Amounts = {"count/persistentvolumeclaims": _ONE, CLAIMS: _ONE}
     notes = field_of(claim, "metadata", "annotations") or {}
     name = notes.get("volume.beta.kubernetes.io/storage-class") or claim["spec"].get("storageClassName")
-    wanted = amounts(mapping(claim["spec"], "resources", "requests")).get("storage")
+    storage = amounts(mapping(claim["spec"], "resources", "requests")).get("storage")
     if name:
         used[f"{name}{_OF_CLASS}{CLAIMS}"] = _ONE
-    if wanted is not None:
-        used["requests.storage"] = wanted
+    if storage is not None:
+        used["requests.storage"] = storage
         if name:
-            used[f"{name}{_OF_CLASS}requests.storage"] = wanted
+            used[f"{name}{_OF_CLASS}requests.storage"] = storage
     return used
 
 
@@ -212,14 +212,14 @@ def unsaid(pod: Json, names: Iterable[str]) -> str:
     # What is said of the Pod as a whole holds for all its containers.
     if pod["spec"].get("resources"):
         return ""
-    wanted = _MUST_SAY & set(names)
+    required = _MUST_SAY & set(names)
     missing: dict[str, set[str]] = {}
     for field in ("containers", "initContainers"):
         for container in sequence(pod["spec"], field):
             requests, limits = (
                 amounts(mapping(container, "resources", kind)) for kind in ("requests", "limits")
             )
-            for name in wanted - set(_computing(requests, limits)):
+            for name in required - set(_computing(requests, limits)):
                 missing.setdefault(name, set()).add(container.get("name") or "")
     if not missing:
         return ""

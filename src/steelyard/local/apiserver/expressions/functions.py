@@ -1,4 +1,4 @@
-"""CEL's functions beside those of the engine: texts, lists and sets as Kubernetes has them.
+"""CEL's functions in addition to those of the engine: texts, lists and sets as Kubernetes has them.
 
 `x.f(a)` and `f(x, a)` are the same call. Loads the engine, which takes a while: only when a rule needs it.
 """
@@ -73,7 +73,7 @@ def _pattern(text: str, pattern: str) -> "re.Pattern[str]":
 
 
 def why_slow(pattern: str) -> str:
-    """Why a regular expression may not be searched for; empty where it may."""
+    """Return why a regular expression may not be searched for; empty where it may."""
     if len(pattern) > MAX_PATTERN:
         return f"regular expression too long: at most {MAX_PATTERN} characters are taken here"
     if _repeats(pattern) > MAX_REPEATS:

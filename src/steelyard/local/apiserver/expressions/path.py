@@ -17,7 +17,7 @@ def parts_of(path: str) -> list[str]:
 
 
 def leads_somewhere(schema: Json, path: str) -> bool:
-    """Tell whether the schema has such a field."""
+    """Return whether the schema has such a field."""
     parts = parts_of(path)
     for part in parts:
         extra = schema.get("additionalProperties")

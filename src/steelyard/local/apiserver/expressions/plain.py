@@ -56,16 +56,16 @@ def compiled(source: str) -> Program:
 
 
 def is_untyped(source: str) -> bool:
-    """Tell whether an expression is a field of an object alone, whose type nobody knows."""
+    """Return whether an expression is a field of an object alone, whose type is unknown."""
     return _FIELD.fullmatch(source.strip()) is not None
 
 
-def untyped(wanted: type[Any]) -> str:
-    return f"must evaluate to {_NAMES[wanted]} but got dyn"
+def untyped(result_type: type[Any]) -> str:
+    return f"must evaluate to {_NAMES[result_type]} but got dyn"
 
 
-def fault_of(source: str, names: Collection[str], wanted: type[Any] | None = None) -> str:
-    """Why an expression over these variables cannot be evaluated here; empty where it can be."""
+def fault_of(source: str, names: Collection[str], result_type: type[Any] | None = None) -> str:
+    """Return why an expression over these variables cannot be evaluated here; empty where it can be."""
     try:
         program = compiled(source.strip())
     except BadExpression as error:
@@ -79,14 +79,14 @@ def fault_of(source: str, names: Collection[str], wanted: type[Any] | None = Non
         match = re.search(rf"(?<![\w.]){re.escape(unknown[0])}\b", source)
         text = f"undeclared reference to '{unknown[0]}' (in container '')"
         return f"compilation failed: ERROR: {placed(source, match.start() if match else 0, text)}"
-    if wanted is not None and is_untyped(source):
-        return untyped(wanted)
+    if result_type is not None and is_untyped(source):
+        return untyped(result_type)
     # Without types this engine knows the type of a constant only.
-    if not program.variables and wanted is not None:
+    if not program.variables and result_type is not None:
         with suppress(Failed):
             value = program.run({})
-            if not isinstance(value, wanted):
-                return f"must evaluate to {_NAMES[wanted]} but got {_NAMES.get(type(value), 'dyn')}"
+            if not isinstance(value, result_type):
+                return f"must evaluate to {_NAMES[result_type]} but got {_NAMES.get(type(value), 'dyn')}"
     return ""
 
 

@@ -18,7 +18,7 @@ _SIZE = re.compile(r"\bsize(?=\s*\()")
 
 
 MAX_LENGTH = 4096  # the engine calls itself for every operator: 100,000 characters end the process
-MAX_STEPS = 1_000_000  # of an evaluation, which nobody can end once it has begun
+MAX_STEPS = 1_000_000  # of an evaluation, which cannot be ended once it has begun
 _LOOPS = frozenset(["all", "exists", "exists_one", "existsOne", "filter", "map"])
 _LOOP = re.compile(r"\.\s*([A-Za-z_]+)\s*(?=\()|[()]")
 OVER_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -52,7 +52,7 @@ class Program:
             )
         except ValueError as error:
             text = str(error).partition("ERROR: ")[2] or str(error)
-            # The user wrote `size`, and is told of no other name.
+            # The user wrote `size`, so messages name no other.
             raise BadExpression(_as_gos(text.replace(SIZE, "size"))) from error
         self.variables = frozenset(self._program.variables())
         self.functions = frozenset(

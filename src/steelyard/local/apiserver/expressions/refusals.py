@@ -22,6 +22,7 @@ from steelyard.types import Json
 _SCALARS = {"integer": "int", "number": "double", "boolean": "bool"}
 _REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 _GO = ("Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf")
+_BREAK = re.compile(r"[\n\r]")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
 _PATH = re.compile(r"(?<![\w.])(self|oldSelf)((?:\.\w+(?!\w*\s*\())+)")
 _NAMES = {"self", "oldSelf", "sets", "optional", "type", "null_type", "list", "map"}
@@ -29,14 +30,14 @@ _NAMES |= {"int", "uint", "double", "bool", "string", "bytes"}
 
 
 def refused(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
-    """`schema` is the rule's own; `apart` is the list in which items have no past, if it is in one."""
+    """`schema` is the rule's own; `apart` is the list in which items have no past, if it is in one.
+
+    The rule has no faults of its wording.
+    """
     text = (rule.get("rule") or "").strip()
-    if not text:
-        yield required(f"{path}.rule", "rule is not specified")
-        return
-    yield from _wording(rule, schema, path)
-    # Kubernetes' rule: in a list without keys nobody can say which old item belongs to a new one.
-    if apart and re.search(r"\boldSelf\b", rule["rule"]) and not rule.get("optionalOldSelf"):
+    compares = bool(re.search(r"\boldSelf\b", text))
+    # Kubernetes' rule: in a list without keys it is unknown which old item belongs to a new one.
+    if apart and compares and not rule.get("optionalOldSelf"):
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
         yield invalid(f"{path}.rule", text, detail)
         return
@@ -46,17 +47,34 @@ def refused(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
     message = (rule.get("messageExpression") or "").strip()
     if message and (fault := _fault(message, rule, schema, str)):
         yield Cause(f"{path}.messageExpression", f"Invalid value: {_in_go(rule)}: {fault}")
+    if not compares and (optional_old := rule.get("optionalOldSelf")) is not None:
+        yield invalid(
+            f"{path}.optionalOldSelf", optional_old, "may not be set if oldSelf is not used in rule"
+        )
 
 
-def _wording(rule: Json, schema: Json, path: str) -> Iterator[Cause]:
-    message = (rule.get("message") or "").strip()
-    if "\n" in message:
-        yield invalid(f"{path}.message", message, "must not contain line breaks")
-    elif "\n" in rule["rule"].strip() and not message:
+def wording_causes(rule: Json, schema: Json, path: str) -> Iterator[Cause]:
+    """Faults that need no evaluation, which a real server finds in every schema."""
+    text, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
+    breaks = "must not contain line breaks"
+    if not text:
+        yield required(f"{path}.rule", "rule is not specified")
+    elif message and not message.strip():
+        yield invalid(f"{path}.message", message, "must be non-empty if specified")
+    elif _BREAK.search(message.strip()):
+        yield invalid(f"{path}.message", message, breaks)
+    elif _BREAK.search(text) and not message:
         yield required(f"{path}.message", "message must be specified if rule contains line breaks")
-    if (reason := rule.get("reason")) and reason not in _REASONS:
+    if (expression := rule.get("messageExpression")) and not expression.strip():
+        yield required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
+    if (reason := rule.get("reason")) is not None and reason not in _REASONS:
         yield unsupported(f"{path}.reason", reason, _REASONS)
-    if (field := rule.get("fieldPath")) and not leads_somewhere(schema, field):
+    field = rule.get("fieldPath") or ""
+    if field and not field.strip():
+        yield invalid(f"{path}.fieldPath", field, "must be non-empty if specified")
+    if _BREAK.search(field):
+        yield invalid(f"{path}.fieldPath", field, breaks)
+    if field and not leads_somewhere(schema, field):
         yield invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 

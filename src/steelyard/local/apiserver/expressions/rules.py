@@ -1,4 +1,4 @@
-"""All rules of one schema, and an object against them: each rule at its field, each item beside the one it was."""
+"""All rules of one schema, and an object against them: each rule at its field, each item compared with its old form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -85,5 +85,5 @@ def _items_before(schema: Json, value: list[Any], old: Any) -> list[Any]:
     if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
         return [ABSENT] * len(value)
     keys = [key_of(schema, item) for item in old]
-    wanted = [key_of(schema, item) for item in value]
-    return [old[keys.index(key)] if key in keys else ABSENT for key in wanted]
+    item_keys = [key_of(schema, item) for item in value]
+    return [old[keys.index(key)] if key in keys else ABSENT for key in item_keys]

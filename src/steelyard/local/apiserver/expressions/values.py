@@ -135,7 +135,7 @@ def example(schema: Json) -> Any:
 
 
 def is_loose(schema: Json) -> bool:
-    """Tell whether values may differ from the example in their types or keys."""
+    """Return whether values may differ from the example in their types or keys."""
     if schema.get("x-kubernetes-int-or-string") or isinstance(schema.get("additionalProperties"), dict):
         return True
     below = [*fields_of(schema).values()]

@@ -14,7 +14,7 @@ from steelyard.local.apiserver.managed.shape import ANY, below
 from steelyard.local.apiserver.managed.tracking import managers_of
 from steelyard.local.apiserver.managed.yaml import BadYaml, duplicate_keys, yaml_object
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.objects import Options
+from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 

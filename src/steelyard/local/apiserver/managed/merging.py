@@ -28,10 +28,10 @@ def _merged_as(kind: str, node: Node, live: Any, applied: Any) -> Any:
     whole = applied if applied is not MISSING else live
     if kind == "scalar":
         return whole
-    wanted = dict if kind == "map" else list
+    container = dict if kind == "map" else list
     before: Any
     after: Any
-    before, after = (value if isinstance(value, wanted) else wanted() for value in (live, applied))
+    before, after = (value if isinstance(value, container) else container() for value in (live, applied))
     granular = not node.atomic if kind == "map" else is_granular_list(node)
     if not granular or not (before or after):
         return whole
@@ -49,7 +49,7 @@ def _merged_maps(node: Node, live: Json, applied: Json) -> Json:
 
 
 def _merged_lists(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Items that only one side has keep their place beside those that both have; those go in the applied order."""
+    """Items that only one side has keep their place next to those that both have; those go in the applied order."""
     left, right = elements_of(node, live), elements_of(node, applied)
     old, new = _once(left, live), dict(zip(right, applied, strict=True))
     shared = iter([element for element in right if element in old])

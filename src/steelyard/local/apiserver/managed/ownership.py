@@ -70,7 +70,7 @@ def applied(
 ) -> Applied:
     """The live object with what was applied, and its managers. Raises Conflicts."""
     if not managers:
-        # Nobody knows who set what: it belongs to a manager of its own, which yields to `force` only.
+        # It is unknown who set what: it belongs to a manager of its own, which yields to `force` only.
         managers = updated(write, {}, live, {}, FIRST)
     last = managers.get(manager)
     fields = fields_of(write.node, config).without_below(write.reset)
@@ -127,14 +127,14 @@ def _pruned(node: Node, obj: Json, last: FieldSet, managers: Managers) -> Json:
     for entry in managers.values():
         owned = owned | entry.fields
     left = kept(without(node, obj, last)) | with_named_fields(node, owned)
-    # What nobody manages, but the list or map of which goes, was not this manager's to remove.
+    # A field without a manager whose list or map is removed was not this manager's to remove.
     left = kept(without(node, obj, everything - left))
     result: Json = without(node, obj, (everything - left) & last) or {}
     return result
 
 
 def yielding(node: Node, live: Json, last_applied: Json) -> Callable[[Path], bool]:
-    """Tell of a field whether it has the value that a client-side apply gave it: the same user may change it."""
+    """Return whether a field has the value that a client-side apply gave it: the same user may change it."""
     changes = difference(node, last_applied, live)
     fields = fields_of(node, last_applied) - changes.modified - changes.added - changes.removed
     return lambda path: contains(fields, path)

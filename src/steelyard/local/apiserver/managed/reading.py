@@ -56,7 +56,7 @@ def _list_fields(node: Node, value: list[Any]) -> FieldSet:
         if not element:
             continue
         fields.members.add(element)
-        # Of items that are there twice only the element is a field: nobody can say which one is meant.
+        # Of items that are there twice only the element is a field: it is unknown which one is meant.
         if elements.count(element) == 1 and (inner := _fields(node.items or ANY, item)):
             fields.children[element] = inner
     return fields
@@ -101,15 +101,15 @@ def _compare(node: Node, element: str, old: Any, new: Any, result: Difference) -
 
 
 def _compare_as(kind: str, node: Node, old: Any, new: Any, inner: Difference) -> bool:
-    """Compare below, or tell that this is a leaf."""
+    """Compare below, or report that this is a leaf."""
     if kind == "scalar":
         return True
-    wanted = dict if kind == "map" else list
+    container = dict if kind == "map" else list
     before: Any
     after: Any
-    before, after = (value if isinstance(value, wanted) else wanted() for value in (old, new))
+    before, after = (value if isinstance(value, container) else container() for value in (old, new))
     granular = not node.atomic if kind == "map" else is_granular_list(node)
-    # Two empty ones are a leaf: so an empty map and null are told apart.
+    # Two empty ones are a leaf: so an empty map and null are distinguished.
     if not granular or not (before or after):
         return True
     if kind == "map":

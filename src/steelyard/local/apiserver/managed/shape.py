@@ -32,7 +32,7 @@ def is_granular_list(node: Node) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """Tell whether any field may be in it."""
+    """Return whether any field may be in it."""
     return not node.properties and node.values is None
 
 
@@ -93,7 +93,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def completed(node: Node, value: Any) -> Any:
-    """The value with what Go writes though it is empty: nobody becomes a manager of it by setting what is in it."""
+    """The value with what Go writes though it is empty: setting a field in it does not make a manager of it."""
     if isinstance(value, list):
         return [completed(node.items or ANY, item) for item in value]
     if not isinstance(value, dict) or not (node.properties or node.values):

@@ -118,7 +118,7 @@ def duplicate_keys(body: bytes) -> list[str]:
 
 
 def _is_plain_json(body: bytes) -> bool:
-    """Tell whether this is JSON without a key twice: reading it as YAML takes a hundred times as long."""
+    """Return whether this is JSON without a key twice: reading it as YAML takes a hundred times as long."""
     twice = False
 
     def once(pairs: list[tuple[str, Any]]) -> None:

@@ -34,8 +34,8 @@ def decoded_message(message: Message, data: bytes, into: Json | None = None, dep
             assert isinstance(content, bytes)
             value.setdefault(field.json, []).extend(_packed(field.type, content))
             continue
-        wanted = BLOCK if isinstance(field.type, Message) or field.flags & MAP else _WIRE[field.type]
-        if wire != wanted:
+        expected = BLOCK if isinstance(field.type, Message) or field.flags & MAP else _WIRE[field.type]
+        if wire != expected:
             raise BadContent(f"proto: wrong wireType = {wire} for field {field.go}")
         _set(value, field, content, depth)
     convert = SPECIAL.get(message.name)

@@ -137,8 +137,8 @@ def _default_namespace(obj: Json) -> None:
 def _check_namespace_status(obj: Json, old: Json | None) -> list[Cause]:
     phase, deleting = field_of(obj, "status", "phase") or "", "deletionTimestamp" in obj["metadata"]
     if phase and (phase == "Terminating") != deleting:
-        wanted, state = ("Terminating", "not empty") if deleting else ("Active", "empty")
-        text = f"may only be '{wanted}' if `deletionTimestamp` is {state}"
+        expected, state = ("Terminating", "not empty") if deleting else ("Active", "empty")
+        text = f"may only be '{expected}' if `deletionTimestamp` is {state}"
         return [invalid("status.Phase", phase, text)]
     return []
 

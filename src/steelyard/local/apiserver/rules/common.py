@@ -14,6 +14,7 @@ __all__ = [
     "non_negative",
     "required",
     "selector_causes",
+    "unreadable_causes",
 ]
 
 
@@ -41,15 +42,17 @@ def non_negative(obj: Json, *fields: str) -> list[Cause]:
     return causes
 
 
-def selector_causes(selector: Json | None, path: str, *, empty: bool = False) -> list[Cause]:
-    """`empty`: one that selects everything is taken."""
+def selector_causes(
+    selector: Json | None, path: str, *, empty: bool = False, kind: str = "deployment"
+) -> list[Cause]:
+    """`empty`: one that selects everything is taken. `kind`: how a refusal calls the object."""
     if selector is None:
         return [required(path)]
     causes = labels_causes(mapping(selector, "matchLabels"), f"{path}.matchLabels")
     for index, expression in enumerate(sequence(selector, "matchExpressions")):
         causes += _expression_causes(expression, f"{path}.matchExpressions[{index}]")
     if not empty and not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        causes.append(invalid(path, selector, "empty selector is invalid for deployment"))
+        causes.append(invalid(path, selector, f"empty selector is invalid for {kind}"))
     return causes
 
 
@@ -70,8 +73,27 @@ def _expression_causes(expression: Json, path: str) -> list[Cause]:
     return causes
 
 
+def unreadable_causes(selector: Json | None, causes: list[Cause], path: str, detail: str) -> list[Cause]:
+    """Return the fault that a selector with these causes cannot be used at all; none where it can."""
+    if all(cause.field == path for cause in causes):
+        return []
+    return [invalid(path, _selector_in_order(selector or {}), detail)]
+
+
+def _selector_in_order(selector: Json) -> Json:
+    """Return the selector with its fields as a real server shows them."""
+    shown: Json = {name: selector[name] for name in ("matchLabels", "matchExpressions") if name in selector}
+    if "matchExpressions" in shown:
+        fields = ("key", "operator", "values")
+        shown["matchExpressions"] = [
+            {name: expression[name] for name in fields if name in expression}
+            for expression in sequence(shown, "matchExpressions")
+        ]
+    return shown
+
+
 def labels_match(selector: Json, labels: Json) -> bool:
-    """Tell whether a label selector of a spec matches."""
+    """Return whether a label selector of a spec matches."""
     wanted = mapping(selector, "matchLabels")
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
         requirement(labels)

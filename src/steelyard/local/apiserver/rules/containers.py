@@ -129,7 +129,7 @@ def host_port_causes(containers: list[Json], path: str) -> list[Cause]:
 
 def init_container_causes(container: Json, path: str) -> list[Cause]:
     """Return the faults of fields that only containers that run on may have."""
-    # A sidecar: it starts among the init containers and runs on beside the others.
+    # A sidecar: it starts among the init containers and runs on along with the others.
     if container.get("restartPolicy") == "Always":
         return []
     text = "may not be set for init containers without restartPolicy=Always"

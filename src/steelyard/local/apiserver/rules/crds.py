@@ -9,7 +9,7 @@ from steelyard.local.apiserver.expressions.rules import ruled
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
-from steelyard.local.apiserver.rules.structural import structural_causes
+from steelyard.local.apiserver.rules.structural import has_default, structural_causes
 from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, given, need, values
 from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
@@ -41,7 +41,7 @@ def _default(crd: Json) -> None:
     for name, value in (("singular", kind.lower()), ("listKind", f"{kind}List" if kind else "")):
         if value and not names.get(name):
             names[name] = value
-    defaults(spec, conversion={"strategy": "None"}, versions=[])
+    defaults(spec, conversion={"strategy": "None"})
 
 
 def _check(crd: Json, old: Json | None) -> list[Cause]:
@@ -51,7 +51,12 @@ def _check(crd: Json, old: Json | None) -> list[Cause]:
     causes += _version_causes(spec)
     causes += need("plural", "singular", "kind", "listKind")(spec["names"], "spec.names")
     causes += causes_by(_NAMES, spec["names"], "spec.names")
-    causes += _hoisted_causes(spec) + _conversion_causes(spec["conversion"])
+    causes += _hoisted_causes(spec)
+    strategy = spec["conversion"].get("strategy")
+    if spec.get("preserveUnknownFields") and strategy != "None":
+        text = "must be None if spec.preserveUnknownFields is true"
+        causes.append(invalid("spec.conversion.strategy", strategy, text))
+    causes += _conversion_causes(spec["conversion"])
     # Objects are stored by these names: under others they would not be found again.
     for name in ("scope", "names.kind", "group", "names.plural"):
         causes += immutable(crd, old, f"spec.{name}")
@@ -123,6 +128,11 @@ def _version_causes(spec: Json) -> list[Cause]:
         for index, version in enumerate(versions)
         if _schema_of(version) is None
     ]
+    if spec.get("preserveUnknownFields") and any(
+        has_default(_schema_of(version) or {}) for version in versions
+    ):
+        text = "must be false in order to use defaults in the schema"
+        causes.append(invalid("spec.preserveUnknownFields", True, text))
     shared = {name for name in _PARTS if _is_shared(versions, name)}
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
@@ -133,13 +143,13 @@ def _version_causes(spec: Json) -> list[Cause]:
         for name in _PARTS:
             causes += _part_causes(version, name, f"{path}.{name}") if name not in shared else []
     names = [version.get("name") for version in versions]
-    shown = [_in_go(version, shared) for version in versions]
+    shown = [_in_go(version, shared) for version in versions] if spec["versions"] is not None else None
     if len({*names}) < len(names):
         causes.append(invalid("spec.versions", shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
         causes.append(invalid("spec.versions", shown, text))
-    return causes + (_label(names[0] or "", "spec.version") if names else [])
+    return causes + (_label(names[0], "spec.version") if names and names[0] else [])
 
 
 def _hoisted_causes(spec: Json) -> list[Cause]:

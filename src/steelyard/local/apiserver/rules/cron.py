@@ -6,7 +6,9 @@ from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import not_negative, one_of
+from steelyard.local.apiserver.rules.job_policies import default_policies
 from steelyard.local.apiserver.rules.pods import complete_pod_spec
+from steelyard.local.apiserver.rules.workloads import job_template_causes, trim_labels
 from steelyard.local.cron_schedule import parse_schedule
 from steelyard.types import Json
 
@@ -32,16 +34,16 @@ def _default(obj: Json) -> None:
     pods = template.setdefault("spec", {}).setdefault("template", {})
     pods.setdefault("metadata", {})
     complete_pod_spec(pods.setdefault("spec", {}))
+    default_policies(template["spec"])
 
 
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
-    causes = _schedule_causes(spec, old) + _zone_causes(spec)
-    causes += not_negative(
-        spec, "spec", "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"
-    )
+    causes = _schedule_causes(spec, old) + not_negative(spec, "spec", "startingDeadlineSeconds")
+    causes += _zone_causes(spec)
     causes += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", _CONCURRENCY)
-    return causes
+    causes += job_template_causes(spec["jobTemplate"], "spec.jobTemplate")
+    return causes + not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
 def _schedule_causes(spec: Json, old: Json | None) -> list[Cause]:
@@ -74,4 +76,8 @@ def _zone_causes(spec: Json) -> list[Cause]:
     return []
 
 
-CRON_JOB = Rules(_prepare, _default, _check)
+def _trim(obj: Json) -> None:
+    trim_labels(obj["spec"]["jobTemplate"]["spec"]["template"])
+
+
+CRON_JOB = Rules(_prepare, _default, _check, _trim)

@@ -18,8 +18,7 @@ _TYPES = ["FQDN", "IPv4", "IPv6"]
 
 
 def _default(obj: Json) -> None:
-    defaults(obj, endpoints=[])
-    for endpoint in obj["endpoints"]:
+    for endpoint in sequence(obj, "endpoints"):
         defaults(endpoint, conditions={})
     for port in sequence(obj, "ports"):
         defaults(port, name="", protocol="TCP")
@@ -28,7 +27,7 @@ def _default(obj: Json) -> None:
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     kind = obj.get("addressType")
     causes = [] if kind in _TYPES else [unsupported("addressType", kind or "", _TYPES)]
-    endpoints, ports = obj["endpoints"], sequence(obj, "ports")
+    endpoints, ports = sequence(obj, "endpoints"), sequence(obj, "ports")
     causes += too_many("endpoints", len(endpoints), 1000) + too_many("ports", len(ports), 20000)
     causes += duplicates((port["name"] for port in ports), "ports", "name")
     for index, port in enumerate(ports):

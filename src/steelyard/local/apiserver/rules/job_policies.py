@@ -1,4 +1,4 @@
-"""Rules of a Job about failures and success: which are refused, with a real server's words. `workloads.py` asks."""
+"""Rules of Jobs and their templates about failures and success: what is refused, in a real server's words."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _ACTIONS = ["Count", "FailIndex", "FailJob", "Ignore"]
 _OPERATORS = ["In", "NotIn"]
 _STATES = ["False", "True", "Unknown"]
 _MOST_RULES, _MOST_VALUES, _MOST_LETTERS = 20, 255, 64 * 1024
-_MOST_FAILED, _MANY, _MOST_OF_MANY = 100_000, 100_000, 10_000
+_MOST_AT_ONCE, _MOST_FAILED, _MANY, _MOST_OF_MANY = 100_000, 100_000, 100_000, 10_000
 _LONGEST_MANAGER = 63
 
 
@@ -23,17 +23,31 @@ def default_policies(spec: Json) -> None:
 
 
 def policy_causes(spec: Json) -> list[Cause]:
-    return _limit_causes(spec) + _manager_causes(spec) + _failure_causes(spec) + _success_causes(spec)
-
-
-def _limit_causes(spec: Json) -> list[Cause]:
-    failed, path = spec.get("maxFailedIndexes"), "spec.maxFailedIndexes"
     causes = []
-    if failed is not None and spec.get("backoffLimitPerIndex") is None:
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         causes.append(required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
-    if spec["completionMode"] != "Indexed":
-        return causes
-    completions = spec.get("completions")
+    return causes + _manager_causes(spec) + _mode_causes(spec) + _failure_causes(spec) + _success_causes(spec)
+
+
+def _mode_causes(spec: Json) -> list[Cause]:
+    match spec.get("completionMode"):
+        case "Indexed":
+            return _indexed_causes(spec)
+        case "NonIndexed" | None:
+            text, names = "requires indexed completion mode", ("backoffLimitPerIndex", "maxFailedIndexes")
+            return [invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None]
+        case other:
+            return [unsupported("spec.completionMode", other, ["NonIndexed", "Indexed"])]
+
+
+def _indexed_causes(spec: Json) -> list[Cause]:
+    failed, path = spec.get("maxFailedIndexes"), "spec.maxFailedIndexes"
+    completions, causes = spec.get("completions"), []
+    if completions is None:
+        causes.append(required("spec.completions", "when completion mode is Indexed"))
+    if (spec.get("parallelism") or 0) > _MOST_AT_ONCE:
+        text = f"must be less than or equal to {_MOST_AT_ONCE} when completion mode is Indexed"
+        causes.append(invalid("spec.parallelism", spec["parallelism"], text))
     if failed is not None and completions is not None and failed > completions:
         causes.append(invalid(path, failed, "must be less than or equal to completions"))
     if failed is not None and failed > _MOST_FAILED:
@@ -75,12 +89,6 @@ def _failure_causes(spec: Json) -> list[Cause]:
     causes = too_many(path, len(rules), _MOST_RULES)
     for index, rule in enumerate(rules):
         causes += _failure_rule_causes(spec, rule, f"{path}[{index}]")
-    if spec.get("podReplacementPolicy") not in (None, "Failed"):
-        causes.append(unsupported("spec.podReplacementPolicy", spec["podReplacementPolicy"], ["Failed"]))
-    policy = mapping(spec, "template", "spec").get("restartPolicy")
-    if policy == "OnFailure":
-        text = 'only "Never" is supported when podFailurePolicy is specified'
-        causes.append(invalid("spec.template.spec.restartPolicy", policy, text))
     return causes
 
 
@@ -139,7 +147,7 @@ def _success_causes(spec: Json) -> list[Cause]:
     if spec.get("successPolicy") is None:
         return []
     rules, path = sequence(spec, "successPolicy", "rules"), "spec.successPolicy"
-    if spec["completionMode"] != "Indexed":
+    if spec.get("completionMode") != "Indexed":
         listed = [
             {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
             for rule in rules

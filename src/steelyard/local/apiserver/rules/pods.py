@@ -139,6 +139,20 @@ def _host_network_causes(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
+def _host_user_causes(spec: Json, path: str) -> list[Cause]:
+    """Users of its own cannot be had with other parts of the host."""
+    if spec.get("hostUsers") is not False:
+        return []
+    # Two of the fields by the names that a real server gives them.
+    fields = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
+    places = [f"{path}.{shown}" for name, shown in fields.items() if spec.get(name)]
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(sequence(spec, field)):
+            if container.get("volumeDevices"):
+                places.append(f"{path}.{field}[{index}].volumeDevices")
+    return [forbidden_field(place, "when `hostUsers` is false") for place in places]
+
+
 def _system_causes(spec: Json, path: str) -> list[Cause]:
     system = spec.get("os")
     if system is None:
@@ -175,6 +189,7 @@ _SPEC: tuple[Rule, ...] = (
     ),
     GATES,
     SPREAD,
+    _host_user_causes,
     named("serviceAccountName"),
     named("nodeName"),
     number("activeDeadlineSeconds", 1, MAX_INT32),
@@ -247,6 +262,9 @@ def _default(pod: Json) -> None:
     defaults(spec, serviceAccountName="default", serviceAccount="default", enableServiceLinks=True)
     for container in containers_of(spec):
         _request_limits(container["resources"])
+        for port in sequence(container, "ports") if spec.get("hostNetwork") else ():
+            # In the network of the host each port is one of the host's.
+            port["hostPort"] = port.get("hostPort") or port["containerPort"]
     if whole := mapping(spec, "resources"):
         _request_of_containers(whole, sequence(spec, "containers"))
         _request_limits(whole, is_of_pods)

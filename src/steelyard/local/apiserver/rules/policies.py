@@ -42,15 +42,15 @@ def check(obj: Json, old: Json | None) -> list[Cause]:
         variable.get("name"): variable.get("expression") or "" for variable in sequence(spec, "variables")
     }
 
-    def fault(expression: str, wanted: type[bool] | type[str] | None) -> str:
+    def fault(expression: str, result_type: type[bool] | type[str] | None) -> str:
         missing = [name for name in _VARIABLE.findall(without_literals(expression)) if name not in defined]
         if missing:
             return f"compilation failed: ERROR: undefined field '{missing[0]}'"
         # A variable has the type of its expression.
         whole = _VARIABLE.fullmatch(expression.strip())
-        if whole and wanted is not None and is_untyped(defined[whole[1]]):
-            return untyped(wanted)
-        return fault_of(expression, names, wanted)
+        if whole and result_type is not None and is_untyped(defined[whole[1]]):
+            return untyped(result_type)
+        return fault_of(expression, names, result_type)
 
     validations, annotations = sequence(spec, "validations"), sequence(spec, "auditAnnotations")
     if not validations and not annotations:

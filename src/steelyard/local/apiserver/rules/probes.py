@@ -53,7 +53,7 @@ def _probe_causes(probe: Json, path: str, *, once: bool) -> list[Cause]:
 
 
 def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Cause]:
-    """Exactly one way to ask or to tell a container, and that one whole."""
+    """Exactly one action of a probe or a hook, and that one complete."""
     chosen = [way for way in ways if handler.get(way) is not None]
     if not chosen:
         return [required(path, "must specify a handler type")]

@@ -35,7 +35,7 @@ def resource_causes(resources: Json, path: str) -> list[Cause]:
 
 
 def is_of_pods(resource: str) -> bool:
-    """Tell whether a Pod may have an amount of its own of this resource."""
+    """Return whether a Pod may have an amount of its own of this resource."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
@@ -61,9 +61,9 @@ def _sum_causes(spec: Json, path: str) -> list[Cause]:
     requests, limits = (mapping(spec["resources"], field) for field in ("requests", "limits"))
     try:
         total = _requests_of_containers(spec)
-        for name, wanted in total.items():
-            if name in requests and wanted.number > amount(requests[name]).number:
-                text = f"must be greater than or equal to aggregate container requests of {wanted}"
+        for name, aggregate in total.items():
+            if name in requests and aggregate.number > amount(requests[name]).number:
+                text = f"must be greater than or equal to aggregate container requests of {aggregate}"
                 causes.append(invalid(f"{path}.requests[{name}]", str(requests[name]), text))
         for index, container in enumerate(sequence(spec, "containers")):
             for name, limit in mapping(container, "resources", "limits").items():

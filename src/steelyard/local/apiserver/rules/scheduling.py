@@ -73,13 +73,18 @@ def _check_autoscaler(obj: Json, old: Json | None) -> list[Cause]:
         "ReplicationController",
     ):
         causes.append(invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"))
-    return causes + causes_by(_METRICS, spec, "spec")
+    causes += causes_by(_METRICS, spec, "spec")
+    # With no Pod there is nothing that could use a resource, or report a metric of its own.
+    if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in spec["metrics"]):
+        text = "must specify at least one Object or External metric to support scaling to zero replicas"
+        causes.append(forbidden_field("spec.metrics", text))
+    return causes
 
 
 def _metric_causes(metric: Json, path: str) -> list[Cause]:
     kind, where = metric.get("type") or "", f"{path}.type"
     causes = [] if kind else [required(where, "must specify a metric source type")]
-    # A real server looks twice at an unknown type.
+    # A real server reports an unknown type twice.
     return causes if kind in _SOURCES else [*causes, *[unsupported(where, kind, _SOURCES)] * 2]
 
 

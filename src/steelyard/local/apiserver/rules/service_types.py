@@ -19,7 +19,7 @@ def is_external_name(spec: Json) -> bool:
 
 
 def needs_node_ports(spec: Json) -> bool:
-    """Tell whether each port without a node port gets one."""
+    """Return whether each port without a node port gets one."""
     balanced = is_balanced(spec) and spec.get("allocateLoadBalancerNodePorts") is not False
     return spec.get("type") == "NodePort" or balanced
 

@@ -3,11 +3,18 @@
 from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
-from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes
+from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes, unreadable_causes
 from steelyard.local.apiserver.rules.fields import not_negative, one_of
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
-from steelyard.local.apiserver.rules.storage import complete_claim
-from steelyard.local.apiserver.rules.workloads import complete_template, match_causes, template_causes
+from steelyard.local.apiserver.rules.storage import claim_causes, complete_claim
+from steelyard.local.apiserver.rules.workloads import (
+    complete_template,
+    match_causes,
+    running_causes,
+    template_causes,
+    trim_labels,
+    trim_template,
+)
 from steelyard.types import Json, mapping, sequence
 
 _POLICIES = ["OrderedReady", "Parallel"]
@@ -49,11 +56,15 @@ def _check_stateful_set(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
     causes = one_of(spec["podManagementPolicy"], "spec.podManagementPolicy", _POLICIES)
     causes += one_of(spec["updateStrategy"]["type"], "spec.updateStrategy.type", _UPDATES)
+    for index, claim in enumerate(sequence(spec, "volumeClaimTemplates") if old is None else ()):
+        causes += claim_causes(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
     causes += not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
     causes += not_negative(mapping(spec, "ordinals"), "spec.ordinals", "start")
-    causes += selector_causes(spec.get("selector"), "spec.selector")
-    causes += [] if causes else match_causes(obj)
-    causes += template_causes(obj, policies=["Always"])
+    selector, path = spec.get("selector"), "spec.selector"
+    faults = selector_causes(selector, path, kind="statefulset")
+    unusable = unreadable_causes(selector, faults, path, "")
+    causes += faults + (unusable or match_causes(obj) + template_causes(_with_claims(obj)))
+    causes += running_causes(obj, "StatefulSet")
     if old is None:
         return causes
     text = (
@@ -63,6 +74,23 @@ def _check_stateful_set(obj: Json, old: Json | None) -> list[Cause]:
     if any(_frozen(spec).get(name) != _frozen(old["spec"]).get(name) for name in _frozen(spec)):
         causes.append(Cause("spec", f"Forbidden: {text}", "FieldValueForbidden"))
     return causes
+
+
+def _with_claims(obj: Json) -> Json:
+    """Return the set as its Pods will be: each has a volume for each claim, in place of another of that name."""
+    spec = obj["spec"]
+    claims = [
+        str(field_of(claim, "metadata", "name") or "") for claim in sequence(spec, "volumeClaimTemplates")
+    ]
+    if not claims:
+        return obj
+    template = spec["template"]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
+    volumes += [
+        volume for volume in sequence(template["spec"], "volumes") if volume.get("name") not in claims
+    ]
+    template = {**template, "spec": {**template["spec"], "volumes": volumes}}
+    return {**obj, "spec": {**spec, "template": template}}
 
 
 def _frozen(spec: Json) -> Json:
@@ -97,9 +125,11 @@ def _default_daemon_set(obj: Json) -> None:
 
 def _check_daemon_set(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
-    causes = selector_causes(spec.get("selector"), "spec.selector")
-    causes += [] if causes else match_causes(obj)
-    causes += template_causes(obj, policies=["Always"])
+    selector, path = spec.get("selector"), "spec.selector"
+    faults = selector_causes({} if selector is None else selector, path, empty=True)
+    causes = faults + ([] if unreadable_causes(selector, faults, path, "") else match_causes(obj))
+    causes += selector_causes(selector, path, kind="daemonset") if selector == {} else []
+    causes += template_causes(obj) + running_causes(obj, "DaemonSet")
     causes += not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit")
     causes += one_of(spec["updateStrategy"]["type"], "spec.updateStrategy.type", _UPDATES)
     return causes + immutable(obj, old, "spec.selector")
@@ -133,7 +163,7 @@ def _check_controller(obj: Json, old: Json | None) -> list[Cause]:
     if any(labels.get(key) != value for key, value in selector.items()):
         text = "`selector` does not match template `labels`"
         causes.append(invalid("spec.template.metadata.labels", labels, text))
-    return causes + template_causes(obj, policies=["Always"])
+    return causes + template_causes(obj) + running_causes(obj, "ReplicationController")
 
 
 # ---- what these are made of
@@ -149,6 +179,10 @@ def _check_pod_template(obj: Json, old: Json | None) -> list[Cause]:
     return pod_spec_causes(obj["template"]["spec"], "template.spec")
 
 
+def _trim_pod_template(obj: Json) -> None:
+    trim_labels(obj["template"])
+
+
 def _check_revision(obj: Json, old: Json | None) -> list[Cause]:
     causes = not_negative(obj, "", "revision")
     if obj.get("data") is None:
@@ -156,8 +190,8 @@ def _check_revision(obj: Json, old: Json | None) -> list[Cause]:
     return causes + immutable(obj, old, "data")
 
 
-STATEFUL_SET = Rules(_prepare_stateful_set, _default_stateful_set, _check_stateful_set)
-DAEMON_SET = Rules(_prepare_daemon_set, _default_daemon_set, _check_daemon_set)
-CONTROLLER = Rules(_prepare_controller, _default_controller, _check_controller)
-POD_TEMPLATE = Rules(default=_default_pod_template, check=_check_pod_template)
+STATEFUL_SET = Rules(_prepare_stateful_set, _default_stateful_set, _check_stateful_set, trim=trim_template)
+DAEMON_SET = Rules(_prepare_daemon_set, _default_daemon_set, _check_daemon_set, trim=trim_template)
+CONTROLLER = Rules(_prepare_controller, _default_controller, _check_controller, trim=trim_template)
+POD_TEMPLATE = Rules(default=_default_pod_template, check=_check_pod_template, trim=_trim_pod_template)
 REVISION = Rules(default=lambda obj: defaults(obj, revision=0), check=_check_revision)

@@ -31,19 +31,23 @@ def _prepare_claim(obj: Json) -> None:
 
 
 def _check_claim(obj: Json, old: Json | None) -> list[Cause]:
-    spec = obj["spec"]
+    return claim_causes(obj["spec"], "spec")
+
+
+def claim_causes(spec: Json, path: str) -> list[Cause]:
+    """Faults of a claim's spec, in a template too."""
     causes = []
     if not spec.get("accessModes"):
-        causes.append(required("spec.accessModes", "at least 1 access mode is required"))
-    size, path = field_of(spec, "resources", "requests", "storage"), "spec.resources[storage]"
+        causes.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+    size, where = field_of(spec, "resources", "requests", "storage"), f"{path}.resources[storage]"
     if size is None:
-        causes.append(required(path))
-    elif faults := quantity_causes(size, path):
+        causes.append(required(where))
+    elif faults := quantity_causes(size, where):
         causes += faults
     elif amount_of(size) == 0:
-        causes.append(invalid(path, size, "must be greater than zero"))
+        causes.append(invalid(where, size, "must be greater than zero"))
     if name := spec.get("storageClassName"):
-        causes += name_causes(name, "spec.storageClassName")
+        causes += name_causes(name, f"{path}.storageClassName")
     return causes
 
 

@@ -1,7 +1,7 @@
 """Structural schemas: what a definition's schema may hold, in the order and the words of a real server.
 
-A real server looks at a schema twice: at its structure (`_invariants`, `_completeness`), and at each of its fields
-(`_own_causes`). Rules are looked at last.
+A real server checks a schema twice: its structure (`_invariants`, `_completeness`), and each of its fields
+(`_schema_causes`). Rules are tried last, and those of a schema with other faults not at all.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
-from steelyard.local.apiserver.expressions.refusals import refused
+from steelyard.local.apiserver.expressions.refusals import refused, wording_causes
 from steelyard.local.apiserver.expressions.values import rooted
 from steelyard.local.apiserver.rules.go_schema import go_form, root_fault
 from steelyard.local.apiserver.schema import compile_schema, drop_unknown
@@ -24,6 +24,7 @@ _UNSUPPORTED = (
     "$schema", "id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref",
 )  # fmt: skip
 _JUNCTORS = ("anyOf", "allOf", "oneOf")
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
 # Words that say what a value is, and not which values are valid; by what they must be where only the latter is said.
 _GENERIC = {
     "type": "empty", "default": "undefined", "title": "empty", "description": "empty", "nullable": "false",
@@ -37,20 +38,28 @@ _EMPTY = {"root": "at the root", "item": "for specified array items", "field": "
 
 def structural_causes(schema: Json, path: str, *, status: bool = False) -> list[Cause]:
     """`status`: the definition has a status, which is checked by itself."""
-    causes = _root_causes(schema, path, status=status)
-    whole = not _any(schema, _UNSUPPORTED) and not _any_list_of_items(schema)
+    causes, structure = _root_causes(schema, path, status=status), []
+    whole = _is_a_structure(schema)
     if whole:
-        structure = [*_invariants(schema, path, "root"), *_completeness(schema, path)]
-        causes += sorted(structure, key=lambda cause: f"{cause.field}: {cause.message}") or _default_causes(
-            schema, path
-        )
-    sound = whole and not causes
-    causes += _schema_causes(schema, path, _Place(root=True))
+        faults = [*_invariants(schema, path, "root"), *_completeness(schema, path)]
+        faults.sort(key=lambda cause: f"{cause.field}: {cause.message}")
+        structure = faults or _default_causes(schema, path)
+    fields = _schema_causes(schema, path, _Place(root=True))
+    causes += structure + fields
     if not causes and _any(schema, ("$schema",)):
         return [invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")]
-    if sound and not causes:
-        causes += _rule_causes(schema, path, root=True, apart="")
+    if whole and not structure:
+        causes += _rule_causes(schema, path, _Rules(fields, root=True))
     return causes
+
+
+def _is_a_structure(schema: Json) -> bool:
+    """Return whether a real server can read the schema as a structure; of one that it cannot it checks the fields."""
+    return not (
+        _any(schema, _UNSUPPORTED)
+        or _any_list_of_items(schema)
+        or any(part.get(_PRESERVE) is False for part in _inside(schema))
+    )
 
 
 def _root_causes(schema: Json, path: str, *, status: bool) -> list[Cause]:
@@ -83,6 +92,11 @@ def _inside(schema: Json) -> Iterator[Json]:
     parts += [schema["not"]] if isinstance(schema.get("not"), dict) else []
     for part in parts:
         yield from _inside(part)
+
+
+def has_default(schema: Json) -> bool:
+    """Return whether the schema, or one in it, has a default."""
+    return any("default" in part for part in _inside(schema))
 
 
 def _any(schema: Json, words: tuple[str, ...]) -> bool:
@@ -181,7 +195,7 @@ def _nested(part: Json, path: str, *, free: bool = False) -> Iterator[Cause]:
 
 
 def _completeness(schema: Json, path: str) -> Iterator[Cause]:
-    """Faults of fields of which only is said which values are valid. A real server looks at the root alone."""
+    """Faults of fields for which only their valid values are stated. A real server checks the root alone."""
     yield from _incomplete(schema, schema, path, path)
 
 
@@ -281,7 +295,11 @@ def _schema_causes(schema: Json, path: str, place: _Place) -> list[Cause]:
         causes += _schema_causes(items, f"{path}.items", inner)
     for index, part in enumerate(items if isinstance(items, list) else ()):
         causes += _schema_causes(part, f"{path}.items[{index}]", inner)
-    return [*causes, *_extension_causes(schema, path), *_list_causes(schema, path)]
+    causes += [*_extension_causes(schema, path), *_list_causes(schema, path)]
+    ruled = rooted(schema) if place.root else schema
+    for index, rule in enumerate(sequence(schema, "x-kubernetes-validations")):
+        causes += wording_causes(rule, ruled, f"{path}.x-kubernetes-validations[{index}]")
+    return causes
 
 
 def _word_causes(schema: Json, path: str, place: _Place) -> Iterator[Cause]:
@@ -303,9 +321,9 @@ def _word_causes(schema: Json, path: str, place: _Place) -> Iterator[Cause]:
 
 
 def _extension_causes(schema: Json, path: str) -> Iterator[Cause]:
-    kind, preserve = schema.get("type") or "", schema.get("x-kubernetes-preserve-unknown-fields")
-    if preserve is False:
-        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    kind = schema.get("type") or ""
+    if schema.get(_PRESERVE) is False:
+        yield invalid(f"{path}.{_PRESERVE}", False, "must be true or undefined")
     for word, wanted, choices in (
         ("map-type", "object", ["atomic", "granular"]),
         ("list-type", "array", ["atomic", "set", "map"]),
@@ -380,16 +398,28 @@ def _key_causes(items: Json, keys: list[str], path: str) -> Iterator[Cause]:
 # ---- rules
 
 
-def _rule_causes(schema: Json, path: str, *, root: bool, apart: str) -> list[Cause]:
-    """`apart`: the list whose items cannot be told from each other, if the schema is of something in one."""
+@dataclass(frozen=True)
+class _Rules:
+    """Place of rules in a definition, and the faults of its fields."""
+
+    faults: list[Cause]
+    root: bool = False
+    apart: str = ""  # the list whose items cannot be distinguished, if the schema is of something in one
+
+
+def _rule_causes(schema: Json, path: str, place: _Rules) -> list[Cause]:
     causes = []
     for level, below, where in _below(schema, path):
         # The server's own schema of metadata counts, whatever a definition says of it.
-        if root and where == f"{path}.properties[metadata]":
+        if place.root and where == f"{path}.properties[metadata]":
             continue
         keyed = level != "item" or schema.get("x-kubernetes-list-type") == "map"
-        causes += _rule_causes(below, where, root=False, apart=apart if keyed else path)
-    own = rooted(schema) if root else schema
+        inner = replace(place, root=False, apart=place.apart if keyed else path)
+        causes += _rule_causes(below, where, inner)
+    # Rules of a schema that is wrong itself, or in what is below it, are not tried.
+    if any(cause.field.startswith((f"{path}.", f"{path}[")) for cause in place.faults):
+        return causes
+    own = rooted(schema) if place.root else schema
     for index, rule in enumerate(sequence(schema, "x-kubernetes-validations")):
-        causes += refused(rule, own, f"{path}.x-kubernetes-validations[{index}]", apart)
+        causes += refused(rule, own, f"{path}.x-kubernetes-validations[{index}]", place.apart)
     return causes

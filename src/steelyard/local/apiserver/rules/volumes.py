@@ -249,13 +249,13 @@ def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
 
 def _read_only_causes(mount: Json, path: str) -> list[Cause]:
     """Faults of a mount that is to be read-only with all that is mounted below it."""
-    wanted = mount.get("recursiveReadOnly")
-    if wanted not in (None, *_READ_ONLY):
-        return [unsupported(path, wanted, list(_READ_ONLY))]
+    recursive = mount.get("recursiveReadOnly")
+    if recursive not in (None, *_READ_ONLY):
+        return [unsupported(path, recursive, list(_READ_ONLY))]
     causes = []
-    if wanted in _READ_ONLY[1:] and not mount.get("readOnly"):
+    if recursive in _READ_ONLY[1:] and not mount.get("readOnly"):
         causes.append(forbidden_field(path, "may only be specified when readOnly is true"))
-    if wanted in _READ_ONLY[1:] and mount.get("mountPropagation") not in (None, "None"):
+    if recursive in _READ_ONLY[1:] and mount.get("mountPropagation") not in (None, "None"):
         text = "may only be specified when mountPropagation is None or not specified"
         causes.append(forbidden_field(path, text))
     return causes

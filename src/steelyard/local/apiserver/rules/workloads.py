@@ -1,5 +1,7 @@
 """Jobs, Deployments and ReplicaSets."""
 
+from dataclasses import replace
+
 from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
@@ -9,13 +11,13 @@ from steelyard.local.apiserver.rules.common import (
     immutable,
     labels_match,
     selector_causes,
+    unreadable_causes,
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.job_policies import default_policies, policy_causes
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, grace_warnings, pod_spec_causes
 from steelyard.types import Json, mapping
 
-_MOST_AT_ONCE = 100_000
 _JOB_NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
     "backoffLimitPerIndex", "maxFailedIndexes",
@@ -31,7 +33,17 @@ def complete_template(obj: Json) -> Json:
     return template
 
 
-def template_causes(obj: Json, *, policies: list[str]) -> list[Cause]:
+def trim_template(obj: Json) -> None:
+    """Leave out the template's labels where it has none."""
+    trim_labels(obj["spec"]["template"])
+
+
+def trim_labels(template: Json) -> None:
+    if not labels_of(template):
+        template["metadata"].pop("labels", None)
+
+
+def template_causes(obj: Json) -> list[Cause]:
     template = obj["spec"]["template"]
     path = "spec.template"
     causes = labels_causes(labels_of(template), f"{path}.labels")
@@ -40,9 +52,18 @@ def template_causes(obj: Json, *, policies: list[str]) -> list[Cause]:
     if template["spec"].get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         causes.append(forbidden_field(f"{path}.spec.ephemeralContainers", text))
-    # A policy that does not exist at all has been named by the checks of the Pod already.
-    if not causes and template["spec"]["restartPolicy"] not in policies:
-        causes.append(unsupported(f"{path}.spec.restartPolicy", template["spec"]["restartPolicy"], policies))
+    return causes
+
+
+def running_causes(obj: Json, kind: str) -> list[Cause]:
+    """Faults of a template whose Pods are to run for ever: a `kind` says when they end."""
+    spec, path = obj["spec"]["template"]["spec"], "spec.template.spec"
+    causes = []
+    if spec["restartPolicy"] != "Always":
+        causes.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], ["Always"]))
+    if spec.get("activeDeadlineSeconds") is not None:
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
+        causes.append(forbidden_field(f"{path}.activeDeadlineSeconds", text))
     return causes
 
 
@@ -71,10 +92,7 @@ def _prepare_job(job: Json) -> None:
 
 def _default_job(job: Json) -> None:
     spec = job.setdefault("spec", {})
-    explicit = field_of(spec, "template", "spec", "restartPolicy")
-    template = complete_template(job)
-    if not explicit:
-        template["spec"]["restartPolicy"] = ""  # has no default here: refused below
+    complete_template(job)
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec |= {"completions": 1, "parallelism": 1}
     if spec.get("parallelism") is None:
@@ -94,28 +112,10 @@ def _default_job(job: Json) -> None:
 
 def _check_job(job: Json, old: Json | None) -> list[Cause]:
     spec = job["spec"]
-    causes = not_negative(spec, "spec", *_JOB_NUMBERS) + policy_causes(spec) + _indexed_causes(spec)
-    if spec.get("podFailurePolicy") is None:
-        choices = ["Failed", "TerminatingOrFailed"]
-        causes += one_of(spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", choices)
-    if spec.get("selector") is None:
-        # A real server checks a changed Job twice, and says all of it again.
-        labels = field_of(spec, "template", "metadata", "labels")
-        unmatched = invalid("spec.template.metadata.labels", labels, _UNMATCHED)
-        causes += [required("spec.selector"), unmatched] * (1 if old is None else 2)
-    else:
-        causes += selector_causes(spec["selector"], "spec.selector", empty=True)
-        causes += match_causes(job) if spec.get("manualSelector") and not causes else []
-        causes += _generated_causes(job) if not spec.get("manualSelector") else []
-    policies = ["OnFailure", "Never"]
-    policy = spec["template"]["spec"].get("restartPolicy")
-    if not policy:
-        text = 'valid values: "OnFailure", "Never"'
-        causes.append(required("spec.template.spec.restartPolicy", text))
-        spec["template"]["spec"]["restartPolicy"] = "Never"  # said once
-    if spec["completionMode"] not in ("NonIndexed", "Indexed"):
-        causes.append(unsupported("spec.completionMode", spec["completionMode"], ["NonIndexed", "Indexed"]))
-    causes += template_causes(job, policies=policies)
+    own = _job_spec_causes(job)
+    causes = _generated_causes(job) if not spec.get("manualSelector") else []
+    # A real server checks a changed Job twice, and says all of it again.
+    causes += own if old is None else own * 2
     frozen = ["spec.completionMode", "spec.selector"]
     if spec["completionMode"] != "Indexed":
         # Kubernetes' rule: only an indexed Job may grow and shrink once it is there.
@@ -124,6 +124,41 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
     frozen += ["spec.podFailurePolicy", "spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"]
     causes += immutable(_placed(job, old), old, "spec.template")
     return causes + immutable(job, old, *frozen) + _tandem_causes(spec, old)
+
+
+def job_template_causes(template: Json, path: str) -> list[Cause]:
+    """Faults of a template at this path, of which Jobs are made with a selector of the server's."""
+    spec = template["spec"]
+    causes = [replace(cause, field=f"{path}.{cause.field}") for cause in _work_causes(template)]
+    if spec.get("selector") is not None:
+        causes.append(invalid(f"{path}.spec.selector", spec["selector"], "`selector` will be auto-generated"))
+    if spec.get("manualSelector"):
+        causes.append(unsupported(f"{path}.spec.manualSelector", True, ["nil", "false"]))
+    return causes
+
+
+def _job_spec_causes(job: Json) -> list[Cause]:
+    selector, path = job["spec"].get("selector"), "spec.selector"
+    causes = selector_causes(selector, path, empty=True)
+    unusable = unreadable_causes(selector, causes, path, "")
+    return _work_causes(job) + causes + ([] if unusable else match_causes(job))
+
+
+def _work_causes(job: Json) -> list[Cause]:
+    """Faults of what a Job does, whichever selector it has."""
+    spec = job["spec"]
+    causes = not_negative(spec, "spec", *_JOB_NUMBERS) + policy_causes(spec)
+    choices = ["Failed"] if spec.get("podFailurePolicy") is not None else ["Failed", "TerminatingOrFailed"]
+    causes += one_of(spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", choices)
+    causes += template_causes(job)
+    policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
+    if policy == "Always":
+        causes.append(required(path, 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("OnFailure", "Never"):
+        causes.append(unsupported(path, policy, ["OnFailure", "Never"]))
+    elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
+        causes.append(invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
+    return causes
 
 
 def _placed(job: Json, old: Json | None) -> Json:
@@ -175,24 +210,10 @@ def _generated_causes(job: Json) -> list[Cause]:
     return [invalid("spec.selector", selector, "`selector` not auto-generated")] if selector else []
 
 
-def _indexed_causes(spec: Json) -> list[Cause]:
-    if spec["completionMode"] != "Indexed":
-        text = "requires indexed completion mode"
-        names = ("backoffLimitPerIndex", "maxFailedIndexes")
-        return [invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None]
-    causes = []
-    if spec.get("completions") is None:
-        causes.append(required("spec.completions", "when completion mode is Indexed"))
-    if (spec.get("parallelism") or 0) > _MOST_AT_ONCE:
-        text = f"must be less than or equal to {_MOST_AT_ONCE} when completion mode is Indexed"
-        causes.append(invalid("spec.parallelism", spec["parallelism"], text))
-    return causes
-
-
 def match_causes(obj: Json) -> list[Cause]:
-    """The template's Pods are the selector's."""
-    labels = field_of(obj, "spec", "template", "metadata", "labels")
-    if labels_match(mapping(obj["spec"], "selector"), labels or {}):
+    """The template's Pods are the selector's. No selector selects none."""
+    labels, selector = field_of(obj, "spec", "template", "metadata", "labels"), obj["spec"].get("selector")
+    if selector is not None and labels_match(selector, labels or {}):
         return []
     return [invalid("spec.template.metadata.labels", labels, _UNMATCHED)]
 
@@ -210,21 +231,17 @@ def _prepare_replica_set(obj: Json) -> None:
 
 
 def _check_replica_set(obj: Json, old: Json | None) -> list[Cause]:
-    spec = obj["spec"]
-    causes = not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
-    selector = selector_causes(spec.get("selector"), "spec.selector")
-    causes += selector
-    if selector and spec.get("selector"):
-        # A template is no Pod of a selector that selects nothing: it is not looked at.
-        text = "invalid label selector"
-        unreadable = any(cause.field != "spec.selector" for cause in selector)
-        return [*causes, invalid("spec.selector", spec["selector"], text)] if unreadable else causes
-    causes += [] if causes else match_causes(obj)
-    causes += template_causes(obj, policies=["Always"])
-    if field_of(spec, "template", "spec", "activeDeadlineSeconds") is not None:
-        where = "spec.template.spec.activeDeadlineSeconds"
-        causes.append(forbidden_field(where, "activeDeadlineSeconds in ReplicaSet is not Supported"))
+    causes = not_negative(obj["spec"], "spec", "replicas", "minReadySeconds") + _selected_causes(obj)
     return causes + immutable(obj, old, "spec.selector")
+
+
+def _selected_causes(obj: Json) -> list[Cause]:
+    """Faults of the selector and the template, which is not looked at where the selector cannot be used."""
+    selector, path = obj["spec"].get("selector"), "spec.selector"
+    causes = selector_causes(selector, path)
+    if unusable := unreadable_causes(selector, causes, path, "invalid label selector"):
+        return causes + unusable
+    return causes + match_causes(obj) + template_causes(obj) + running_causes(obj, "ReplicaSet")
 
 
 def _prepare_deployment(obj: Json) -> None:
@@ -242,13 +259,19 @@ def _default_deployment(obj: Json) -> None:
 
 
 def _check_deployment(obj: Json, old: Json | None) -> list[Cause]:
-    spec, path = obj["spec"], "spec.progressDeadlineSeconds"
-    causes = _check_replica_set(obj, old) + not_negative(spec, "spec", "progressDeadlineSeconds")
+    spec = obj["spec"]
+    causes = not_negative(spec, "spec", "replicas") + _selected_causes(obj) + _strategy_causes(spec)
+    causes += not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     if spec["progressDeadlineSeconds"] <= (spec.get("minReadySeconds") or 0):
-        causes.append(invalid(path, spec["progressDeadlineSeconds"], "must be greater than minReadySeconds"))
+        text = "must be greater than minReadySeconds"
+        causes.append(invalid("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], text))
+    return causes + immutable(obj, old, "spec.selector")
+
+
+def _strategy_causes(spec: Json) -> list[Cause]:
     strategy, path = spec["strategy"], "spec.strategy"
     kind, rolling = strategy["type"], strategy.get("rollingUpdate")
-    causes += one_of(kind, f"{path}.type", ["Recreate", "RollingUpdate"])
+    causes = one_of(kind, f"{path}.type", ["Recreate", "RollingUpdate"])
     if kind == "Recreate" and rolling is not None:
         text = "may not be specified when strategy `type` is 'Recreate'"
         causes.append(forbidden_field(f"{path}.rollingUpdate", text))
@@ -271,7 +294,7 @@ def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
     return causes
 
 
-JOB = Rules(prepare=_prepare_job, default=_default_job, check=_check_job)
+JOB = Rules(prepare=_prepare_job, default=_default_job, check=_check_job, trim=trim_template)
 
 
 def _warn(obj: Json) -> list[str]:
@@ -285,7 +308,14 @@ def _keep_labels(obj: Json, old: Json) -> None:
         obj["metadata"]["labels"] = labels
 
 
-REPLICA_SET = Rules(_prepare_replica_set, _default_replica_set, _check_replica_set, warn=_warn)
+REPLICA_SET = Rules(
+    _prepare_replica_set, _default_replica_set, _check_replica_set, trim=trim_template, warn=_warn
+)
 DEPLOYMENT = Rules(
-    _prepare_deployment, _default_deployment, _check_deployment, keep_status=_keep_labels, warn=_warn
+    _prepare_deployment,
+    _default_deployment,
+    _check_deployment,
+    trim=trim_template,
+    keep_status=_keep_labels,
+    warn=_warn,
 )

@@ -9,7 +9,9 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -29,7 +31,7 @@ _CHANNELS = {b"stdout": STDOUT, b"stderr": STDERR}
 
 @dataclass(frozen=True)
 class Attachment:
-    """A container whose streams are wanted, and which of them."""
+    """A container, and which of its streams the client asks for."""
 
     folder: PodFolder
     container: str
@@ -39,30 +41,29 @@ class Attachment:
     protocols = PROTOCOLS
 
     async def run(self, protocol: str | None, messages: AsyncIterator[bytes], send: Send) -> None:
-        await send(
-            bytes([STDOUT if STDOUT in self.channels else ERROR])
-        )  # tells the client that all is set up
         base = self.folder.base(self.container, self.run_.attempt)
         connection = _connection(base)
-        if connection is None:
-            showing = asyncio.create_task(self._show_log(base.with_suffix(".log"), send))
-            calling = asyncio.create_task(_ignore(messages))
-        else:
-            showing = asyncio.create_task(self._show(connection, send))
-            calling = asyncio.create_task(_send_on(messages, connection, has_input=self.stdin))
-        try:
-            await asyncio.wait([showing, calling], return_when=asyncio.FIRST_COMPLETED)
-            # A container that ends while input is on its way is noticed here first: its last output and its end follow.
-            if calling.done() and not calling.exception() and calling.result():
-                await asyncio.wait([showing])
-            if showing.done():
-                await send(bytes([ERROR]) + orjson.dumps(status_of(0)))
-        finally:
-            for task in (showing, calling):
-                task.cancel()
-            await asyncio.gather(showing, calling, return_exceptions=True)
-            if connection is not None:
-                connection.close()
+        with connection or _log_from_now(base.with_suffix(".log")) as source:
+            # Only now does the client hear that all is set up: what it causes from then on is shown.
+            await send(bytes([STDOUT if STDOUT in self.channels else ERROR]))
+            if isinstance(source, socket.socket):
+                showing = asyncio.create_task(self._show(source, send))
+                calling = asyncio.create_task(_send_on(messages, source, has_input=self.stdin))
+            else:
+                showing = asyncio.create_task(self._show_log(source, send))
+                calling = asyncio.create_task(_ignore(messages))
+            try:
+                await asyncio.wait([showing, calling], return_when=asyncio.FIRST_COMPLETED)
+                # A container that ends while input is on its way is noticed here first: its last output and its end
+                # follow.
+                if calling.done() and not calling.exception() and calling.result():
+                    await asyncio.wait([showing])
+                if showing.done():
+                    await send(bytes([ERROR]) + orjson.dumps(status_of(0)))
+            finally:
+                for task in (showing, calling):
+                    task.cancel()
+                await asyncio.gather(showing, calling, return_exceptions=True)
 
     async def _show(self, connection: socket.socket, send: Send) -> None:
         loop = asyncio.get_running_loop()
@@ -71,24 +72,22 @@ class Attachment:
                 if packet[0] in self.channels:
                     await send(packet)
 
-    async def _show_log(self, path: Path, send: Send) -> None:
-        """Lines that come from now on, until the run has ended."""
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            rest = b""
-            while True:
-                ended = not self._runs()  # asked before reading: what was written by then is read
-                rest += file.read(_BLOCK)
-                whole, _, rest = rest.rpartition(b"\n")
-                for line in whole.split(b"\n") if whole else ():
-                    _, stream, tag, text = [*line.split(b" ", 3), b"", b"", b""][:4]
-                    channel = _CHANNELS.get(stream, ERROR)
-                    if channel in self.channels:
-                        await send(bytes([channel]) + text + (b"" if tag == b"P" else b"\n"))
-                if ended and not whole:
-                    return
-                if not whole:
-                    await asyncio.sleep(POLL_SECONDS)
+    async def _show_log(self, log: BinaryIO, send: Send) -> None:
+        """Send the lines that follow in the log, until the run has ended."""
+        rest = b""
+        while True:
+            ended = not self._runs()  # asked before reading: what was written by then is read
+            rest += log.read(_BLOCK)
+            whole, _, rest = rest.rpartition(b"\n")
+            for line in whole.split(b"\n") if whole else ():
+                _, stream, tag, text = [*line.split(b" ", 3), b"", b"", b""][:4]
+                channel = _CHANNELS.get(stream, ERROR)
+                if channel in self.channels:
+                    await send(bytes([channel]) + text + (b"" if tag == b"P" else b"\n"))
+            if ended and not whole:
+                return
+            if not whole:
+                await asyncio.sleep(POLL_SECONDS)
 
     def _runs(self) -> bool:
         run = self.folder.run(self.container, self.run_.attempt)
@@ -104,8 +103,8 @@ def attachment_of(pods: Path | None, request: Request, item: Item) -> Attachment
     run = folder.run(container)
     if run is None or run.state != "running":
         raise errors.Refusal(500, "InternalError", f'container not found ("{container}")')
-    wanted = {STDOUT: streams["stdout"] or streams["tty"], STDERR: streams["stderr"]}
-    channels = frozenset(channel for channel, is_wanted in wanted.items() if is_wanted)
+    requested = {STDOUT: streams["stdout"] or streams["tty"], STDERR: streams["stderr"]}
+    channels = frozenset(channel for channel, is_wanted in requested.items() if is_wanted)
     return Attachment(folder, container, run, streams["stdin"], channels)
 
 
@@ -115,6 +114,16 @@ def _connection(base: Path) -> socket.socket | None:
         return connect(str(base))
     except OSError:
         return None
+
+
+def _log_from_now(path: Path) -> BinaryIO:
+    """Open a log at its end; one that went with its Pod in this moment is empty."""
+    try:
+        log = path.open("rb")
+    except FileNotFoundError:
+        return BytesIO()
+    log.seek(0, os.SEEK_END)
+    return log
 
 
 async def _send_on(messages: AsyncIterator[bytes], connection: socket.socket, *, has_input: bool) -> bool:

@@ -116,7 +116,7 @@ class Tunnel:
                         return
                     await self._take(frame)
         except SpdyError:
-            return  # whoever sends this understands no answer: the connection ends
+            return  # a client that sends this understands no answer: the connection ends
         finally:
             tasks = list(self._tasks.values())
             for task in tasks:

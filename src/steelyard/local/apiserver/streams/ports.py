@@ -24,11 +24,11 @@ async def connect(folder: PodFolder, ip: str, port: int) -> Connection:
 
 
 def _listens_on_loopback(folder: PodFolder, port: int) -> bool:
-    wanted = f"{_LOOPBACK}:{port:04X}"
+    address = f"{_LOOPBACK}:{port:04X}"
     sockets = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if fields[1] == wanted and fields[3] == _LISTENS:
+        if fields[1] == address and fields[3] == _LISTENS:
             sockets.add(int(fields[9]))
     runs = (folder.run(container) for container in folder.containers())
     shims = [run.shim for run in runs if run is not None and run.state == "running"]
@@ -36,7 +36,7 @@ def _listens_on_loopback(folder: PodFolder, port: int) -> bool:
 
 
 def reason_of(error: OSError, ip: str, port: int) -> str:
-    """Why there is no connection, as Go says it."""
+    """Return why there is no connection, as Go says it."""
     text = (
         "connection refused" if isinstance(error, ConnectionRefusedError) else (error.strerror or str(error))
     )

@@ -22,6 +22,9 @@ class Session(Protocol):
 
 def connection_options(request: Request, subresource: str) -> Json:
     """Options of a connection as an object, which webhooks are shown."""
+    if subresource == "proxy":
+        path = request.path.partition("/proxy/")[2]
+        return {"path": f"/{path}"} if path else {}
     if subresource == "portforward":
         ports = [
             int(text) for value in request.repeated("ports") for text in value.split(",") if text.isdecimal()
@@ -35,10 +38,13 @@ def connection_options(request: Request, subresource: str) -> Json:
     return options
 
 
-def check_upgrade(request: Request, subresource: str) -> None:
-    """Refuse what is no WebSocket, SPDY too, which older clients try; newer ones then go on with what is served."""
-    upgrade = request.headers.get("upgrade", "").lower()
-    if not upgrade:
+def check_upgrade(request: Request) -> None:
+    """Refuse a request that asks for no connection."""
+    if not request.headers.get("upgrade"):
         raise errors.bad_request("Upgrade request required")
-    if upgrade != "websocket":
+
+
+def check_websocket(request: Request, subresource: str) -> None:
+    """Refuse what is no WebSocket: SPDY, which older clients try."""
+    if request.headers["upgrade"].lower() != "websocket":
         raise errors.not_implemented(f"this server serves pods/{subresource} over WebSocket alone")

@@ -67,7 +67,7 @@ class Spdy:
         if len(content) < before:
             raise SpdyError(f"a frame of kind {kind} with {len(content)} bytes")
         stream = int.from_bytes(content[:4], "big") & 0x7FFFFFFF if before else 0
-        # Also those that nobody asks for: without them the next ones could not be read.
+        # Also those that no caller asks for: without them the next ones could not be read.
         compressed = kind in (SYN_STREAM, SYN_REPLY, HEADERS)
         headers = self._headers(content[before:]) if compressed else {}
         return Frame(kind, stream, flags, content, headers)

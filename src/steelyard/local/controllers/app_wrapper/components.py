@@ -37,14 +37,14 @@ class Health:
 
 def component(wrapper: Json, entry: Json) -> Json:
     """Return the object of a component: owned by the AppWrapper, its Pods labelled with its name."""
-    made: Json = deepcopy(entry["template"])
-    metadata = made.setdefault("metadata", {})
+    obj: Json = deepcopy(entry["template"])
+    metadata = obj.setdefault("metadata", {})
     metadata["namespace"] = wrapper["metadata"]["namespace"]
     metadata["ownerReferences"] = [of.owner_reference(wrapper)]
-    for template in (made, *_templates(made)):
+    for template in (obj, *_templates(obj)):
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
         labels[LABEL] = wrapper["metadata"]["name"]
-    return made
+    return obj
 
 
 def _templates(node: object) -> Iterable[Json]:
@@ -113,7 +113,7 @@ def health_of(wrapper: Json, components: list[Json], pods: list[Json]) -> Health
     ]
     phases = [phase_of(pod) for pod in pods]
     by_pods = not finite and expected > 0 and phases.count("Succeeded") >= expected
-    # What runs beside a Job that has ended still needs its quota, which a success gives back.
+    # What still runs when a Job has ended needs its quota, which a success would give back.
     goes_on = bool({"Pending", "Running"} & {*phases}) or any(obj["kind"] in ENDLESS for obj in components)
     by_components = finite > 0 and len(ends) == finite and not faults and not goes_on
     return Health(

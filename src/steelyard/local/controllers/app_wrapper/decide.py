@@ -41,8 +41,8 @@ class Context:
         status = {**status_of(self.wrapper), "phase": phase, **fields}
         known = list(sequence(status, "conditions"))
         for kind, value, reason, message in conditions:
-            wanted = {"type": kind, "status": str(value), "reason": reason, "message": message}
-            known = with_condition(known, wanted, self.now, stamp="lastTransitionTime")
+            condition = {"type": kind, "status": str(value), "reason": reason, "message": message}
+            known = with_condition(known, condition, self.now, stamp="lastTransitionTime")
         status["conditions"] = known
         return Decision(status=status if status != status_of(self.wrapper) else None)
 
@@ -56,10 +56,10 @@ def decide(wrapper: Json, children: list[Json], now: datetime, taken: set[str] |
     if wrapper["spec"].get("managedBy") not in (None, "", "workload.codeflare.dev/appwrapper-controller"):
         return Decision()
     pods = [child for child in children if child["kind"] == "Pod" and is_pod_of(wrapper, child)]
-    wanted = {
+    expected = {
         (e["template"].get("kind"), e["template"].get("metadata", {}).get("name")) for e in _entries(wrapper)
     }
-    components = [child for child in children if (child["kind"], child["metadata"]["name"]) in wanted]
+    components = [child for child in children if (child["kind"], child["metadata"]["name"]) in expected]
     context = Context(wrapper, components, pods, now, taken or set(), settings_of(wrapper))
     if is_deleting(wrapper):
         return _terminate(context)
@@ -131,8 +131,8 @@ def _deploy(context: Context) -> Decision:
         message = f"components of the kind {kind} cannot be made here"
         return context.transition("Failed", (UNHEALTHY, True, "CreateFailed", message))
     present = {(obj["kind"], obj["metadata"]["name"]) for obj in context.components}
-    wanted = [component(context.wrapper, entry) for entry in _entries(context.wrapper)]
-    lacking = [obj for obj in wanted if (obj["kind"], obj["metadata"]["name"]) not in present]
+    expected = [component(context.wrapper, entry) for entry in _entries(context.wrapper)]
+    lacking = [obj for obj in expected if (obj["kind"], obj["metadata"]["name"]) not in present]
     if named := [obj for obj in lacking if obj["metadata"]["name"] in context.taken]:
         obj = named[0]
         message = f"{obj['kind']} {obj['metadata']['name']} is there already, and belongs to another"

@@ -30,20 +30,20 @@ class Settings:
 
 def settings_of(wrapper: Json) -> Settings:
     """Read the annotations. A value that cannot be read counts as not given, as with AppWrapper."""
-    given = {
+    annotated = {
         key.removeprefix(_PREFIX): value
         for key, value in annotations_of(wrapper).items()
         if key.startswith(_PREFIX)
     }
 
     def seconds(name: str, default: float) -> float:
-        value = duration(given.get(name, ""))
+        value = duration(annotated.get(name, ""))
         return default if value is None else value
 
     def codes(name: str) -> frozenset[int]:
-        return frozenset(int(code) for code in given.get(name, "").split(",") if code.strip().isdecimal())
+        return frozenset(int(code) for code in annotated.get(name, "").split(",") if code.strip().isdecimal())
 
-    limit = given.get("retryLimit", "")
+    limit = annotated.get("retryLimit", "")
     return Settings(
         admission=seconds("admissionGracePeriodDuration", Settings.admission),
         warmup=seconds("warmupGracePeriodDuration", Settings.warmup),

@@ -1,3 +1,5 @@
+"""The AppWrapper controller: components, resets, retries and deletions."""
+
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -115,7 +117,7 @@ async def test_components_are_made_and_the_wrapper_succeeds_with_them() -> None:
     )
 
 
-async def test_a_wrapper_runs_on_while_a_ray_cluster_stands_beside_a_job_that_has_ended() -> None:
+async def test_a_wrapper_runs_on_while_a_ray_cluster_outlives_a_job_that_has_ended() -> None:
     simulation = Simulation(make_job("j"), make_ray_cluster())
     await simulation.settle()
     simulation.pod("p", "Succeeded")

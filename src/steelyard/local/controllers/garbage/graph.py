@@ -11,7 +11,7 @@ from steelyard.kube.resource import Resource
 from steelyard.kube.served import Served
 from steelyard.types import Json
 
-IGNORED = frozenset({"events"})  # many, short-lived, and owned by nobody
+IGNORED = frozenset({"events"})  # many, short-lived, and without owners
 KEPT = (
     *("name", "namespace", "uid", "resourceVersion"),
     *("deletionTimestamp", "finalizers", "ownerReferences"),
@@ -35,17 +35,17 @@ class Graph:
         self._kinds = {
             (served.resource.api_version, served.resource.kind): served.resource for served in kinds
         }
-        wanted = {
+        current = {
             served.resource
             for served in kinds
             if served.preferred
             and {"delete", "list", "watch"} <= served.verbs
             and served.resource.plural not in IGNORED
         }
-        for resource in self._informers.keys() - wanted:
+        for resource in self._informers.keys() - current:
             self._tasks.pop(resource).cancel()
             del self._informers[resource]
-        for resource in wanted - self._informers.keys():
+        for resource in current - self._informers.keys():
             informer = self._informers[resource] = self._informer(resource)
             self._tasks[resource] = asyncio.create_task(informer.run())
 

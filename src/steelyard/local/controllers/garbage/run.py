@@ -24,12 +24,12 @@ from steelyard.types import Json
 Key = tuple[Resource, str, str]  # resource, namespace, name
 WORKERS = 8
 TRIES = 5  # of one write that others' writes get ahead of
-REDISCOVERY = 30.0  # seconds between two discoveries of kinds, beside those that a definition causes
+REDISCOVERY = 30.0  # seconds between two discoveries of kinds, in addition to those that a definition causes
 _log = logging.getLogger(__name__)
 
 
 class ServingCluster(Cluster, Protocol):
-    """A cluster that tells which kinds it has."""
+    """A cluster that lists its kinds."""
 
     async def served(self) -> Sequence[Served]: ...
 
@@ -109,7 +109,7 @@ class Collector:
             self._add_dependents(new)
 
     def _is_settled(self, obj: Json) -> bool:
-        """Tell whether every owner is known and stays: most objects are made by a living owner, and need no request."""
+        """Return whether every owner is known and stays: most objects have a living owner, and need no request."""
         for reference in owner_references(obj):
             owner = self.graph.find(reference["uid"])
             if owner is None or garbage.waits_for_dependents(owner[1]):
@@ -188,13 +188,13 @@ class Collector:
             await self._delete(key, uid, verdict.delete)
 
     async def _state(self, reference: Json, obj: Json) -> OwnerState | None:
-        """Tell what became of an owner; None for a kind that this server does not know."""
+        """Return what became of an owner; None for a kind that this server does not know."""
         resource = self.graph.resource(reference)
         if resource is None:
             return None
         namespace = obj["metadata"].get("namespace", "")
         if resource.namespaced and not namespace:
-            return "alive"  # nobody can say in which namespace it would be
+            return "alive"  # its namespace is unknown
         where = namespace if resource.namespaced else ""
         there = await self._get(resource, where, reference["name"])
         if there is None or there["metadata"]["uid"] != reference["uid"]:

@@ -1,4 +1,4 @@
-"""Ray's own autoscaler beside the head of a cluster that asks for it, as KubeRay puts it there.
+"""Ray's own autoscaler in the head's Pod of a cluster that asks for it, as KubeRay puts it there.
 
 It reads what Ray waits for, and writes `replicas` and `workersToDelete` of the worker groups; the controller follows.
 """
@@ -20,7 +20,7 @@ def is_autoscaled(cluster: Json) -> bool:
 
 
 def is_second_version(cluster: Json) -> bool:
-    """Tell whether the cluster asks for the second version of Ray's autoscaler."""
+    """Return whether the cluster asks for the second version of Ray's autoscaler."""
     return is_autoscaled(cluster) and mapping(cluster["spec"], "autoscalerOptions").get("version") == "v2"
 
 
@@ -36,7 +36,7 @@ def account(cluster: Json) -> str:
 
 
 def add_to(cluster: Json, spec: Json) -> None:
-    """Put the autoscaler's container into the Pod of the head, beside the first container."""
+    """Put the autoscaler's container into the Pod of the head, next to the first container."""
     head, options = spec["containers"][0], mapping(cluster["spec"], "autoscalerOptions")
     fields = {
         "RAY_CLUSTER_NAME": f"metadata.labels['{names.CLUSTER}']",
@@ -55,7 +55,7 @@ def add_to(cluster: Json, spec: Json) -> None:
         "args": [f"export KUBERNETES_SERVICE_PORT_HTTPS=$KUBERNETES_SERVICE_PORT; exec {_COMMAND}"],
         "env": [*env, *variables(cluster), *sequence(options, "env")],
         "resources": mapping(options, "resources") or amounts,
-        # It writes its log where the dashboard looks for it.
+        # It writes its log where the dashboard reads it.
         "volumeMounts": [*sequence(head, "volumeMounts"), *sequence(options, "volumeMounts")],
     }
     optional: Json = {

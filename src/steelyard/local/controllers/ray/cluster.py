@@ -1,4 +1,4 @@
-"""The RayCluster controller's decision: a head with its Service, and as many workers of each group as are wanted.
+"""The RayCluster controller's decision: a head with its Service, and the desired number of workers of each group.
 
 `sync.py` calls `decide` with the cluster, then its Pods and Services as they are stored.
 """
@@ -49,9 +49,9 @@ def decide(cluster: Json, children: list[Json], now: datetime, taken: set[str] |
             # The account first: a Pod whose account is not there is refused.
             create += autoscaler.access(cluster) if autoscaler.is_autoscaled(cluster) else []
             create.append(head_pod(cluster))
-        made, surplus = _workers(cluster, pods, live, taken or set())
-        more = len(made) > (few := batch(len(pods)))
-        create += made[:few]
+        workers, surplus = _workers(cluster, pods, live, taken or set())
+        more = len(workers) > (few := batch(len(pods)))
+        create += workers[:few]
         delete += [pod for pod in surplus if pod not in delete]
     status = wanted_status(cluster, unfinished if suspended else live, services, now)
     return Decision(
@@ -100,8 +100,8 @@ def _workers(
         free = of.free_names(base, of.series_of(cluster), used)
         create += [worker_pod(cluster, group, name) for name in islice(free, max(lacking, 0))]
         delete += chosen + sorted(rest, key=_deletion_order)[: max(-lacking, 0)]
-    wanted = {group["groupName"] for group in groups}
-    delete += [pod for pod in live if not is_head(pod) and labels_of(pod).get(names.GROUP) not in wanted]
+    group_names = {group["groupName"] for group in groups}
+    delete += [pod for pod in live if not is_head(pod) and labels_of(pod).get(names.GROUP) not in group_names]
     return create, delete
 
 

@@ -47,7 +47,7 @@ def labels(job: Json) -> Json:
 
 
 def is_chosen(job: Json, cluster: Json) -> bool:
-    """Tell whether the job's selector names the cluster."""
+    """Return whether the job's selector names the cluster."""
     selector = mapping(job["spec"], "clusterSelector")
     return bool(selector) and selector.get(names.CLUSTER) == cluster["metadata"]["name"]
 
@@ -83,8 +83,8 @@ def decide(job: Json, children: list[Json], now: datetime, taken: set[str] | Non
 def invalid(job: Json) -> str:
     """Return what is wrong with the specification; empty where nothing is."""
     spec = job["spec"]
-    chosen, made = bool(mapping(spec, "clusterSelector")), bool(mapping(spec, "rayClusterSpec"))
-    if not (chosen or made):
+    chosen, has_spec = bool(mapping(spec, "clusterSelector")), bool(mapping(spec, "rayClusterSpec"))
+    if not (chosen or has_spec):
         return "one of RayClusterSpec or ClusterSelector must be set"
     if chosen and spec.get("suspend"):
         return "the ClusterSelector mode doesn't support the suspend operation"
@@ -223,7 +223,7 @@ def _follow(job: Json, observed: Observed, now: datetime) -> Decision:
 
 
 def _is_writing(submitter: Json | None, info: Json, now: datetime) -> bool:
-    """Tell whether the submitter still writes the log of a program that has ended.
+    """Return whether the submitter still writes the log of a program that has ended.
 
     The submitter reads the log from the head: with the cluster, the last lines would be lost.
     """
@@ -262,11 +262,11 @@ def _next_poll(left: float | None) -> float:
 
 def _clear(job: Json, observed: Observed, now: datetime, state: str) -> Decision:
     """Remove what was made; once it is gone, forget it."""
-    made = [
+    leftovers = [
         obj for obj in (observed.cluster, observed.submitter) if obj is not None and not is_chosen(job, obj)
     ]
-    if made:
-        return Decision(delete=tuple(obj for obj in made if not is_deleting(obj)))
+    if leftovers:
+        return Decision(delete=tuple(obj for obj in leftovers if not is_deleting(obj)))
     # An emptied field stays in the status as KubeRay leaves it: not there.
     return _transition(job, now, state, **dict.fromkeys(_RESET))
 
@@ -274,8 +274,8 @@ def _clear(job: Json, observed: Observed, now: datetime, state: str) -> Decision
 def _shut_down(job: Json, observed: Observed, now: datetime) -> Decision:
     """Remove the cluster of a job that has ended, after its time to live."""
     cluster = observed.cluster
-    wanted = job["spec"].get("shutdownAfterJobFinishes") and not mapping(job["spec"], "clusterSelector")
-    if not wanted or cluster is None or is_deleting(cluster):
+    requested = job["spec"].get("shutdownAfterJobFinishes") and not mapping(job["spec"], "clusterSelector")
+    if not requested or cluster is None or is_deleting(cluster):
         return Decision()
     left = seconds_left(
         status_of(job)["endTime"], float(job["spec"].get("ttlSecondsAfterFinished") or 0), now

@@ -7,6 +7,8 @@ HEAD, WORKER, HEAD_GROUP = "head", "worker", "headgroup"
 OPERATOR = "ray.io/kuberay-operator"
 GCS_PORT, CLIENT_PORT, DASHBOARD_PORT = 6379, 10001, 8265
 METRICS_PORT, SERVE_PORT, AGENT_PORT = 8080, 8000, 52365
+ENVIRONMENT_AGENT_PORT = 52367
+"""Port of a node's agent of environments, which KubeRay lets the agent choose."""
 PORTS = {
     "client": CLIENT_PORT,
     "dashboard": DASHBOARD_PORT,
@@ -48,5 +50,5 @@ def common_labels(cluster: Json, node_type: str) -> Json:
 
 
 def is_managed_elsewhere(obj: Json) -> bool:
-    """Tell whether `managedBy` names another controller."""
+    """Return whether `managedBy` names another controller."""
     return obj["spec"].get("managedBy") not in (None, "", OPERATOR)

@@ -19,6 +19,8 @@ LARGEST_STORE = 2 * 2**30  # bytes, unless the group says otherwise: all Pods sh
 GRACE_SECONDS = 5
 STORE_SHARE = 0.3  # of the container's memory, as Ray's own default
 _FOLDER = "/tmp/ray"
+_WITH_VALUES = frozenset(("log-color", "include-dashboard"))
+"""Parameters of `ray start` that are given `true` and `false`; of others the name alone says it."""
 _OVERWRITE = "ray.io/overwrite-container-cmd"
 
 
@@ -62,14 +64,14 @@ def _prepare(cluster: Json, group: Json, spec: Json, node_type: str, *, overwrit
     command = start_command(cluster, group, container, node_type)
     variables = _variables(cluster, node_type, command)
     variables += autoscaler.variables(cluster)
-    given = {variable["name"] for variable in sequence(container, "env")}
+    set_names = {variable["name"] for variable in sequence(container, "env")}
     # Before the container's own, which may refer to them.
-    added = [variable for variable in variables if variable["name"] not in given]
+    added = [variable for variable in variables if variable["name"] not in set_names]
     container["env"] = [*added, *sequence(container, "env")]
     if not overwritten:
         own = " ".join([*sequence(container, "command"), *sequence(container, "args")])
         container["command"] = ["/bin/bash", "-c", "--"]
-        # What the template runs goes on beside a Ray that blocks. The shell gives way to Ray, which then hears the
+        # What the template runs goes on while Ray blocks. The shell gives way to Ray, which then hears the
         # signal that ends the container.
         container["args"] = [f"ulimit -n 65536 2>/dev/null; {f'{own} & ' if own else ''}exec {command}"]
     container.setdefault("readinessProbe", _readiness())
@@ -96,7 +98,9 @@ def start_command(cluster: Json, group: Json, container: Json, node_type: str) -
 
 def _flags(parameters: dict[str, str]) -> Iterable[str]:
     for name, value in parameters.items():
-        if value.lower() == "true":
+        if name in _WITH_VALUES:
+            yield f"--{name}={value}"
+        elif value.lower() == "true":
             yield f"--{name}"
         elif value.lower() != "false":
             yield f"--{name}={value}"
@@ -114,6 +118,9 @@ def _parameters(cluster: Json, group: Json, container: Json, node_type: str) -> 
         "node-ip-address": "$POD_IP",
         "block": "true",
         "dashboard-agent-listen-port": str(names.AGENT_PORT),
+        # A port that this agent chooses is known once the head's node has started, which is after its dashboard. The
+        # head's server of Ray's clients waits 30 s for it, and the head ends without that server.
+        "runtime-env-agent-port": str(names.ENVIRONMENT_AGENT_PORT),
         "metrics-export-port": str(names.METRICS_PORT),
         "object-store-memory": str(store),
         **({"memory": str(int(memory))} if memory else {}),
@@ -143,7 +150,7 @@ def _variables(cluster: Json, node_type: str, command: str) -> list[Json]:
         "RAY_PORT": str(port),
         "RAY_ADDRESS": f"$(POD_IP):{port}" if head else f"{host}:{port}",
         "RAY_USAGE_STATS_KUBERAY_IN_USE": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",  # one machine reports to nobody unless the template says so
+        "RAY_USAGE_STATS_ENABLED": "0",  # one machine reports no usage unless the template says so
         "REDIS_PASSWORD": "",
         "RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE": "1",
         "KUBERAY_GEN_RAY_START_CMD": command,
@@ -154,7 +161,17 @@ def _variables(cluster: Json, node_type: str, command: str) -> list[Json]:
         "RAY_CLOUD_INSTANCE_ID": "metadata.name",
         "RAY_NODE_TYPE_NAME": f"metadata.labels['{names.GROUP}']",
     }
-    made = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
+    if head:
+        # Ray forks a server for each of its clients while gRPC's threads run. Between fork and exec gRPC's handlers
+        # start threads in the child, which then often crash, and the client fails (Ray's issue 63202).
+        texts["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+        # By itself Ray has no dashboard where it, or one of its ten processes, does not start within a minute.
+        texts["RAY_DASHBOARD_STARTUP_TIMEOUT_S"] = texts[
+            "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT"
+        ] = "300"
+    variables = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()
+    ]
     options = mapping(cluster["spec"], "gcsFaultToleranceOptions")
     if head and options:
         texts["RAY_REDIS_ADDRESS"] = options["redisAddress"]
@@ -162,8 +179,8 @@ def _variables(cluster: Json, node_type: str, command: str) -> list[Json]:
         texts["RAY_external_storage_namespace"] = namespace
         if password := mapping(options, "redisPassword"):
             del texts["REDIS_PASSWORD"]
-            made.append({"name": "REDIS_PASSWORD", **password})
-    return [*made, *({"name": name, "value": value} for name, value in texts.items())]
+            variables.append({"name": "REDIS_PASSWORD", **password})
+    return [*variables, *({"name": name, "value": value} for name, value in texts.items())]
 
 
 def _readiness() -> Json:

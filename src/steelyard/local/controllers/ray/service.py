@@ -9,7 +9,7 @@ from steelyard.types import Json, mapping, sequence
 def head_service(cluster: Json) -> Json:
     """Return the Service: without an address of its own unless its type says so, as KubeRay makes it."""
     group, metadata = cluster["spec"]["headGroupSpec"], cluster["metadata"]
-    given = mapping(group, "headService")
+    template = mapping(group, "headService")
     labels = names.common_labels(cluster, names.HEAD)
     kind = group.get("serviceType") or "ClusterIP"
     spec = {
@@ -18,7 +18,7 @@ def head_service(cluster: Json) -> Json:
         "ports": ports(cluster),
         "publishNotReadyAddresses": True,
         **({"clusterIP": "None"} if kind == "ClusterIP" else {}),
-        **mapping(given, "spec"),
+        **mapping(template, "spec"),
     }
     return {
         "apiVersion": "v1",
@@ -26,8 +26,8 @@ def head_service(cluster: Json) -> Json:
         "metadata": {
             "name": names.head_service_name(metadata["name"]),
             "namespace": metadata["namespace"],
-            "labels": {**labels_of(given), **labels},
-            "annotations": {**mapping(cluster["spec"], "headServiceAnnotations"), **annotations_of(given)},
+            "labels": {**labels_of(template), **labels},
+            "annotations": {**mapping(cluster["spec"], "headServiceAnnotations"), **annotations_of(template)},
             "ownerReferences": [of.owner_reference(cluster)],
         },
         "spec": spec,

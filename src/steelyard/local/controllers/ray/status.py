@@ -16,12 +16,12 @@ SUSPENDING, SUSPENDED, FAILURE = "RayClusterSuspending", "RayClusterSuspended", 
 
 
 def replicas(group: Json) -> int:
-    """Return the wanted number of a group's replicas, within its bounds."""
+    """Return the desired number of a group's replicas, within its bounds."""
     if group.get("suspend"):
         return 0
     least, most = int(group.get("minReplicas") or 0), group.get("maxReplicas")
-    wanted = max(int(group.get("replicas") or 0), least)
-    return wanted if most is None else min(wanted, int(most))
+    desired = max(int(group.get("replicas") or 0), least)
+    return desired if most is None else min(desired, int(most))
 
 
 def pods_of(group: Json) -> int:
@@ -88,7 +88,7 @@ def _counts(cluster: Json, workers: list[Json]) -> Json:
 
 
 def _amounts(cluster: Json) -> Json:
-    """Return what the wanted Pods ask for."""
+    """Return what the desired Pods ask for."""
     spec = cluster["spec"]
     groups = [(spec["headGroupSpec"], 1)]
     groups += [(group, pods_of(group)) for group in sequence(spec, "workerGroupSpecs")]

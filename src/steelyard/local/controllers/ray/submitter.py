@@ -53,8 +53,8 @@ def submitter_template(spec: Json, cluster: Json) -> Json:
     A job without a template gets one with the head's image and few resources: on one machine a fifth of the processor
     that KubeRay requests for it.
     """
-    if given := deepcopy(mapping(spec, "submitterPodTemplate")):
-        return given
+    if template := deepcopy(mapping(spec, "submitterPodTemplate")):
+        return template
     containers = sequence(mapping(cluster, "headGroupSpec", "template", "spec"), "containers")
     head = containers[0] if containers else {}
     resources = {"requests": {"cpu": "100m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
@@ -85,7 +85,7 @@ def command(job: Json) -> str:
 def runtime_environment(job: Json) -> Json:
     """Return the runtime environment of the job; empty where it gives none that can be read."""
     try:
-        given = yaml.safe_load(job["spec"].get("runtimeEnvYAML") or "")
+        content = yaml.safe_load(job["spec"].get("runtimeEnvYAML") or "")
     except yaml.YAMLError:
         return {}
-    return given if isinstance(given, dict) else {}
+    return content if isinstance(content, dict) else {}

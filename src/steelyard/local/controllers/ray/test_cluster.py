@@ -1,3 +1,5 @@
+"""The RayCluster controller: heads, workers, autoscaling and crashes."""
+
 from datetime import UTC, datetime
 from typing import Any
 
@@ -134,7 +136,7 @@ async def test_a_cluster_gets_a_head_its_service_and_workers_and_is_ready_when_t
     assert simulation.condition("RayClusterProvisioned") == ("True", "AllPodRunningAndReadyFirstTime")
 
 
-async def test_a_cluster_that_scales_itself_has_rays_autoscaler_beside_its_head_and_its_rights() -> None:
+async def test_a_cluster_that_scales_itself_has_rays_autoscaler_next_to_its_head_and_its_rights() -> None:
     simulation = Simulation(
         enableInTreeAutoscaling=True,
         autoscalerOptions={"resources": {"limits": {"cpu": "100m"}}, "version": "v2"},
@@ -308,7 +310,7 @@ async def test_a_crash_between_any_two_calls_doubles_nothing(after: bool) -> Non
         ({"headGroupSpec": {"template": {}}}, "headGroupSpec should have at least one container"),
     ],
 )
-def test_a_specification_that_cannot_be_carried_out_is_told(spec: Json, fault: str) -> None:
+def test_a_specification_that_cannot_be_carried_out_is_reported(spec: Json, fault: str) -> None:
     cluster = make_ray_cluster(**spec)
     cluster["metadata"]["uid"] = "u"
     decision = decide(cluster, [], datetime(2026, 1, 1, tzinfo=UTC))
@@ -348,6 +350,24 @@ async def test_a_worker_starts_ray_at_its_own_address_and_at_the_heads_name() ->
     assert mounts == [{"name": "ray-session", "mountPath": "/tmp/ray"}]
 
 
+@pytest.mark.parametrize(
+    ("env", "value"),
+    [
+        ([], "0"),
+        ([{"name": "GRPC_ENABLE_FORK_SUPPORT", "value": "1"}], "1"),
+    ],
+    ids=["off by itself", "as the template says"],
+)
+async def test_grpc_does_nothing_between_fork_and_exec_of_the_servers_of_rays_clients(
+    env: list[Json], value: str
+) -> None:
+    simulation = Simulation(headGroupSpec={"template": template(env=env)})
+    await simulation.settle()
+    head = next(pod for pod in simulation.pods if pod["metadata"]["name"] == "demo-head")
+    variables = head["spec"]["containers"][0]["env"]
+    assert [pair["value"] for pair in variables if pair["name"] == "GRPC_ENABLE_FORK_SUPPORT"] == [value]
+
+
 def test_what_a_group_says_comes_before_what_is_filled_in() -> None:
     group = {"template": template(), "rayStartParams": {"block": "false", "object-store-memory": "99"}}
     command = start_command(make_ray_cluster(), group, {}, "head")
@@ -355,7 +375,32 @@ def test_what_a_group_says_comes_before_what_is_filled_in() -> None:
     assert command.endswith("--object-store-memory=99") or "--object-store-memory=99 " in command
 
 
-async def test_a_templates_command_runs_beside_ray() -> None:
+async def test_a_head_is_given_time_to_start_its_dashboard_on_a_busy_machine() -> None:
+    simulation = Simulation()
+    await simulation.settle()
+    head, worker = (
+        next(pod for pod in simulation.pods if pod["metadata"]["labels"]["ray.io/node-type"] == kind)
+        for kind in ("head", "worker")
+    )
+    container = head["spec"]["containers"][0]
+    assert "--runtime-env-agent-port=52367 " in container["args"][0]
+    values = {pair["name"]: pair.get("value") for pair in container["env"]}
+    limits = ("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT")
+    assert [values[name] for name in limits] == ["300", "300"]
+    assert not {pair["name"] for pair in worker["spec"]["containers"][0]["env"]} & set(limits)
+
+
+def test_a_head_without_a_dashboard_is_started_so() -> None:
+    group = {
+        "template": template(),
+        "rayStartParams": {"include-dashboard": "false", "disable-usage-stats": "false"},
+    }
+    command = start_command(make_ray_cluster(), group, {}, "head")
+    assert "--include-dashboard=false" in command
+    assert "--disable-usage-stats" not in command
+
+
+async def test_a_templates_command_runs_along_with_ray() -> None:
     simulation = Simulation(
         headGroupSpec={"template": template(command=["echo", "hello"])}, workerGroupSpecs=[]
     )

@@ -1,3 +1,5 @@
+"""The RayJob controller: its cluster, its submitter, retries and deadlines."""
+
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -190,7 +192,7 @@ async def test_a_failure_is_tried_again_with_a_cluster_of_its_own() -> None:
     assert (simulation.status["message"], "endTime" in simulation.status) == ("exit code 1", True)
 
 
-async def test_a_suspended_job_has_no_cluster_and_begins_anew() -> None:
+async def test_a_suspended_job_has_no_cluster_and_starts_again() -> None:
     simulation = Simulation(suspend=True)
     await simulation.settle()
     assert (simulation.state, simulation.clusters) == ("Suspended", [])
@@ -276,7 +278,7 @@ async def test_a_crash_between_any_two_calls_makes_one_cluster_and_one_submissio
         ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds must be a positive integer"),
     ],
 )
-async def test_a_specification_that_cannot_be_carried_out_is_told(spec: Json, fault: str) -> None:
+async def test_a_specification_that_cannot_be_carried_out_is_reported(spec: Json, fault: str) -> None:
     assert invalid(make_ray_job(**spec)).startswith(fault)
     if fault:
         simulation = Simulation(**spec)

@@ -45,7 +45,7 @@ def mutated(review: Json, settings: RaySettings, url: str) -> Json:
 def _request(review: Json) -> Json:
     request = review.get("request")
     if review.get("kind") != "AdmissionReview" or not isinstance(request, dict) or not request.get("uid"):
-        raise NotAReview("the body is no AdmissionReview with a request")
+        raise NotAReview("the body is not an AdmissionReview with a request")
     return request
 
 

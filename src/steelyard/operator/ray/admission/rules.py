@@ -1,7 +1,7 @@
 """Rules for RayClusters, RayJobs and AppWrappers beyond their schemas: pure functions that yield faults with paths.
 
 They find what would be accepted and then not work. The API has checked types and required fields before, except in the
-templates of an AppWrapper, which it does not look into.
+templates of an AppWrapper, which it does not read.
 """
 
 from collections.abc import Callable, Iterator, Mapping

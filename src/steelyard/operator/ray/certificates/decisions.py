@@ -1,7 +1,7 @@
 """Decisions about a cluster's certificates: what is kept for its Pods, and which requests of clients are answered.
 
 A client asks by an annotation of the RayCluster, `request.certificates.steelyard/ID`, with a certificate request of its
-own key; the answer is the annotation `certificates.steelyard/ID`. So the API itself decides who may have one: whoever
+own key; the answer is the annotation `certificates.steelyard/ID`. So the API itself decides who may have one: those who
 may change the cluster, and thereby run programs in it.
 """
 
@@ -25,7 +25,7 @@ from steelyard.schema.ray_annotations import ANSWER, REFUSED, REQUEST
 from steelyard.types import Json
 
 KEPT = timedelta(hours=1)
-"""Time that an answer stays if nobody takes it away."""
+"""Time that an answer stays if the client does not remove it."""
 _CODEFLARE = "ray.openshift.ai/cluster-name"
 
 
@@ -45,14 +45,14 @@ def certificate_objects(cluster: Json, settings: RaySettings, platform: Platform
     if key is None or not has_certificates(cluster):
         return []
     trust = {"data": {"ca.crt": key.bundle(platform.now, SERVICE)}}
-    made = [owned(cluster, "v1", "ConfigMap", trust_name(cluster), trust)]
+    objects = [owned(cluster, "v1", "ConfigMap", trust_name(cluster), trust)]
     if settings.client_authorities:
-        made.append(_client_authority(cluster, key, platform.now))
-    return made
+        objects.append(_client_authority(cluster, key, platform.now))
+    return objects
 
 
 def _client_authority(cluster: Json, key: PlatformKey, now: datetime) -> Json:
-    """Return the Secret that codeflare-sdk looks for.
+    """Return the Secret that codeflare-sdk reads.
 
     It takes the first certificate for the issuer of what it signs, and the whole text for what it trusts.
     """
@@ -60,13 +60,13 @@ def _client_authority(cluster: Json, key: PlatformKey, now: datetime) -> Json:
     authority = key.authority(clients(uid), now)
     texts = {"ca.crt": authority.pem + key.bundle(now, nodes(uid)), "ca.key": authority.key_pem}
     data = {field: base64.b64encode(text.encode()).decode() for field, text in texts.items()}
-    made = owned(cluster, "v1", "Secret", f"{name}-ca-secret-steelyard", {"type": "Opaque", "data": data})
-    made["metadata"]["labels"][_CODEFLARE] = name
-    return made
+    secret = owned(cluster, "v1", "Secret", f"{name}-ca-secret-steelyard", {"type": "Opaque", "data": data})
+    secret["metadata"]["labels"][_CODEFLARE] = name
+    return secret
 
 
 def certificate_changes(cluster: Json, settings: RaySettings, platform: Platform) -> Json:
-    """Return the annotations that answer requests, and None for those that nobody needs any more."""
+    """Return the annotations that answer requests, and None for those that are no longer needed."""
     annotations = annotations_of(cluster)
     requests = {name.removeprefix(REQUEST) for name in annotations if name.startswith(REQUEST)}
     answers = {name.removeprefix(ANSWER) for name in annotations if name.startswith(ANSWER)}

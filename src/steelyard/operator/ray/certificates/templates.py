@@ -92,10 +92,10 @@ def _use(container: Json) -> None:
     container["volumeMounts"] = _merged(container, "volumeMounts", _MOUNT)
 
 
-def _merged(holder: Json, field: str, *wanted: Json) -> list[Any]:
-    """Return a list of named objects with those that are wanted at its end, in place of others of their names."""
-    names = {item["name"] for item in wanted}
-    return [*(item for item in sequence(holder, field) if item.get("name") not in names), *wanted]
+def _merged(holder: Json, field: str, *desired: Json) -> list[Any]:
+    """Return a list of named objects with the desired ones at its end, in place of others of their names."""
+    names = {item["name"] for item in desired}
+    return [*(item for item in sequence(holder, field) if item.get("name") not in names), *desired]
 
 
 def _container(settings: RaySettings, url: str) -> Json:

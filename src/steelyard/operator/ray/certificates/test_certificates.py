@@ -63,7 +63,7 @@ def pair(authority: Authority, now: datetime = NOW, use: Use = "both", host: str
 
 
 def shakes_hands(server: str, client: str, server_trusts: str, client_trusts: str) -> bool:
-    """Tell whether both sides accept each other, by a handshake in memory."""
+    """Return whether both sides accept each other, by a handshake in memory."""
     server_side, client_side = (ssl.MemoryBIO(), ssl.MemoryBIO()), (ssl.MemoryBIO(), ssl.MemoryBIO())
     contexts = []
     with tempfile.TemporaryDirectory() as folder:
@@ -186,7 +186,7 @@ def test_a_client_gets_a_certificate_of_its_key_and_the_pods_authorities() -> No
     assert KEY.authority(CALLER, NOW).pem not in answer
     assert KEY.authority(HERE, NOW).pem in answer
     assert "PRIVATE" not in answer
-    # Answered: nothing changes, until nobody has taken it for an hour, or its request has gone.
+    # Answered: nothing changes, until it was not taken for an hour, or its request has gone.
     assert changes_of(asked | {ANSWER + "a": answer}) == {}
     old = changes_of(asked | {ANSWER + "a": answer}, NOW + timedelta(hours=2))
     assert old == {REQUEST + "a": None, ANSWER + "a": None}

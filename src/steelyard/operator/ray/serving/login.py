@@ -89,7 +89,7 @@ async def login_app(
 
 
 def _addressed(obj: Json) -> Json:
-    """Return the part of a cluster that tells where its dashboard is: all clusters are kept in memory."""
+    """Return the part of a cluster that says where its dashboard is: all clusters are kept in memory."""
     kept = {field: obj["metadata"][field] for field in ("name", "namespace", "uid", "resourceVersion")}
     return {**obj, "metadata": kept, "spec": {}, "status": {"head": mapping(status_of(obj), "head")}}
 
@@ -245,7 +245,7 @@ def _address(request: web.Request, target: Target, scheme: str) -> URL:
 
 
 def _headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    """Return the headers for the dashboard: none that tells who calls, or belongs to one connection."""
+    """Return the headers for the dashboard: none that reveals who calls, or belongs to one connection."""
     named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
     dropped = _HOP | _OURS | named
     return CIMultiDict(
@@ -264,7 +264,7 @@ def _token_of(request: web.Request) -> tuple[str, bool]:
 
 
 def _same_origin(request: web.Request) -> bool:
-    """Tell whether a page of the same host sends the request; browsers say so where a request may change something."""
+    """Return whether a page of the same host sends the request; browsers say so where it may change something."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         return request.method in _READING and not _is_websocket(request)
     origin = request.headers.get("Origin")

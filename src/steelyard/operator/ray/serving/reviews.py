@@ -36,7 +36,7 @@ class Reviews:
         self._rights: OrderedDict[tuple[str, ...], tuple[float, bool]] = OrderedDict()
 
     async def caller(self, token: str, audiences: Sequence[str] = ()) -> Caller | None:
-        """Return whose a token is, None where it is nobody's, or not for one of the audiences. Raises ApiError."""
+        """Return the owner of a token, None where it has none, or is not for one of the audiences. Raises ApiError."""
         key = hashlib.sha256("\0".join((token, *audiences)).encode()).hexdigest()
         known = self._callers.get(key)
         if known and known[0] > self._monotonic():
@@ -55,7 +55,7 @@ class Reviews:
         return caller
 
     async def may(self, caller: Caller, verb: str, namespace: str, name: str) -> bool:
-        """Tell whether a user may do something with a RayCluster. Raises ApiError."""
+        """Return whether a user may do something with a RayCluster. Raises ApiError."""
         user = caller.review
         groups, extra = sequence(user, "groups"), mapping(user, "extra")
         # Rights hang on groups and extra fields too: two tokens of one name may differ in them.

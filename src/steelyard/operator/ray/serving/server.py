@@ -218,7 +218,7 @@ class _Server:
 
 
 def is_called_directly(settings: RaySettings) -> bool:
-    """Tell whether the API and Pods call the operator's own address, as on one machine: it is loopback, or any port."""
+    """Return whether the API and Pods call the operator's own address, as on one machine: loopback, or any port."""
     place = address(settings.listen)
     return not settings.url and place is not None and (place.host == LOOPBACK or place.port == 0)
 

@@ -14,6 +14,7 @@ from steelyard.operator.training.frameworks import variables as template
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
+from steelyard.schema.faults import fault_message
 from steelyard.schema.training.dl_job import FrameworkSpec
 from steelyard.types import Json, mapping
 
@@ -33,7 +34,7 @@ def framework_of(resource: Json, frameworks: Mapping[str, Json]) -> Framework:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise Invalid(f"{field}.{where}", str(first["msg"])) from None
+        raise Invalid(f"{field}.{where}", fault_message(first, FrameworkSpec)) from None
     return _framework(resource, spec, definition, field)
 
 

@@ -1,6 +1,6 @@
 """The interface of a framework: its replica types, its container and port, its environment, its success rule.
 
-A built-in framework is a file beside this one with one `Framework`; a team's own is a resource of kind
+A built-in framework is a file next to this one with one `Framework`; a team's own is a resource of kind
 `Framework`, from which `definition.py` makes one.
 """
 

@@ -59,9 +59,9 @@ def extras(job: TrainingJob) -> tuple[Json, ...]:
     subject = {"kind": "ServiceAccount", "name": _account(job), "namespace": job.namespace}
     rbac = "rbac.authorization.k8s.io/v1"
     names = [job.replica_name(replica_id) for replica_id in _workers(job)]
-    look = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
+    rule = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
     run = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
-    rules = [look, run] if names else [look]  # Kubernetes takes a rule without names as one for all Pods
+    rules = [rule, run] if names else [rule]  # Kubernetes takes a rule without names as one for all Pods
     return (
         _object("ConfigMap", "v1", f"{job.name}-config", job, data=_files(job)),
         *own,

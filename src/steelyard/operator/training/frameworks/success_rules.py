@@ -46,5 +46,5 @@ def first_of(role: str) -> Rule:
 
 def _of(role: str, job: TrainingJob, tally: Tally) -> RuleResult:
     count = job.roles[role].count if role in job.roles else 0
-    seen = tally.of(role)
-    return RuleResult(seen.active > 0, 0 < count <= seen.succeeded)
+    counts = tally.of(role)
+    return RuleResult(counts.active > 0, 0 < count <= counts.succeeded)

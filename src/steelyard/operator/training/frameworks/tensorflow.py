@@ -63,8 +63,8 @@ def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
 
 
 def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
-    """Workers beside parameter servers join again by themselves, and nobody waits for an evaluator; all others wait for
-    one another."""
+    """Workers with parameter servers join again by themselves, and no replica waits for an evaluator; all others wait
+    for one another."""
     alone = PS in present or bool(spec.get("enableDynamicWorker"))
     return "Pod" if role.name == EVALUATOR or (role.name == WORKER and alone) else role.scope
 

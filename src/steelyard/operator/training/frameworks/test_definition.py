@@ -146,6 +146,8 @@ WRONG: list[tuple[str, Json, str, str]] = [
     ("no server", make_dl_job({"worker": 1}), "spec.roles.server", "is required"),
     ("two servers", make_dl_job({"server": 2}), "spec.roles.server.replicas", "at most 1"),
     ("a port", make_dl_job(framework=None, frameworkSpec={"port": 0}), "spec.frameworkSpec.port", "greater than"),
+    ("a field", make_dl_job(framework=None, frameworkSpec={"prot": 0}), "spec.frameworkSpec.prot",
+     "is not a field here, with the value 0; there are container, "),
     ("success of nobody", make_dl_job(successPolicy={"roles": ["x"]}), "spec.successPolicy.roles", "it has server"),
     ("success of too many", make_dl_job(successPolicy={"count": 4}), "spec.successPolicy.count", "3 replicas in all"),
 ]  # fmt: skip

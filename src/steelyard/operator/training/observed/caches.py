@@ -1,6 +1,6 @@
 """The caches of training: children of jobs, selected by v1's label; the frameworks of the cluster.
 
-Children are found by the uid that controls them, and those that nobody controls by the job that their labels name.
+Children are found by the uid that controls them, and those without a controller by the job that their labels name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -135,7 +135,7 @@ class TrainingCaches:
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         uids = {uid for obj in (old, new) if obj for uid in (*_controller(obj), *self._adopter(obj))}
         self._look_again(uids)
-        # Events of Pods are told from the difference between two states, which a later reconciliation no longer sees.
+        # Events of Pods follow from the difference between two states, which a later reconciliation no longer sees.
         if new and new["kind"] == PODS.kind:
             for uid in uids & self._owners.keys():
                 self._watcher.pod_changed(self._owners[uid], old, new)
@@ -150,7 +150,7 @@ class TrainingCaches:
         """The job whose labels an orphan has."""
         labels = labels_of(obj)
         informer = self._jobs.get(_KINDS.get(labels.get(OPERATOR_NAME, ""), PODS))
-        # Only an object that nobody controls may be adopted; another controller's is left alone, whatever its labels
+        # Only an object without a controller may be adopted; another controller's is left alone, whatever its labels
         # say.
         if controller_of(obj) is None and informer:
             job = informer.get(obj["metadata"].get("namespace"), labels.get(JOB_NAME, ""))

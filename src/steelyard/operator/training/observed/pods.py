@@ -61,12 +61,12 @@ class Termination:
 
     @property
     def unstartable(self) -> bool:
-        """True if the program cannot be started at all, because it does not exist or is none.
+        """Return whether the program cannot be started at all, because it does not exist or is none.
 
         Another attempt would find the same. Other causes may pass: a node without room, a mount that is late.
         """
-        # The runtime gives one reason for a missing program and for a mount that is late: only its message tells them
-        # apart.
+        # The runtime gives one reason for a missing program and for a mount that is late: only its message
+        # distinguishes them.
         if self.reason in _NOT_STARTED:
             return _NO_PROGRAM.search(self.message) is not None
         return self.exit_code in _SHELL_CANNOT_START

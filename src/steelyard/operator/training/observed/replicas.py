@@ -213,7 +213,7 @@ def failure_preconditions(
     """Require at the API what failures were concluded from, before they are put on record.
 
     A Pod that has vanished is gone; a Pod that was given up is as the cache shows it; a replica that restarts although
-    the cache showed no Pod has none, so that no Pod of an earlier attempt can appear beside the next one.
+    the cache showed no Pod has none, so that no Pod of an earlier attempt can appear together with the next one.
     """
     failed = tuple(failed)
     concerned = (*(failure.replica_id for failure in failed), *restarted)

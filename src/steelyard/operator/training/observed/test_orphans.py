@@ -1,4 +1,4 @@
-"""Pods that nobody controls, and Pods that no cache shows: they are waited for, and never made twice."""
+"""Pods without a controller, and Pods that no cache shows: they are waited for, and never made twice."""
 
 import pytest
 

@@ -39,7 +39,7 @@ def owner(simulation: JobSimulation, name: str) -> Json | None:
     return controller_of(simulation.pods()[name])
 
 
-def test_what_nobody_controls_and_has_the_labels_is_adopted() -> None:
+def test_an_object_with_the_labels_and_no_controller_is_adopted() -> None:
     simulation = JobSimulation(make_job())
     uid = simulation.store.create(PODS, orphan())["metadata"]["uid"]
     simulation.settle()
@@ -134,7 +134,7 @@ def test_a_pod_that_exceeds_a_quota_is_tried_again() -> None:
     assert sorted(simulation.settle().pods()) == NAMES
 
 
-def test_a_job_of_many_replicas_is_made_in_one_look_many_at_a_time() -> None:
+def test_a_job_of_many_replicas_is_made_in_one_reconciliation_many_at_a_time() -> None:
     simulation = JobSimulation(make_job(replicas={"Worker": 100}))
     simulation.settle()
     assert len(simulation.pods()) == 100
@@ -167,7 +167,7 @@ def test_of_many_that_fail_the_rest_is_not_tried() -> None:
     assert len(tried) == 1, "in memory no call waits, so the first refusal comes before the second call"
 
 
-def test_a_definition_that_keeps_no_status_of_ours_is_told_and_not_written_to_for_ever() -> None:
+def test_a_definition_that_keeps_no_status_of_ours_is_reported_and_not_written_to_for_ever() -> None:
     reasons: list[str] = []
 
     class Pruning(MemoryCluster):

@@ -1,4 +1,4 @@
-"""Reading of Pods: the framework's container decides, and whoever ended it."""
+"""Reading of Pods: the framework's container decides, and what ended it."""
 
 from typing import Any
 

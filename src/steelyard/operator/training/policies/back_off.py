@@ -1,7 +1,7 @@
 """Limit of a job's restarts, and the pause before each.
 
-Every restart counts, whoever made it: the operator (of a Pod, a type or the whole job) or the kubelet in place.
-Only disruptions (see `restart.py`), and failures that a rule exempts, do not count; recent ones delay the next
+Every restart counts, whichever program made it: the operator (of a Pod, a type or the whole job) or the kubelet in
+place. Only disruptions (see `restart.py`), and failures that a rule exempts, do not count; recent ones delay the next
 restart, so that a Pod which a node evicts again and again makes no busy loop.
 """
 

@@ -15,7 +15,7 @@ _LIVE = frozenset({"Pending", "Running", "Unknown"})
 
 
 class CleanUp(NamedTuple):
-    """Objects to delete, whether the job itself goes now, and when to look at that again."""
+    """Objects to delete, whether the job itself goes now, and when to decide that again."""
 
     delete: tuple[Json, ...]
     delete_resource: bool = False

@@ -15,7 +15,7 @@ def _searcher(pattern: str) -> SchemaValidator:
 
 
 def check(pattern: str) -> None:
-    """Raise ValueError if the pattern is no regular expression."""
+    """Raise ValueError if the pattern is not a regular expression."""
     try:
         _searcher(pattern)
     except SchemaError as error:

@@ -89,15 +89,15 @@ def minimum(job: TrainingJob) -> int:
     As in v1, the number may be 0, or more than there are replicas: an elastic job may count on replicas that an
     autoscaler will add.
     """
-    given = job.policy.scheduling.get("minAvailable")
-    return job.total if given is None else int(given)
+    number = job.policy.scheduling.get("minAvailable")
+    return job.total if number is None else int(number)
 
 
 def _resources(job: TrainingJob) -> Json:
     """Return the policy's minimal resources, else the requests of the first `minimum` replicas."""
-    given = job.policy.scheduling.get("minResources")
-    if given:
-        return {"minResources": given}
+    amounts = job.policy.scheduling.get("minResources")
+    if amounts:
+        return {"minResources": amounts}
     counts = Counter(replica_id.role for replica_id in job.replica_ids[: minimum(job)])
     total: dict[str, Decimal] = {}
     for role, count in counts.items():

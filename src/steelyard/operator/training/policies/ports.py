@@ -23,7 +23,7 @@ def assign(job: TrainingJob, status: JobStatus) -> JobStatus:
     match = re.fullmatch(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", text)
     low, high = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= low <= high <= 65535:
-        raise Invalid(FIELD, f"{text!r} is no range of ports such as 20000-20999")
+        raise Invalid(FIELD, f"{text!r} is not a range of ports such as 20000-20999")
     replica_ids = [
         replica_id
         for replica_id in job.replica_ids

@@ -263,7 +263,7 @@ def _recorded(
         "index": failure.replica_id.index,
         "attempt": failure.attempt,
         "uid": failure.uid,
-        # An unknown exit code is left out; 0 or -1 would look like one that a container had.
+        # An unknown exit code is left out; 0 or -1 would be taken for one that a container had.
         "exitCode": None if exit_code == UNKNOWN_EXIT else exit_code,
         "signal": failure.termination.signal,
         "reason": failure.reason,
@@ -277,6 +277,6 @@ def _recorded(
     }
     failures = (*status.failures, {name: value for name, value in entry.items() if value not in (None, "")})
     if len(failures) > MAX_FAILURES:
-        # etcd bounds the size of an object, and the first failure most often tells the cause.
+        # etcd bounds the size of an object, and the first failure most often shows the cause.
         failures = (failures[0], *failures[1 - MAX_FAILURES :])
     return replace(status, failures=failures)

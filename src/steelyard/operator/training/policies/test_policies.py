@@ -100,7 +100,7 @@ def test_a_deadline_is_no_reason_to_end_who_has_succeeded() -> None:
     assert simulation.state == "Succeeded"
 
 
-def test_a_deadline_begins_anew_after_a_suspension() -> None:
+def test_a_deadline_starts_again_after_a_suspension() -> None:
     simulation = running(policy={"activeDeadlineSeconds": 100}).wait(90)
     simulation.patch_spec(runPolicy={"activeDeadlineSeconds": 100, "suspend": True}).wait(1000)
     assert simulation.state == "Suspended"
@@ -196,7 +196,7 @@ def test_the_least_size_of_a_gang_is_passed_on_as_v1_does(least: int) -> None:
     assert (group["spec"]["minMember"], simulation.state) == (least, "Running")
 
 
-def test_a_gang_without_a_scheduler_is_told_once() -> None:
+def test_a_gang_without_a_scheduler_is_reported_once() -> None:
     def messages(scheduler: str, **policy: Any) -> list[str]:
         job = make_job(policy={"schedulingPolicy": policy})
         first = reconcile(job, Children(), BEGIN, gang(scheduler))

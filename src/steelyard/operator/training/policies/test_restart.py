@@ -167,7 +167,7 @@ def test_who_wants_to_start_a_missing_program_again_may() -> None:
 @pytest.mark.parametrize(
     ("code", "signal"), [(0, None), (1, None), (128, None), (137, 9), (143, 15), (255, None)]
 )
-def test_an_exit_code_tells_the_signal(code: int, signal: int | None) -> None:
+def test_an_exit_code_shows_the_signal(code: int, signal: int | None) -> None:
     assert Termination(code).signal == signal
 
 

@@ -67,9 +67,12 @@ def _foreign_touched(old: Objects, changed: Iterable[StoreKey]) -> str:
 
 
 def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
-    """Pods are made for a job that goes on, for replicas that have not succeeded, and beside none of the past."""
-    made = [peek(new[key].raw) for key in changed if key.resource == PODS and key in new and key not in old]
-    for pod in made:
+    """Pods are made for a job that goes on, for replicas that have not succeeded, and never while an earlier one is
+    left."""
+    created = [
+        peek(new[key].raw) for key in changed if key.resource == PODS and key in new and key not in old
+    ]
+    for pod in created:
         if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
             return f"{pod['metadata']['name']} was made for nobody"
         status = status_of(before)
@@ -96,8 +99,8 @@ def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Itera
         pod = peek(old[key].raw)
         if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
             continue  # of one that was there before, as the operator's cache may still show it
-        wanted = replicas.get(key.name)  # by its name: it may have lost its labels meanwhile
-        if wanted is None or _attempt(pod) >= wanted["attempt"]:
+        replica = replicas.get(key.name)  # by its name: it may have lost its labels meanwhile
+        if replica is None or _attempt(pod) >= replica["attempt"]:
             return f"{key.name} was ended before it was on record why"
     return ""
 
@@ -111,10 +114,10 @@ def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
     replicas = {(entry["type"].lower(), str(entry["index"])): entry for entry in sequence(status, "replicas")}
     name, replica_id = pod["metadata"]["name"], _replica_id(pod)
     if replica_id in replicas:
-        wanted = replicas[replica_id]
-        if _attempt(pod) != wanted["attempt"]:
-            return f"{name} is attempt {_attempt(pod)}, and {wanted['attempt']} is on record"
-        if wanted.get("phase") == "Succeeded":
+        replica = replicas[replica_id]
+        if _attempt(pod) != replica["attempt"]:
+            return f"{name} is attempt {_attempt(pod)}, and {replica['attempt']} is on record"
+        if replica.get("phase") == "Succeeded":
             return f"{name} was made although it had succeeded"
     for obj in there:
         owner = controller_of(obj) or {}

@@ -17,7 +17,7 @@ from steelyard.types import Json, sequence
 
 
 def own_pods(simulator: Simulator) -> list[Json]:
-    """Return the Pods of training jobs, whether somebody controls them or not."""
+    """Return the Pods of training jobs, with a controller or without one."""
     pods = simulator.objects(PODS)
     return [pod for pod in pods if (controller_of(pod) or {}).get("kind") != "Other"]
 
@@ -103,7 +103,7 @@ def _loses(pod: Json) -> Callable[[Simulator], None]:
 
 
 def _unlabels(pod: Json) -> Callable[[Simulator], None]:
-    """Somebody takes it out of the job, to look at it."""
+    """A person takes it out of the job, to inspect it."""
     metadata = {**pod["metadata"], "labels": {JOB_NAME: "none"}}
     return lambda simulator: ignored(simulator.store.put({**pod, "metadata": metadata}))
 

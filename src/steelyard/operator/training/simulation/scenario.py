@@ -59,7 +59,7 @@ def _load(raw: bytes, version: int) -> Json:
 
 
 class TrainingCaches(LaggingCaches):
-    """The operator's caches of training, brought up to date only when told to."""
+    """The operator's caches of training, brought up to date only by a call."""
 
     store: Store | None = None
 

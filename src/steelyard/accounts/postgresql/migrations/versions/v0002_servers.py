@@ -5,7 +5,7 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
-# Rows from before are nobody's: the first server takes them over.
+# Rows from before have no server: the first one takes them over.
 UPGRADE = """
 CREATE TABLE outbox_servers (
     id text COLLATE "C" PRIMARY KEY, process text NOT NULL, expires timestamptz NOT NULL, renewals bigint NOT NULL

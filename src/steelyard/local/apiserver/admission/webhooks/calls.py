@@ -46,12 +46,12 @@ def address_of(config: Json, store: Store) -> Address:
     item = store.get("services", (namespace, name))
     if item is None:
         return Address(shown, "", failure=f'service "{name}" not found')
-    wanted = next(
+    service_port = next(
         (entry for entry in sequence(item.parsed()["spec"], "ports") if entry["port"] == port), None
     )
-    if wanted is None:
+    if service_port is None:
         return Address(shown, "", failure=f'no service port {port} found for service "{name}"')
-    ready = _ready_endpoint(store, namespace, name, str(wanted.get("name") or ""))
+    ready = _ready_endpoint(store, namespace, name, str(service_port.get("name") or ""))
     if ready is None:
         return Address(shown, "", failure=f'no endpoints available for service "{name}"')
     return Address(shown, f"https://{ready}/{path.lstrip('/')}", host)
@@ -98,7 +98,7 @@ async def call(address: Address, bundle: str, seconds: int, review: Json, *, mut
 
 
 async def _posted(address: Address, bundle: str, seconds: int, review: Json) -> tuple[int, bytes, str]:
-    # A session for each call: a connection that a webhook has left open would be one to look after.
+    # A session for each call: a connection that a webhook has left open would have to be managed.
     async with (
         aiohttp.ClientSession() as session,
         session.post(

@@ -66,7 +66,7 @@ class Webhooks:
         self._parsed: dict[str, tuple[Item, list[Hook]]] = {}
 
     def exist(self, bucket: str) -> bool:
-        """Tell whether there are any: nearly all servers have none, and their writes cost nothing."""
+        """Return whether there are any: nearly all servers have none, and their writes cost nothing."""
         return bool(self._store.bucket(bucket).size)
 
     def _hooks(self, bucket: str) -> Iterator[Hook]:
@@ -98,7 +98,7 @@ class Webhooks:
                 self._patched(hook, attributes, 1, complete)
 
     def _patched(self, hook: Hook, attributes: Attributes, round_: int, complete: Complete) -> bool:
-        """Tell whether a webhook changes the object."""
+        """Return whether a webhook changes the object."""
         called = self._called(hook, attributes)
         if called is None:
             return False
@@ -199,7 +199,7 @@ class Webhooks:
         raise Pending([Question(key, partial(call, address, bundle, seconds, review, mutating=mutating))])
 
     def _passes(self, hook: Hook, verdict: Verdict, attributes: Attributes) -> bool:
-        """Tell whether a webhook has answered; raise Refusal where it refuses."""
+        """Return whether a webhook has answered; raise Refusal where it refuses."""
         if verdict.failure:
             if hook.ignores_failures:
                 return False

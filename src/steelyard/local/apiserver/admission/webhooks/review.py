@@ -71,9 +71,9 @@ def _problem(review: Json, answer: object, *, mutating: bool) -> str:
         return f"{invalid}webhook response was absent"
     if review["apiVersion"] != f"{GROUP}/v1":
         return ""
-    uid, given = review["request"]["uid"], response.get("uid") or ""
-    if given != uid:
-        return f'{invalid}expected response.uid="{uid}", got "{given}"'
+    uid, answered = review["request"]["uid"], response.get("uid") or ""
+    if answered != uid:
+        return f'{invalid}expected response.uid="{uid}", got "{answered}"'
     if version != review["apiVersion"]:
         expected = f"expected webhook response of {GROUP}/v1, Kind=AdmissionReview"
         return f"{invalid}{expected}, got {version}, Kind={kind}"

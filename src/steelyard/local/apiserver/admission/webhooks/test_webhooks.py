@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -18,6 +18,7 @@ from steelyard.local.apiserver.admission.webhooks.dispatch import VALIDATING
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.local.apiserver.streams.upstream import Upstream
 from steelyard.types import Json
 
 TESTER = administrator("tester")
@@ -32,7 +33,7 @@ class Hooks:
     def __init__(self, folder: Path) -> None:
         self.answers: dict[str, Answer] = {}
         self.requests: list[Json] = []
-        self.hanging = asyncio.Event()  # set once somebody waits
+        self.hanging = asyncio.Event()  # set once a caller waits
         self.released = asyncio.Event()
         self._context: ssl.SSLContext = pki.server_context(folder, "127.0.0.1", Clock().now())
         self.bundle = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
@@ -395,3 +396,30 @@ async def test_a_connection_is_shown_and_may_be_refused(
     assert shown["object"] == {"apiVersion": "v1", **options}
     named = ("operation", "subResource", "name", "namespace", "options")
     assert [shown[key] for key in named] == ["CONNECT", subresource, "p", "default", None]
+
+
+async def test_a_request_that_is_passed_on_to_a_service_is_shown(parts: Parts, hooks: Hooks) -> None:
+    port = {"name": "web", "port": 80}
+    service = {"metadata": {"name": "s"}, "spec": {"ports": [port]}}
+    assert (await ask(parts, "POST", f"{CORE}/services", service))[0] == 201
+    endpoints = {
+        "metadata": {"name": "s", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["127.9.8.5"]}],
+        "ports": [port],
+    }
+    slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    assert (await ask(parts, "POST", slices, endpoints))[0] == 201
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services/*"], "operations": ["CONNECT"]}
+    made = {"metadata": {"name": "h"}, "webhooks": [hooks.hook("/no", rules=[rule])]}
+    await ask(parts, "POST", f"{HOOKS}/validatingwebhookconfigurations", made)
+    hooks.answers["/no"] = lambda request: {"allowed": False, "status": {"message": "no visitors"}}
+    path = f"{CORE}/services/s:web/proxy/a/b"
+    refused = await parts.core.upstream(Request("GET", path, {}, {}, b"", TESTER))
+    assert isinstance(refused, Response)
+    assert b"no visitors" in cast("bytes", refused.body)
+    (shown,) = hooks.requests
+    assert shown["object"] == {"apiVersion": "v1", "kind": "ServiceProxyOptions", "path": "/a/b"}
+    hooks.answers["/no"] = lambda request: {"allowed": True}
+    allowed = await parts.core.upstream(Request("GET", path, {}, {}, b"", TESTER))
+    assert allowed == Upstream("http", "127.9.8.5", 80)

@@ -14,7 +14,7 @@ KEY = ("default", "demo")
 ENDED = ("Succeeded", "Failed")
 
 
-class World:
+class JobSimulation:
     """A Job on the in-memory cluster; `settle` syncs until nothing changes, each time twice."""
 
     def __init__(self, **spec: Any) -> None:

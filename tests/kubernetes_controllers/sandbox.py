@@ -31,7 +31,7 @@ async def until(probe: Callable[[], Awaitable[T]], what: str = "", seconds: floa
 
 
 @dataclass(frozen=True)
-class World:
+class Sandbox:
     """A namespace on a server, with somebody's controllers."""
 
     cluster: Cluster

@@ -16,7 +16,7 @@ def direct(port: int) -> int:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A server listens on `host`; commands with the prefix `enter` run where it does."""
 
     host: str = "127.0.0.1"
@@ -28,7 +28,7 @@ class Place:
         return f"{self.host}:{self.through(port)}"
 
 
-HERE = Place()
+HERE = Location()
 
 
 class Cut(Protocol):

@@ -172,7 +172,37 @@ async def test_what_a_method_does_wrong_is_its_reason(
 
 async def test_a_method_that_fails_twice_has_failed(tmp_path: Path) -> None:
     failure = await Run(tmp_path, "def lengths(arguments, texts): raise ValueError('no')").fails(attempt=2)
-    assert (failure.code, failure.message, failure.permanent) == ("MethodFailed", "ValueError: no", True)
+    assert (failure.code, failure.message, failure.permanent) == (
+        "MethodFailed",
+        "ValueError: no (lengths.py, line 1)",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def lengths(arguments, texts):\n    return int('x')", "'x' (deep/lengths.py, line 2)"),
+        (
+            "import json\ndef lengths(arguments, texts):\n\n    json.loads('x')",
+            "(char 0) (deep/lengths.py, line 4)",
+        ),
+        ("def lengths(arguments, texts):\n    yield 1 / 0", "by zero (deep/lengths.py, line 2)"),
+        ("from deep.other import lengths", "(deep/other.py, line 3)"),
+        ("1 / 0", "by zero (deep/lengths.py, line 1)"),
+        ("\ndef lengths(:", "(deep/lengths.py, line 2)"),
+        ("def lengths(arguments, texts):\n    raise ValueError('é' * 9000)", "é (deep/lengths.py, line 2)"),
+        ("def lengths(arguments, texts):\n    raise SyntaxError('no')", "(deep/lengths.py, line 2)"),
+    ],
+    ids=["own", "of a library", "in rows", "elsewhere", "import", "syntax", "many words", "no file"],
+)
+async def test_a_method_that_fails_says_where_in_its_modules(tmp_path: Path, code: str, message: str) -> None:
+    run = Run(tmp_path, code, "deep/lengths.py")
+    other = "def lengths(arguments, texts):\n    # a line\n    raise KeyError('k')\n"
+    (tmp_path / "module/deep/other.py").write_text(other)
+    failure = await run.fails(method=make_method(name="deep.lengths.lengths"))
+    assert failure.code == "MethodFailed"
+    assert failure.message.endswith(message)
 
 
 LEAVES = """
@@ -247,7 +277,13 @@ async def test_an_output_is_published_once(tmp_path: Path) -> None:
 
 async def test_the_next_attempt_replaces_what_a_killed_one_left(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    for path in ("part-7.parquet", ".dyff/scores.json", ".dyff/logs/pod/000000", "part-0.parquet"):
+    attempt = ".steelyard/attempts/1795241700-11111111-0001"
+    for path in (
+        f"{attempt}/part-7.parquet",
+        f"{attempt}/.dyff/scores.json",
+        ".dyff/logs/pod/000000",
+        f"{attempt}/part-0.parquet",
+    ):
         (run.output / path).parent.mkdir(parents=True, exist_ok=True)
         (run.output / path).write_text("of a killed attempt")
     await run(attempt=2)
@@ -265,7 +301,10 @@ async def test_a_superseded_attempt_publishes_nothing(tmp_path: Path) -> None:
 async def test_a_cell_that_fails_is_the_reason(tmp_path: Path) -> None:
     run = Run(tmp_path, make_notebook("print('before')", "raise ValueError('in a cell')"), "pages/case.ipynb")
     failure = await run.fails(method=make_method("JupyterNotebook", "pages/case.ipynb"))
-    assert (failure.code, failure.message) == ("MethodFailed", "ValueError: in a cell")
+    assert (failure.code, failure.message) == (
+        "MethodFailed",
+        "ValueError: in a cell (pages/case.ipynb, cell 2, line 1)",
+    )
     assert "before" in run.lines()
 
 

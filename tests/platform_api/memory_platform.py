@@ -1,6 +1,6 @@
 """A whole platform in one event loop: real services on engines in memory, asked through ASGI with real tokens.
 
-`async with make_world() as world:` gives clients by what they may do; nothing listens on the network.
+`async with make_platform() as platform:` gives clients by what they may do; nothing listens on the network.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _numbers = count()
 
 @dataclass
 class Clock:
-    """Goes on by a microsecond at each look, and by leaps when a test says so."""
+    """Goes on by a microsecond at each reading, and by leaps when a test says so."""
 
     now: datetime = NOW
 
@@ -67,7 +67,7 @@ class Engines:
 
 
 @dataclass
-class World:
+class MemoryPlatform:
     """A running platform and the administrator's client."""
 
     app: App
@@ -137,7 +137,7 @@ async def make_engines() -> Engines:
 
 
 @asynccontextmanager
-async def make_world(
+async def make_platform(
     engines: Engines | None = None,
     *,
     services: bool = True,
@@ -146,7 +146,7 @@ async def make_world(
     new_id: Callable[[], str] = random_id,
     backup: Backup | None = None,
     egress: EgressSettings = HOOKS,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[MemoryPlatform]:
     """Run the API with its services; with `services=False` no command is applied, and all stay in the outbox."""
     made = engines or await make_engines()
     chosen = settings or ApiSettings()
@@ -173,7 +173,7 @@ async def make_world(
         await stack.enter_async_context(app.running())
         if services:
             await app.api.completeness.wait()  # as `serve` does
-        yield World(app, made, await stack.enter_async_context(client_of(app, token)), stack)
+        yield MemoryPlatform(app, made, await stack.enter_async_context(client_of(app, token)), stack)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from steelyard.steps.example import make_config
 from steelyard.steps.run_analysis import main
 from steelyard.storage.files import FileStore
 
-PAGE = Path(__file__).parents[3] / "docs" / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
 def make_id(digit: str) -> str:

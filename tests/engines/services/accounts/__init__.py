@@ -1,0 +1,1 @@
+"""The accounts database on a real PostgreSQL."""
