@@ -1,4 +1,4 @@
-"""Expiry of objects: events an hour after they were last written, and Pods without a node that could end them.
+"""Expiry of objects: events an hour after they were last written, and deleted Pods without a node that could end them.
 
 A folder lives for years. `server.serve` runs `Expiry.run` as a task; tests call `expire` and `collect` with a clock.
 """
@@ -25,6 +25,8 @@ MOST_EVENTS = (
     20_000  # beyond it the oldest go before their time: the log of one busy hour must not fill the memory
 )
 SWEEP_SECONDS = 20.0
+# A node may be registered again, and a client may still change the deletion: as of a real server's collector of Pods.
+QUARANTINE_SECONDS = 40.0
 HISTORY_SECONDS = 300.0  # after which changes are forgotten, as a real server's --etcd-compaction-interval
 LEAST_FORGOTTEN = 200  # changes; an idle node's heartbeats come to that in some twenty minutes
 PAUSE_SECONDS = 0.05  # between two pieces of the file that are given back: requests come first
@@ -41,6 +43,9 @@ class Expiry:
         # After a restart the events themselves say how old they are: no event lives longer for it.
         stored = ((_written(item, clock.now()), item.key) for item in store.bucket(EVENTS).items())
         self._written: dict[Key, datetime] = {key: at for at, key in sorted(stored)}  # the oldest first
+        self._nodeless: dict[
+            str, datetime
+        ] = {}  # uid of a deleted Pod: when its node was first found missing
         store.listeners.append(self._committed)
 
     def _committed(self, changes: list[Change]) -> None:
@@ -93,11 +98,11 @@ class Expiry:
             yield key
 
     async def collect(self) -> None:
-        """Remove deleted Pods that are bound to no node, or to one that is not there: no kubelet will."""
-        nobodys = [
-            item for item in self._store.bucket(PODS).items() if item.deleting and self._is_nobodys(item)
-        ]
-        for number, item in enumerate(nobodys, 1):
+        """Remove deleted Pods that no kubelet will end: those bound to no node at once, those whose node is missing
+        after the quarantine.
+        """
+        removable = list(self._removable_pods())
+        for number, item in enumerate(removable, 1):
             # The loop pauses: what has changed since, or was made again under the name, is left to the next sweep.
             if self._store.get(PODS, item.key) is item:
                 self._store.remove(PODS, item.parsed())
@@ -105,11 +110,20 @@ class Expiry:
                 return
         await self._settled()
 
-    def _is_nobodys(self, item: Item) -> bool:
-        pod = item.parsed()
-        node = field_of(pod, "spec", "nodeName")
-        free = not field_of(pod, "metadata", "finalizers")
-        return free and (not node or self._store.get(NODES, ("", node)) is None)
+    def _removable_pods(self) -> Iterator[Item]:
+        now, nodeless = self._clock.now(), self._nodeless
+        self._nodeless = {}
+        for item in self._store.bucket(PODS).items():
+            if not item.deleting or field_of(pod := item.parsed(), "metadata", "finalizers"):
+                continue
+            node = field_of(pod, "spec", "nodeName")
+            if not node:
+                yield item
+            elif self._store.get(NODES, ("", node)) is None:
+                missed = self._nodeless[item.uid] = nodeless.get(item.uid, now)
+                # A clock that was set back must not keep a Pod for longer.
+                if abs((now - missed).total_seconds()) >= QUARANTINE_SECONDS:
+                    yield item
 
     async def _settled(self) -> bool:
         """Wait until the removals are durable; False after a failed commit, which took them back: they come

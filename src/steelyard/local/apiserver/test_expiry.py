@@ -48,11 +48,18 @@ class Simulation:
         await self.ask("POST", f"{CORE}/events", {"metadata": {"name": name}, "involvedObject": about})
 
     async def after(self, **span: float) -> list[str]:
-        """The events that are left when so much time has gone by."""
+        """Return the events that are left when so much time has gone by."""
         self.time += timedelta(**span)
         assert self.parts is not None
         await self.parts.expiry.expire()
-        return [event["metadata"]["name"] for event in (await self.ask("GET", f"{CORE}/events"))["items"]]
+        await self.parts.expiry.collect()
+        return await self._names("events")
+
+    async def pods(self) -> list[str]:
+        return await self._names("pods")
+
+    async def _names(self, plural: str) -> list[str]:
+        return [obj["metadata"]["name"] for obj in (await self.ask("GET", f"{CORE}/{plural}"))["items"]]
 
 
 @pytest.fixture
@@ -135,10 +142,27 @@ async def test_a_deleted_pod_that_no_kubelet_will_end_goes(simulation: Simulatio
     listed = (await simulation.ask("GET", f"{CORE}/pods"))["items"]
     assert [pod["metadata"]["name"] for pod in listed] == ["gone", "kept"], "one without a node goes at once"
     assert listed[1]["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
-    assert simulation.parts is not None
-    await simulation.parts.expiry.collect()
-    listed = (await simulation.ask("GET", f"{CORE}/pods"))["items"]
-    assert [pod["metadata"]["name"] for pod in listed] == ["kept"]
+    await simulation.after(seconds=0)
+    assert await simulation.pods() == ["gone", "kept"], "its node may be registered again"
+    await simulation.ask("DELETE", f"{CORE}/pods/gone", {"gracePeriodSeconds": 30})
+    await simulation.after(seconds=39)
+    assert await simulation.pods() == ["gone", "kept"]
+    await simulation.after(seconds=1)
+    assert await simulation.pods() == ["kept"]
+
+
+async def test_a_node_that_comes_back_ends_the_quarantine(simulation: Simulation) -> None:
+    spec: Json = {"containers": [{"name": "m", "image": "x"}], "nodeName": "late"}
+    await simulation.ask("POST", f"{CORE}/pods", {"metadata": {"name": "p"}, "spec": spec})
+    await simulation.ask("DELETE", f"{CORE}/pods/p")
+    await simulation.after(seconds=0)
+    await simulation.ask("POST", "/api/v1/nodes", {"metadata": {"name": "late"}})
+    await simulation.after(seconds=60)
+    await simulation.ask("DELETE", "/api/v1/nodes/late")
+    await simulation.after(seconds=20)
+    assert await simulation.pods() == ["p"]
+    await simulation.after(days=-1)
+    assert await simulation.pods() == [], "a clock that is set back keeps nothing"
 
 
 @pytest.mark.parametrize(
