@@ -152,11 +152,18 @@ class UnreliableCluster:
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
         work = self._cluster.delete(
-            resource, name, namespace, uid=uid, grace_seconds=grace_seconds, propagation=propagation
+            resource,
+            name,
+            namespace,
+            uid=uid,
+            resource_version=resource_version,
+            grace_seconds=grace_seconds,
+            propagation=propagation,
         )
         await self._call("delete", work)
 

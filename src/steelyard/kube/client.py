@@ -203,13 +203,15 @@ class RestCluster:
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        if uid is not None:
-            # A namesake that was created meanwhile has another uid, and is not deleted: 409.
-            options["preconditions"] = {"uid": uid}
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        # A namesake that was created meanwhile has another uid, and is not deleted: 409.
+        if known := {name: value for name, value in preconditions.items() if value is not None}:
+            options["preconditions"] = known
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         await self._json("DELETE", resource.path(namespace, quote(name)), options)

@@ -105,10 +105,11 @@ class Cluster(Protocol):
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
-        """NotFound when there is none, Conflict when `uid` is another's."""
+        """NotFound when there is none, Conflict when it has another `uid` or another `resource_version`."""
         ...
 
     def watch(

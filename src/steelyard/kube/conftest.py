@@ -70,11 +70,13 @@ class Server:
                 assert isinstance(body, list if is_list else dict)
                 return await self.cluster.patch(resource, name, body, namespace, subresource=subresource)
             case _:
+                preconditions = body.get("preconditions", {})
                 await self.cluster.delete(
                     resource,
                     name,
                     namespace,
-                    uid=body.get("preconditions", {}).get("uid"),
+                    uid=preconditions.get("uid"),
+                    resource_version=preconditions.get("resourceVersion"),
                     grace_seconds=body.get("gracePeriodSeconds"),
                     propagation=body["propagationPolicy"],
                 )

@@ -125,6 +125,7 @@ class MemoryCluster:
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
@@ -132,7 +133,7 @@ class MemoryCluster:
 
         def effect() -> None:
             gone = self.store.get(key)["metadata"]["uid"]
-            self.store.delete(key, uid=uid, grace_seconds=grace_seconds)
+            self.store.delete(key, uid=uid, resource_version=resource_version, grace_seconds=grace_seconds)
             if propagation == "Orphan":
                 self.store.orphan(gone)
 

@@ -156,12 +156,20 @@ class Store:
         del old["metadata"]["resourceVersion"]
         return self._write("MODIFIED", key, rules.updated(key.resource, old, new, subresource))
 
-    def delete(self, key: Key, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
+    def delete(
+        self,
+        key: Key,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
         """A Pod on a node only gets its deletionTimestamp, unless its grace is 0."""
         stored = self._stored(key)
+        # As the API does: a delete with another object's uid or version is a conflict.
+        expected = {"uid": uid, "resourceVersion": resource_version}
+        rules.check_preconditions(key.resource, stored.load(), {"metadata": expected})
         old: Json = orjson.loads(stored.raw)
-        # As the API does: a delete with another object's uid is a conflict.
-        rules.check_preconditions(key.resource, old, {"metadata": {"uid": uid}})
         # The kubelet deletes the Pod when its containers have ended; until then it exists, and its name is taken.
         if remainder := rules.terminating(key.resource, old, grace_seconds, self.now()):
             self._write("MODIFIED", key, remainder)

@@ -283,6 +283,18 @@ async def a_deletion_may_insist_on_the_uid(cluster: Cluster, namespace: str) -> 
 
 
 @case
+async def a_deletion_may_insist_on_the_version(cluster: Cluster, namespace: str) -> None:
+    created = await cluster.create(CONFIG_MAPS, config_map(namespace, "version"))
+    read = created["metadata"]["resourceVersion"]
+    changed = await cluster.patch(CONFIG_MAPS, "version", {"data": {"a": "changed"}}, namespace)
+    deletion = cluster.delete(CONFIG_MAPS, "version", namespace, resource_version=read)
+    await refused(Conflict, deletion, status=409)
+    newest = changed["metadata"]["resourceVersion"]
+    await cluster.delete(CONFIG_MAPS, "version", namespace, resource_version=newest)
+    await refused(NotFound, cluster.get(CONFIG_MAPS, "version", namespace))
+
+
+@case
 async def a_pod_on_a_node_stays_until_its_kubelet_confirms(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod(namespace, "graceful", "contract-node"))
     await cluster.delete(PODS, "graceful", namespace, grace_seconds=7)

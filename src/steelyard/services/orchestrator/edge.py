@@ -108,6 +108,8 @@ class Edge:
 
     async def reconcile(self, id: str, now: datetime) -> float | None:
         """Do what is due for the entity; return the seconds after which to requeue it. Raises ApiError, NotYet."""
+        # Taken before the claim is read: what a restored entity gets afterwards is not among them.
+        noted = self._noted.pop(id, [])
         claim = await self._entities.claim(id)
         desired = desired_resource(claim, now, self._settings.keep_seconds)
         if desired.presence == "present" and claim:
@@ -126,7 +128,7 @@ class Edge:
             await self._secrets.delete(secrets)
             await self._entities.release(id)
         if is_over(claim):
-            await self._secrets.delete(self._noted.pop(id, []))
+            await self._secrets.delete(noted)
         if desired.until and self._cache.resources_of(id):
             return max(0.0, (desired.until - now).total_seconds())
         return None

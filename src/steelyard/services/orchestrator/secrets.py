@@ -4,7 +4,8 @@ An entity names a secret, and its resource names a Kubernetes Secret of its own.
 resource and deletes it once the workflow has stopped, so that a value lies in a namespace no longer than it is needed.
 
 An orchestrator that was suspended and is not the leader any more may go on between any two of these calls. So a Secret
-is changed and deleted as it was read, and the comparison finds one that was made after its workflow had stopped.
+is changed and deleted as it was read, and the comparison finds one that was made after its workflow had stopped. Who
+makes a Secret for a workflow always changes it, so that no orchestrator deletes it that read it before.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ VALUE = "value"
 """Key of the value in a Kubernetes Secret, and name of the file that a Pod sees."""
 _MARK = f'"{ANNOTATION}'.encode()
 _OWNER_ENTITY = "steelyard/entity"
+_REPLACES = "steelyard/replaces"
+"""Annotation: version of the Secret that was there before."""
 _MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
 _SELECTOR = f"app.kubernetes.io/managed-by=steelyard-orchestrator,{_OWNER_ENTITY}"
 _PULL_TYPE, _PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
@@ -153,11 +156,16 @@ class WorkflowSecrets:
         return secrets
 
     async def delete(self, secrets: Iterable[Json]) -> None:
-        """Delete these Secrets, and no others that have their names by now."""
+        """Delete these Secrets as they were read.
+
+        Raises Conflict if one was changed or made again since: the entity may have been restored, and has to be read
+        again before anything is decided.
+        """
         for metadata in (secret["metadata"] for secret in secrets):
-            with suppress(NotFound, Conflict):
-                name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
-                await self._cluster.delete(SECRETS, name, namespace, uid=uid)
+            name, namespace = metadata["name"], metadata["namespace"]
+            uid, version = metadata["uid"], metadata["resourceVersion"]
+            with suppress(NotFound):
+                await self._cluster.delete(SECRETS, name, namespace, uid=uid, resource_version=version)
 
     async def _value(self, claim: Claim, purpose: SecretPurpose, name: str) -> str:
         try:
@@ -184,7 +192,9 @@ class WorkflowSecrets:
                 f"Secret {metadata['namespace']}/{metadata['name']} is there already and is not this entity's"
             )
         elif not existing["metadata"].get("ownerReferences"):
-            await self._patch(existing, {}, data=secret["data"])
+            # The annotation makes it another version also if the value is the same.
+            version = {_REPLACES: existing["metadata"]["resourceVersion"]}
+            await self._patch(existing, {"annotations": version}, data=secret["data"])
         elif not await self._owner_exists(claim, existing):
             # It belongs to an earlier resource of the entity, and the garbage collection may be about to delete it. It
             # deletes by uid, so another object of the name is safe.

@@ -3,7 +3,7 @@
 import base64
 import copy
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -15,7 +15,7 @@ from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.accounts.secrets import SecretUnreadable
 from steelyard.kube.errors import Conflict, Forbidden, NotFound, Unreachable
-from steelyard.kube.memory import Crash, CrashAt
+from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import MODELS, NAMESPACES, SECRETS, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
@@ -263,6 +263,10 @@ def suspend(harness: EdgeHarness, verb: str, kind: str, meanwhile: Callable[[], 
     harness.cluster.before_call = before
 
 
+def crash() -> None:
+    raise Crash
+
+
 def secret_of_another(harness: EdgeHarness, *owners: str, value: str = "newer") -> dict[str, Any]:
     """Put a Secret there as another orchestrator makes it, with these owners' uids."""
     namespace, name = namespace_of(ACCOUNT), "model-m1-source"
@@ -355,6 +359,51 @@ async def test_an_orchestrator_that_was_suspended_deletes_no_secret_of_an_entity
     await harness.reconcile()
     assert len(secrets(harness)) == 1
     assert harness.released == []
+
+
+class SuspendingCluster(MemoryCluster):
+    """A cluster whose client is suspended right before it deletes a Secret, while others do something."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, **options: Any
+    ) -> None:
+        if resource == SECRETS and (meanwhile := self.meanwhile):
+            self.meanwhile = None
+            await meanwhile()
+        await super().delete(resource, name, namespace, **options)
+
+
+DELETED = replace(CLAIM, status="Deleted", terminal_at=START)
+
+
+@pytest.mark.parametrize("has_made", ["its Secret", "its Secret and its resource"])
+@pytest.mark.parametrize("claim", [DELETED, replace(DELETED, released_at=START)], ids=["held", "released"])
+async def test_an_orchestrator_that_goes_on_at_a_deletion_leaves_the_secret_of_an_entity_that_was_restored(
+    claim: Claim, has_made: str
+) -> None:
+    """The Secret was made after the workflow had stopped, and another orchestrator uses it for the restored entity."""
+    cluster = SuspendingCluster()
+    harness = edge_harness(claim, cluster=cluster)
+    secret_of_another(harness, value=VALUE)
+    edge = Edge(cluster, ResourceCache(cluster, lambda id, gone: None), harness, harness.settings, Values())
+    await edge.note_secrets()
+
+    async def restore() -> None:
+        harness.newest_claim = replace(CLAIM, status="Admitted")
+        if has_made == "its Secret":
+            suspend(harness, "create", "Model", crash)
+        with suppress(Crash):
+            await harness.reconcile()
+
+    cluster.meanwhile = restore
+    with pytest.raises(Conflict):
+        await edge.reconcile("m1", START)
+    assert len(secrets(harness)) == 1
+    assert harness.released == []
+    await edge.reconcile("m1", START)
+    assert len(secrets(harness)) == len(harness.models()) == 1
 
 
 class CacheThatSeesAll:
