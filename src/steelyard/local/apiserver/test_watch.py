@@ -5,6 +5,8 @@ import gc
 import time
 from contextlib import aclosing
 
+import orjson
+
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.store import Store
@@ -27,6 +29,28 @@ async def test_a_change_that_comes_while_the_reader_is_busy_is_reported_without_
         await store.settled()
         async with asyncio.timeout(60):
             assert b'"second"' in await anext(events)
+    store.close()
+
+
+async def test_a_watch_that_selects_nothing_gets_bookmarks_while_others_write() -> None:
+    store, kind = Store(None), Registry().stored("configmaps")
+    time_passed = 0.0
+    options = WatchOptions("1", bookmarks=True, bookmark_seconds=50)
+    watch = Watch(store, kind, lambda _: False, lambda item: item.raw, options, lambda: time_passed)
+    async with aclosing(watch.stream()) as events:
+        for _ in range(3):
+            bookmark = asyncio.create_task(anext(events))
+            for second in range(50):
+                store.put("configmaps", make(f"of-others-{time_passed}"))
+                await store.settled()
+                await asyncio.sleep(0)
+                assert not bookmark.done(), f"after {second} s"
+                time_passed += 1
+            store.put("configmaps", make(f"of-others-{time_passed}"))
+            async with asyncio.timeout(20):
+                event = orjson.loads(await bookmark)
+            assert event["type"] == "BOOKMARK"
+            assert int(event["object"]["metadata"]["resourceVersion"]) == store.committed
     store.close()
 
 

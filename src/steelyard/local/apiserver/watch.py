@@ -58,29 +58,34 @@ class Watch:
         except Compacted:
             yield self._too_old(version)
             return
-        end = self.monotonic() + self.options.seconds
-        left = self.options.seconds
+        now = self.monotonic()
+        end = now + self.options.seconds
+        bookmark_due = now + self.options.bookmark_seconds
         while True:
-            waited = left < self.options.seconds
             try:
                 changes, cursor = ring.read(cursor)
             except Compacted:
                 yield self._too_old(version)
                 return
-            if events := b"".join(self._event(change) for change in changes):
+            events = b"".join(self._event(change) for change in changes)
+            # A bookmark moves a quiet watch on: without it the client's version grows old, and its next watch is
+            # answered 410. Changes of others' objects, however many, tell it nothing.
+            if not events and self.options.bookmarks and now >= min(bookmark_due, end) and not ring.closed:
+                events = self._bookmark(self.store.committed)
+            if events:
                 yield events
-            # A bookmark moves a quiet watch on: without it the client's version
-            # grows old, and its next watch is answered 410.
-            elif self.options.bookmarks and waited and not changes and not ring.closed:
-                yield self._bookmark(self.store.committed)
-            left = end - self.monotonic()
+                bookmark_due = self.monotonic() + self.options.bookmark_seconds
+            now = self.monotonic()
+            left = end - now
             # A closed ring is read to its end first: the last changes, removals among them, still go out.
             if left <= 0 or (ring.closed and not changes):
                 return
             # While a reader was busy with the events, others may have come: the wait would be for those after them.
             if not ring.goes_on(cursor):
                 changes, events = [], b""  # while it is quiet, the ring forgets them
-                await ring.changed(min(left, self.options.bookmark_seconds))
+                wait = min(left, bookmark_due - now) if self.options.bookmarks else left
+                await ring.changed(wait)
+                now = self.monotonic()
 
     def _first_events(self, version: int, *, with_end: bool) -> bytes:
         """Return the events of the objects that are there, and of their end where it is asked for."""
