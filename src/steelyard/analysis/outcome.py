@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import orjson
 from steelyard.analysis.errors import METHOD_FAILED, SAID, AnalysisFailed
 from steelyard.analysis.process import end_with_parent
 from steelyard.analysis.workspace import OUTCOME_FILE
+from steelyard.schema.faults import place_in
 
 DONE = "Done"
 _BYTES = 1 << 20
@@ -74,22 +75,6 @@ def _outcome(work: Callable[[], str]) -> Outcome:
         if place := place_in(error, _module_folders()):
             said = f"{said[:SAID]} ({place})"
         return Outcome(METHOD_FAILED, said, permanent=False)
-
-
-def place_in(error: BaseException, folders: Sequence[Path]) -> str:
-    """Return the last place of an error's way in files below the folders, such as `a/b.py, line 7`; empty for none.
-
-    Modules lie in working folders whose names say nothing, so the path is that within its folder.
-    """
-    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    # The file that cannot be read has no frame of its own. Users' code may raise this error with anything in it.
-    if isinstance(error, SyntaxError) and isinstance(error.filename, str):
-        places.append((error.filename, error.lineno))
-    for filename, line in reversed(places):
-        for folder in folders:
-            if line is not None and (path := Path(filename)).is_relative_to(folder):
-                return f"{path.relative_to(folder)}, line {line}"
-    return ""
 
 
 def _module_folders() -> list[Path]:

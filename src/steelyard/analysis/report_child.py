@@ -18,7 +18,7 @@ from steelyard.analysis.outcome import run_program
 from steelyard.analysis.report_files import DATASET, EVALUATION, OUTPUT
 from steelyard.analysis.rubrics import known_rubrics
 from steelyard.analysis.workspace import CONFIG_FILE, STORAGE_ROOT
-from steelyard.report.errors import ReportFailed
+from steelyard.report.errors import ReportFailed, RubricFailed
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.report import Report, Request, make_report
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
@@ -42,6 +42,8 @@ def score() -> str:
     with tempfile.TemporaryDirectory() as folder:
         try:
             report = asyncio.run(make_report(request, Path(folder)))
+        except RubricFailed as failed:
+            raise failed.error from None
         except ReportFailed as error:
             row = f"row {error.row}: " if error.row else ""
             raise AnalysisFailed(error.code, f"{row}{error.message}", permanent=error.permanent) from error

@@ -52,6 +52,7 @@ def _known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
     from steelyard.analysis.errors import AnalysisFailed
     from steelyard.analysis.rubrics import known_rubrics
     from steelyard.errors import UsageError
+    from steelyard.schema.faults import exception_line
 
     option = f"--module {', '.join(map(str, modules))}"
     name = rubric.partition("?")[0]
@@ -65,7 +66,8 @@ def _known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
     # The code of the module may raise anything, and may also end the process.
     except (Exception, SystemExit) as error:
         module = name.rpartition(".")[0]
-        raise UsageError(f"{option}: importing {module} failed: {_error_line(error, modules)}") from error
+        line = exception_line(error, [folder.absolute() for folder in modules])
+        raise UsageError(f"{option}: importing {module} failed: {line}") from error
 
 
 def _is_installed(rubric: str) -> bool:
@@ -88,13 +90,3 @@ def _is_in(rubric: str, modules: Sequence[Path]) -> bool:
     places = spec.submodule_search_locations or [spec.origin or ""]
     folders = [folder.absolute() for folder in modules]
     return all(any(Path(place).absolute().is_relative_to(folder) for folder in folders) for place in places)
-
-
-def _error_line(error: BaseException, modules: Sequence[Path]) -> str:
-    """Return the type and the first line of an error, with its last place in the modules."""
-    from steelyard.analysis.outcome import place_in
-    from steelyard.schema.faults import exception_text
-
-    place = place_in(error, [folder.absolute() for folder in modules])
-    line = exception_text(error).partition("\n")[0]
-    return f"{line} ({place})" if place else line

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -100,6 +101,64 @@ def test_a_module_that_cannot_be_imported_is_a_usage_fault(
     assert error.exit_code == 2
     assert re.fullmatch(
         rf"--module {re.escape(str(folder / 'module'))}: importing broken failed: {line}", str(error)
+    )
+
+
+RUBRIC = """
+from dataclasses import dataclass
+from steelyard.report.rubrics.text import ExactMatch
+
+@dataclass(frozen=True)
+class Rubric(ExactMatch):
+    def {method}(self, *_):
+        {code}
+"""
+
+
+@pytest.mark.parametrize("kept", ["whole", "without-outputs"])
+@pytest.mark.parametrize(
+    ("method", "code", "line"),
+    [
+        ("score", "{}['x']", "in score (row 0): KeyError: 'x' (flawed.py, line 8)"),
+        ("score", "raise SystemExit(0)", "in score (row 0): SystemExit: 0 (flawed.py, line 8)"),
+        ("score", "return 5", "in score (row 0): AttributeError: 'int' object has no attribute 'get'"),
+        (
+            "score",
+            "return {'score': 1.0, 'prediction': 5}",
+            "in score: ArrowTypeError: Expected bytes, got a 'int'",
+        ),
+        (
+            "summarise",
+            "raise RuntimeError('one\\ntwo')",
+            "in summarise: RuntimeError: one (flawed.py, line 8)",
+        ),
+        ("summarise", "return 5", "in summarise: TypeError: it returned int instead of Results"),
+        ("__post_init__", "open('/nothing/here')", "when it is made: FileNotFoundError: [Errno 2]"),
+    ],
+    ids=["raises", "exits", "no-row", "no-text", "two-lines", "no-results", "cannot-be-made"],
+)
+def test_a_rubric_that_raises_anything_is_one_fault(
+    folder: Path, kept: str, method: str, code: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the module's folder
+    monkeypatch.delitem(sys.modules, "flawed", raising=False)
+    (folder / "module").mkdir()
+    (folder / "module/flawed.py").write_text(RUBRIC.format(method=method, code=code))
+    path = folder / "run/report.json"
+    numbers = json.loads(path.read_bytes())
+    numbers["scoring"]["rubrics"] = ["flawed.Rubric"]
+    path.write_text(json.dumps(numbers))
+    if kept == "without-outputs":
+        shutil.rmtree(folder / "run/outputs")
+    done = verify(folder / "run", "--module", folder / "module")
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert done.exit_code == 1
+    if kept == "without-outputs" and method == "score":
+        return  # nothing is scored again
+    (said,) = [said for said in done.output.splitlines() if "flawed.Rubric fails" in said]
+    assert f"rubric flawed.Rubric fails {line}" in said
+    assert said.endswith(
+        ". Correct its code there, or give the code that made the report with --module FOLDER"
     )
 
 

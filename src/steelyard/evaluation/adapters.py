@@ -55,7 +55,7 @@ def _create(kind: str, configuration: Mapping[str, Any] | None) -> Adapter:
         return build(configuration or {})
     except BadJsonPath as error:
         raise ValueError(f"configuration of the adapter {kind}: {error}") from error
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"configuration of the adapter {kind}: {type(error).__name__} {error}") from error
 
 

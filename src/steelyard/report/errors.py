@@ -15,3 +15,16 @@ class ReportFailed(SteelyardError):
         self.message = message
         self.permanent = permanent
         self.row = row
+
+
+class RubricFailed(ReportFailed):
+    """Failure of a rubric's own code by another error than the one that says a row cannot be scored.
+
+    `ours` is true for a rubric of Steelyard.
+    """
+
+    def __init__(self, message: str, error: BaseException, *, ours: bool) -> None:
+        # What it failed for may have passed, such as a want of memory.
+        super().__init__("CannotScore", message, permanent=False)
+        self.error = error
+        self.ours = ours

@@ -43,6 +43,7 @@ from steelyard.report.page.row_scan import Reading, question_reader
 from steelyard.report.page.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sentence_of
 from steelyard.report.results import Results, Rubric
 from steelyard.report.rubrics import alias, find_rubric
+from steelyard.report.rubrics.calls import rubric_code
 from steelyard.report.scoring import Grouping, Output, Progress, score_output, summarise
 from steelyard.report.statistics.reducers import check_reducers
 from steelyard.storage.store import ObjectMissing, Store
@@ -161,7 +162,9 @@ async def score_report(
     output = Output(request.evaluation, manifest, make_view(request.evaluation_view))
     paths = []
     for number, (rubric, name) in enumerate(zip(rubrics, score_files(request.rubrics), strict=True)):
-        questions = await asyncio.to_thread(Questions, dataset, (*rubric.columns, *grouping.columns), view)
+        with rubric_code(type(rubric), "in columns"):
+            columns = tuple(rubric.columns)
+        questions = await asyncio.to_thread(Questions, dataset, (*columns, *grouping.columns), view)
 
         # A default binds the number of this turn; the closure would see the last one.
         def report_progress(done: int, total: int, before: int = number * manifest.rows.present) -> None:

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import Manifest
 from steelyard.report.answers import Questions, View, local_copy, read_answers
 from steelyard.report.errors import ReportFailed
 from steelyard.report.layout import CLUSTER
 from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric, ScoresTogether
+from steelyard.report.rubrics.calls import rubric_code, rubric_failed
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics.groups import (
     GROUP,
@@ -33,6 +35,7 @@ from steelyard.report.statistics.reducers import reduce_scores, right_or_wrong
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import counts_of, with_resolved_status, with_status, without_left_out
 from steelyard.report.wording import counted, percent
+from steelyard.schema.faults import error_text
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
@@ -82,9 +85,10 @@ async def score_output(
     """
     keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
     # Rubrics of earlier versions have a column of this name with a meaning of its own.
-    own = [field for field in rubric.scores if field.name != STATUS]
-    schema = pa.schema([*keys, *own, pa.field(STATUS, pa.string()), *grouping.fields])
-    schema = schema.with_metadata(rubric.scores.metadata)
+    with rubric_code(type(rubric), "in scores"):
+        own = [field for field in rubric.scores if field.name != STATUS]
+        schema = pa.schema([*keys, *own, pa.field(STATUS, pa.string()), *grouping.fields])
+        schema = schema.with_metadata(rubric.scores.metadata)
     score = _Scorer(rubric, grouping)
     done = 0
     with pq.ParquetWriter(path, schema) as writer:
@@ -92,27 +96,38 @@ async def score_output(
             local = await local_copy(output.store, entry, path.parent, number)
             for batch in read_answers(local, questions, output.view):
                 rows = await asyncio.to_thread(score, batch)
-                writer.write_table(pa.Table.from_pylist(rows, schema))
+                with rubric_code(type(rubric), "in score"):
+                    table = pa.Table.from_pylist(rows, schema)
+                writer.write_table(table)
                 done += len(rows)
                 progress(done, output.manifest.rows.present)
             local.unlink()
     if done == 0:
         raise ReportFailed("NothingToScore", "the verified output has no rows")
     if isinstance(rubric, ScoresTogether):
-        scores = await asyncio.to_thread(lambda: rubric.together(pq.read_table(path)))
+        scores = await asyncio.to_thread(_together, rubric, path)
         await asyncio.to_thread(pq.write_table, scores, path)
     return path
+
+
+def _together(rubric: ScoresTogether, path: Path) -> pa.Table:
+    table = pq.read_table(path)
+    with rubric_code(type(rubric), "in together"):
+        return rubric.together(table)
 
 
 def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
     """Return the rubric's results, with additions for every rubric: counts, reducers, groups, detectable differences.
 
     A rubric gets the rows that are not left out, or all of them if it says so (`sees_left_out`). Raises UsageError for
-    reducers that do not fit.
+    reducers that do not fit, RubricFailed.
     """
     scores = with_status(scores)
     kept = without_left_out(scores)
-    own = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
+    with rubric_code(type(rubric), "in summarise"):
+        own = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
+        if not isinstance(own, Results):
+            raise TypeError(f"it returned {type(own).__name__} instead of Results")
     results = _with_counts(own, counts_of(scores))
     if not results.metrics or "score" not in scores.column_names:
         return results
@@ -174,12 +189,18 @@ class _Scorer:
         return [self._row(answer) for answer in batch]
 
     def _row(self, answer: Answer) -> dict[str, Any]:
-        try:
-            scored = self.rubric.score(answer)
-        except ValueError as error:
-            raise ReportFailed("CannotScore", str(error), row=str(answer.index)) from error
         row = {"_index_": answer.index, "_replication_": answer.replication}
-        row |= with_resolved_status(self.rubric, answer, scored)
+        # Not by `rubric_code`, which would take longer than the scoring of many rubrics.
+        try:
+            row |= with_resolved_status(self.rubric, answer, self.rubric.score(answer))
+        except ValueError as error:
+            raise ReportFailed("CannotScore", error_text(error), row=str(answer.index)) from error
+        except SteelyardError:
+            raise
+        # The code of a rubric may raise anything, and may also end the process.
+        except (Exception, SystemExit) as error:
+            where = f"in score (row {answer.index})"
+            raise rubric_failed(type(self.rubric), where, error) from error
         for name in self.grouping.group_by:
             value = answer.row[name]
             row[GROUP + name] = None if value is None else text_of(value)

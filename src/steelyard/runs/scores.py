@@ -13,6 +13,7 @@ from steelyard.report.evidence.attestation import signing_key
 from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
+from steelyard.report.rubrics.calls import rubric_code
 from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.report.statistics.reducers import check_reducers
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
@@ -28,7 +29,9 @@ def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
     check_reducers(request.reducers, request.replications)
     for spec in request.rubrics:
         rubric = find_rubric(spec.reference)
-        lost = [name for name in rubric.columns if present(name, columns) is None and not optional(name)]
+        with rubric_code(type(rubric), "in columns"):
+            names = tuple(rubric.columns)
+        lost = [name for name in names if present(name, columns) is None and not optional(name)]
         if lost:
             raise UsageError(
                 f"--rubric {spec.reference}: reads the column {named(lost[0])}; {request.source.location} has "

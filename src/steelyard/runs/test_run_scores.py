@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.errors import UsageError
+from steelyard.errors import SteelyardError, UsageError
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
 from steelyard.runs.dry_run import expected_calls
 from steelyard.runs.export import exported
@@ -82,13 +82,14 @@ while not Path({begun!r}).exists():
 """
 
 
-def install_slow_rubric(folder: Path, begun: Path) -> None:
-    """Write a distribution with the rubric `slow.Slow`, whose import takes until the file `begun` exists."""
-    information = folder / "slow-1.dist-info"
+def install_rubric(folder: Path, name: str, code: str) -> None:
+    """Write a distribution whose module `name` has a rubric of the same name, such as `slow.Slow`."""
+    information = folder / f"{name}-1.dist-info"
     information.mkdir(parents=True)
-    (folder / "slow.py").write_text(SLOW_RUBRIC.format(begun=str(begun)))
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
-    (information / "entry_points.txt").write_text("[steelyard.rubrics]\nslow.Slow = slow:Slow\n")
+    (folder / f"{name}.py").write_text(code)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    entry_point = f"{name}.{name.title()} = {name}:{name.title()}"
+    (information / "entry_points.txt").write_text(f"[steelyard.rubrics]\n{entry_point}\n")
 
 
 async def test_a_rubric_that_fits_no_row_is_reported_while_calls_are_made(
@@ -96,7 +97,8 @@ async def test_a_rubric_that_fits_no_row_is_reported_while_calls_are_made(
 ) -> None:
     """Rows are answered while the rubric is imported; then no further one is, so that the rubric alone ends the run."""
     prompts = write_prompts(tmp_path / "p.parquet", 500)
-    install_slow_rubric(tmp_path / "site", begun=tmp_path / "begun")
+    # Its import takes until the file exists.
+    install_rubric(tmp_path / "site", "slow", SLOW_RUBRIC.format(begun=str(tmp_path / "begun")))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
     async def answer_eight(prompt: str) -> str:
@@ -112,6 +114,33 @@ async def test_a_rubric_that_fits_no_row_is_reported_while_calls_are_made(
     kept = await asyncio.to_thread(expected_calls, resolve(request, tmp_path / "run"))
     assert 5 <= kept.done <= 8
     assert len(server.bodies) <= 12
+
+
+RAISING_RUBRIC = """
+from steelyard.report.rubrics.text import ExactMatch
+
+class Raising(ExactMatch):
+    def score(self, answer):
+        return 1 // answer.index
+"""
+
+
+async def test_a_rubric_that_raises_anything_ends_the_run_with_its_answers_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    install_rubric(tmp_path / "site", "raising", RAISING_RUBRIC)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    async with endpoint() as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("raising.Raising"),))
+        with pytest.raises(SteelyardError) as failure:
+            await run(request, tmp_path / "run")
+    assert str(failure.value) == (
+        "rubric raising.Raising fails in score (row 0): ZeroDivisionError: integer division or modulo by zero "
+        "(raising.py, line 6). Correct its code there"
+    )
+    assert failure.value.exit_code == 1
+    assert (await asyncio.to_thread(expected_calls, resolve(request, tmp_path / "run"))).done == 3
 
 
 async def test_an_unknown_rubric_is_reported_before_the_first_call(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 pydantic's own message for an unknown field names neither its value nor the fields that exist.
 """
 
+import traceback
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -53,6 +55,29 @@ def exception_text(error: BaseException) -> str:
     """Return an exception's type, and what it says as `error_text` has it."""
     said = error_text(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def exception_line(error: BaseException, folders: Sequence[Path]) -> str:
+    """Return an exception's type and its first line, with its last place below the folders if there is one."""
+    place = place_in(error, folders)
+    line = exception_text(error).partition("\n")[0]
+    return f"{line} ({place})" if place else line
+
+
+def place_in(error: BaseException, folders: Sequence[Path]) -> str:
+    """Return the last place of an error's way in files below the folders, such as `a/b.py, line 7`; empty for none.
+
+    Modules lie in working folders whose names say nothing, so the path is that within its folder.
+    """
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    # The file that cannot be read has no frame of its own. Users' code may raise this error with anything in it.
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str):
+        places.append((error.filename, error.lineno))
+    for filename, line in reversed(places):
+        for folder in folders:
+            if line is not None and (path := Path(filename)).is_relative_to(folder):
+                return f"{path.relative_to(folder)}, line {line}"
+    return ""
 
 
 def _with_path(fault: ErrorDetails, prefix: str, model: type[BaseModel] | None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.report.page.document import RUBRIC_FOLDER
 from steelyard.report.results import Rubric
+from steelyard.report.rubrics.calls import rubric_code
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store
 
@@ -22,7 +23,9 @@ def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folde
     names = {path: name for name, path in where.items()}
     copies: dict[str, Path] = {}
     for rubric in rubrics:
-        for path in getattr(rubric, "files", ()):
+        with rubric_code(type(rubric), "in files"):
+            files = tuple(getattr(rubric, "files", ()))
+        for path in files:
             # Recorded under the name in the rubric's argument, so that scoring again asks for it by the same
             # one.
             name = names.get(path, path)

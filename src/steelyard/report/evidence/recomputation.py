@@ -14,6 +14,7 @@ from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import read_manifest
 from steelyard.evaluation.recount import recount
 from steelyard.report.answers import memory_mapped
+from steelyard.report.errors import RubricFailed
 from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
 from steelyard.report.layout import NUMBERS, PAGE
 from steelyard.report.page import document
@@ -223,6 +224,8 @@ def _reason(error: Exception) -> str:
     text = error_text(error)
     if isinstance(error, NoSuchRubric):
         return f"{text}; where the code of a module has it, give the module with --module FOLDER"
+    if isinstance(error, RubricFailed) and not error.ours:
+        return f"{text}, or give the code that made the report with --module FOLDER"
     return text
 
 

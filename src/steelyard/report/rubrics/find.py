@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steelyard.errors import UsageError
 from steelyard.report.results import Rubric
+from steelyard.report.rubrics.calls import rubric_code
 from steelyard.schema.faults import exception_text, fault_message
 
 GROUP = "steelyard.rubrics"
@@ -112,7 +113,8 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
             )
     try:
         # Arguments come as text: pydantic reads them by the types of the dataclass's fields.
-        return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
+        with rubric_code(kind, "when it is made", but=ValidationError):
+            return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
     except ValidationError as error:
         fault = error.errors()[0]
         if fault["loc"]:
