@@ -115,7 +115,8 @@ class Mock:
             await asyncio.sleep(seconds)
             return False
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.ending.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.ending.wait()
         return self.ending.is_set()
 
     def _checked(self, raw: bytes) -> Json:

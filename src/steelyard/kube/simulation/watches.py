@@ -119,7 +119,8 @@ class Following:
 
     async def __aenter__(self) -> "Following":
         self._task = asyncio.create_task(self.informer.run())
-        await asyncio.wait_for(self.informer.synced.wait(), 10)
+        async with asyncio.timeout(10):
+            await self.informer.synced.wait()
         await turns()
         return self
 

@@ -98,7 +98,8 @@ class Forwarders:
         """Connect to the first one that accepts."""
         for address in self._choice.order(front, client):
             try:
-                there = await asyncio.wait_for(asyncio.open_connection(*address), CONNECT_SECONDS)
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    there = await asyncio.open_connection(*address)
             except (OSError, TimeoutError):
                 continue
             self._choice.answered(front, client, address)

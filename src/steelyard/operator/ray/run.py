@@ -8,6 +8,7 @@ serves, or on where the operators are, is checked in rounds, which then do the s
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -101,10 +102,10 @@ class _Loop:
                 wait = RETRY_SECONDS
             for obj in self._clusters.items():
                 self._changed(None, obj)
-            try:
-                await asyncio.wait_for(self._due.wait(), wait)
-            except TimeoutError:
-                continue
+            # Not `wait_for`, which loses a cancellation that comes with a change: this task would never end.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._due.wait()
 
     async def _work(self) -> None:
         while True:

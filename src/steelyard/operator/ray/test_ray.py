@@ -1,5 +1,6 @@
 """The objects that a platform adds to a Ray cluster: ingress, networks, certificates."""
 
+import asyncio
 import base64
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -28,7 +29,7 @@ from steelyard.operator.ray.certificates.authorities import new_key, request_for
 from steelyard.operator.ray.dashboards import host_of
 from steelyard.operator.ray.objects import annotation_changes, objects_of
 from steelyard.operator.ray.owned import Platform
-from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of, sync
+from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of, run_ray, sync
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from steelyard.schema.ray_annotations import DASHBOARD as ADDRESS
@@ -188,6 +189,24 @@ async def test_with_a_login_the_ingress_leads_to_the_operators() -> None:
     # Only the operators' namespace reaches the dashboard from outside, in addition to the cluster's own.
     *_, operators = spec_of(cluster, NETWORK_POLICIES, "demo-head")["ingress"]
     assert "steelyard" in str(operators["from"])
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_the_loop_ends_although_a_change_comes_as_it_is_cancelled(turns: int) -> None:
+    cluster = make_cluster()
+    running = asyncio.create_task(run_ray(cluster, ALL, surroundings=Surroundings(now=lambda: NOW)))
+    async with asyncio.timeout(10):
+        while not ray_cluster(cluster)["metadata"].get("annotations"):  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)  # until it waits for the next round
+        labels = {"kubernetes.io/service-name": ALL.service_name}
+        metadata = {"name": "operators", "namespace": ALL.namespace, "labels": labels}
+        cluster.store.create(ENDPOINT_SLICES, {"metadata": metadata, "endpoints": []})
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running])
+    assert running.cancelled()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before a call", "after a call"])

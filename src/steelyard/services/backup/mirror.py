@@ -11,6 +11,7 @@ import asyncio
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,10 +65,9 @@ async def run_mirror(
         except StorageError as error:
             # The platform goes on without its mirror; the next pass tries again.
             _log.error("the mirror cannot be brought up to date: %s", error)
-        try:
-            await asyncio.wait_for(stop.wait(), INTERVAL_SECONDS)
-        except TimeoutError:
-            continue
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INTERVAL_SECONDS):
+                await stop.wait()
 
 
 async def mirror(storage: Store, backup: Store, target: Store, now: datetime) -> Mirrored:

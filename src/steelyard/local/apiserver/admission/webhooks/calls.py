@@ -87,7 +87,8 @@ async def call(address: Address, bundle: str, seconds: int, review: Json, *, mut
     if address.failure:
         return Verdict(failure=f"{shown}{address.failure}")
     try:
-        status, body, media = await asyncio.wait_for(_posted(address, bundle, seconds, review), seconds)
+        async with asyncio.timeout(seconds):
+            status, body, media = await _posted(address, bundle, seconds, review)
     except TimeoutError:
         return Verdict(failure=f"{shown}context deadline exceeded")
     except (aiohttp.ClientError, OSError, ValueError) as error:
