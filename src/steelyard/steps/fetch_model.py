@@ -117,7 +117,7 @@ async def source_files(
         case "GitLFS":
             from steelyard.steps.git_source import git_files
 
-            return described(spec, await git_files(spec, scratch, policy))
+            return described(spec, await git_files(spec, scratch, policy, version))
         case other:
             known = "Upload, HuggingFaceHub and GitLFS are"
             message = f"spec.source.kind: {other} is not implemented; {known}"

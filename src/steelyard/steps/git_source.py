@@ -2,8 +2,8 @@
 
 No git program has to be installed.
 
-Only the newest commit of the default branch is fetched; large files are streamed to disk by the addresses
-that the LFS server gives.
+Only one commit is fetched, the newest of the default branch at the first attempt; large files are streamed to disk by
+the addresses that the LFS server gives.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
+from steelyard.steps.volume import SourceVersion
 
 T = TypeVar("T")
 PIECE = 1 << 20
@@ -50,8 +51,13 @@ class _LFSClient(HTTPLFSClient):
         return self.pools
 
 
-async def git_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy) -> list[RemoteFile]:
-    """The files of the newest commit; pointers stand for their large files."""
+async def git_files(
+    spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy, version: SourceVersion
+) -> list[RemoteFile]:
+    """Return the files of one commit; pointers stand for their large files. Raises StepFailed.
+
+    The commit is the newest one that the first attempt found, however the branch has moved since.
+    """
     source = spec.source.gitLFS
     if source is None:
         raise StepFailed("BadConfiguration", "spec.source.gitLFS: is missing", permanent=True)
@@ -61,7 +67,11 @@ async def git_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy
     except EgressRefused as error:
         raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
     pools = GuardedPoolManager(policy, timeout=urllib3.Timeout(connect=SECONDS, read=SECONDS))
-    entries = await _in_thread(lambda: _checked_out(url, scratch, pools))
+    kept = await version.kept()
+    commit, entries = await _in_thread(lambda: _checked_out(url, scratch / "newest", pools, kept))
+    first = await version.keep(commit)
+    if first != commit:  # that of another attempt, which ran at the same time
+        commit, entries = await _in_thread(lambda: _checked_out(url, scratch / "first", pools, first))
     if not entries:
         raise StepFailed(FETCH_FAILED, f"{url} holds no files", permanent=True)
     # The address that Git LFS specifies for a repository without one of its own in `.lfsconfig`.
@@ -69,14 +79,17 @@ async def git_files(spec: ModelResourceSpec, scratch: Path, policy: EgressPolicy
     return [_file(lfs, path, local) for path, local in entries]
 
 
-def _checked_out(url: str, scratch: Path, pools: GuardedPoolManager) -> list[tuple[str, Path]]:
-    """The files of the newest commit as git holds them, on local disk under plain numbers."""
+def _checked_out(
+    url: str, scratch: Path, pools: GuardedPoolManager, named: str | None
+) -> tuple[str, list[tuple[str, Path]]]:
+    """Return a commit, by default the newest one, and its files as git holds them, on disk under plain numbers."""
     folder, tree = scratch / "repository", scratch / "tree"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     tree.mkdir()
     entries = []
     with closing(Repo.init_bare(str(folder))) as repo:
-        commit = repo[_fetched(url, repo, pools)]
+        id = _fetched(url, repo, pools, named)
+        commit = repo[id]
         assert isinstance(commit, Commit)
         for number, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree)):
             # Git's paths are bytes; the keys of a storage are text.
@@ -96,18 +109,32 @@ def _checked_out(url: str, scratch: Path, pools: GuardedPoolManager) -> list[tup
             # Under a number: a path of the repository could lead out of the folder.
             (tree / str(number)).write_bytes(blob.as_raw_string())
             entries.append((path, tree / str(number)))
-    return entries
+    return id.decode(), entries
 
 
-def _fetched(url: str, repo: Repo, pools: GuardedPoolManager) -> ObjectID:
+def _fetched(url: str, repo: Repo, pools: GuardedPoolManager, named: str | None) -> ObjectID:
     client, path = get_transport_and_path(url, pool_manager=pools)
     assert isinstance(client, HttpGitClient)  # the schema lets only http and https through
     with closing(client):
+        if named is not None:
+            return _fetched_by_name(client, path, repo, ObjectID(named.encode()))
         fetched = client.fetch(path, repo, depth=1, determine_wants=lambda refs, depth=None: [refs[HEADREF]])
     head = fetched.refs.get(HEADREF)
     if head is None:
         raise NotGitRepository(f"{url} has no commit")
     return head
+
+
+def _fetched_by_name(client: HttpGitClient, path: str, repo: Repo, commit: ObjectID) -> ObjectID:
+    try:
+        client.fetch(path, repo, depth=1, determine_wants=lambda refs, depth=None: [commit])
+    except GitProtocolError:
+        # Some servers give by itself only the commit of a branch or a tag; the others come with the branch's history.
+        client.fetch(path, repo, determine_wants=lambda refs, depth=None: [refs[HEADREF]])
+    if commit not in repo.object_store:
+        text = f"it does not have the commit {commit.decode()} any more, of which an earlier attempt has kept files"
+        raise NotGitRepository(text)
+    return commit
 
 
 def _file(lfs: _LFSClient, path: str, path_in_tree: Path) -> RemoteFile:

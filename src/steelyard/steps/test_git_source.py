@@ -20,9 +20,13 @@ from dulwich.server import BackendRepo, DictBackend
 from dulwich.web import make_wsgi_chain
 
 from steelyard.schema.egress import EgressPolicy
+from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
+from steelyard.steps.git_source import git_files
+from steelyard.steps.volume import SourceVersion, spec_of
+from steelyard.storage.files import FileStore
 
 WEIGHTS = b"weights" * 100_000
 OID = hashlib.sha256(WEIGHTS).hexdigest()
@@ -224,3 +228,67 @@ async def test_more_of_a_large_file_than_its_pointer_states_is_not_kept_on_the_d
     with pytest.raises(StepFailed, match=f"sends more than {len(WEIGHTS)} bytes of {OID}") as failure:
         await _fetch(tmp_path, f"{server.base}/model.git")
     assert failure.value.permanent
+
+
+def move_branch(repo: Repo, *parents: Any) -> None:
+    """Give the branch a commit with another README."""
+    head: Any = repo[repo.head()]
+    tree: Any = repo[head.tree]
+    tree.add(b"README.md", 0o100644, _blob(repo, b"# another model"))
+    repo.object_store.add_object(tree)
+    commit = head.copy()
+    commit.tree, commit.parents = tree.id, list(parents)
+    repo.object_store.add_object(commit)
+    repo.refs[b"refs/heads/main"] = commit.id  # type: ignore[index]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["not-given-by-itself", "of-a-tag"])
+async def test_a_further_attempt_goes_on_with_the_commit_of_the_first(
+    server: Server, tmp_path: Path, named: bool
+) -> None:
+    server.large.clear()
+    with pytest.raises(StepFailed, match="Object does not exist"):
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    server.large[OID] = WEIGHTS
+    with Repo(str(tmp_path / "repository")) as repo:
+        if named:
+            repo.refs[b"refs/tags/v1"] = repo.head()  # type: ignore[index]
+        move_branch(repo, repo.head())
+    kept = await _fetch(tmp_path, f"{server.base}/model.git")
+    assert kept == {"README.md": b"# model", "config/a.json": b"{}", "model.bin": WEIGHTS}
+
+
+async def test_a_commit_that_the_repository_has_lost_is_named(server: Server, tmp_path: Path) -> None:
+    server.large.clear()
+    with pytest.raises(StepFailed, match="Object does not exist"):
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    with Repo(str(tmp_path / "repository")) as repo:
+        lost = repo.head().decode()
+        move_branch(repo)
+    with pytest.raises(StepFailed, match=f"does not have the commit {lost} any more") as failure:
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    assert failure.value.permanent
+
+
+async def test_of_two_first_attempts_one_decides_which_commit_it_is(server: Server, tmp_path: Path) -> None:
+    """The other one has begun before the branch moved, and says so after this one has fetched."""
+    with Repo(str(tmp_path / "repository")) as repo:
+        first = repo.head()
+        move_branch(repo, first)
+
+    class Second(SourceVersion):
+        async def kept(self) -> str | None:
+            return None
+
+        async def keep(self, version: str) -> str:
+            assert version != first.decode()
+            return first.decode()
+
+    source = {"kind": "GitLFS", "gitLFS": {"url": f"{server.base}/model.git"}}
+    config = make_config("fetch_model", "Model", make_model_spec(tmp_path, source), LOOPBACK)
+    spec = spec_of(config, ModelResourceSpec)
+    (tmp_path / "scratch").mkdir()
+    files = await git_files(spec, tmp_path / "scratch", LOOPBACK, Second(FileStore(tmp_path / "model")))
+    (readme,) = [file for file in files if file.path == "README.md"]
+    await readme.fetch(tmp_path / "README.md")
+    assert (tmp_path / "README.md").read_bytes() == b"# model"
