@@ -83,6 +83,10 @@ class Entities(Protocol):
         """Return the seconds for which a resource that has gone must not be made again."""
         ...
 
+    async def ensure_leader(self) -> None:
+        """Return while this process leads."""
+        ...
+
 
 class Edge:
     """Keeps the resources in Kubernetes as the claims want them."""
@@ -101,7 +105,7 @@ class Edge:
         self._settings = settings
         credentials = {name: value.get_secret_value() for name, value in settings.storage_credentials.items()}
         self._secret = STORAGE_SECRET if credentials else None
-        self._namespaces = Namespaces(cluster, credentials)
+        self._namespaces = Namespaces(cluster, credentials, entities.ensure_leader)
         self._secrets = WorkflowSecrets(cluster, secrets or NoSecrets())
         self._noted: dict[str, list[Json]] = {}
         self._lists_secrets = True

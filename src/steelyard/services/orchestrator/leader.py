@@ -306,6 +306,9 @@ class Leader:
             self._observed.release(id)
         self._pass_due.set()
 
+    async def ensure_leader(self) -> None:
+        await ensure_leader(self._leadership)
+
     def recreate_pause(self, id: str) -> float:
         # An event, the comparison and a requeue all come here: the pause ends when its time is over, not before.
         left = self._gone.get(id, 0.0) - self._candidate.clock.monotonic()

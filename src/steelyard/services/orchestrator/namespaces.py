@@ -6,7 +6,7 @@ The orchestrator makes it. Role bindings, quotas and policies of a cluster hang 
 import base64
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, NotFound
@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 STORAGE_SECRET = "steelyard-storage"
 ACCOUNT = "dyff.io/account"
+REPLACES = "steelyard/replaces"
+"""Annotation of a Secret: version of the one that was there before."""
 _MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
 _COMPONENT = "app.kubernetes.io/component"
 
@@ -47,9 +49,12 @@ def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tupl
 class Namespaces:
     """Makes what is missing, once per process and namespace; what is there already is left, Secrets are renewed."""
 
-    def __init__(self, cluster: Cluster, credentials: Mapping[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, credentials: Mapping[str, str], ensure_leader: Callable[[], Awaitable[None]]
+    ) -> None:
         self._cluster = cluster
         self._credentials = credentials
+        self._ensure_leader = ensure_leader
         self._made: set[str] = set()
         self._without_policies = False
 
@@ -73,14 +78,23 @@ class Namespaces:
             await self._cluster.create(resource, obj)
         except AlreadyExists:
             if resource == SECRETS:
-                metadata = obj["metadata"]
-                patch = {"data": obj["data"]}
-                await self._cluster.patch(resource, metadata["name"], patch, metadata["namespace"])
+                await self._renew(obj)
         except NotFound as error:
             if resource != NETWORK_POLICIES or not await self._served_namespace(obj):
                 raise
             self._without_policies = True
             _log.info("this Kubernetes serves no network policies, so none are made: %s", error)
+
+    async def _renew(self, secret: Json) -> None:
+        """Write the credentials over those that are there. Raises Conflict if a later leader has done so meanwhile."""
+        name, namespace = secret["metadata"]["name"], secret["metadata"]["namespace"]
+        version = (await self._cluster.get(SECRETS, name, namespace))["metadata"]["resourceVersion"]
+        # A process that was suspended may have older settings than the leader of now. Checked after the version was
+        # read: whoever leads from now on changes it, because the annotation does so also where the credentials are the
+        # same.
+        await self._ensure_leader()
+        metadata = {"resourceVersion": version, "annotations": {REPLACES: version}}
+        await self._cluster.patch(SECRETS, name, {"metadata": metadata, "data": secret["data"]}, namespace)
 
     async def _served_namespace(self, obj: Json) -> bool:
         """Return whether the namespace is there, so that a 404 speaks of the kind and not of the namespace."""

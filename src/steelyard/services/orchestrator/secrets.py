@@ -27,6 +27,7 @@ from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed_secrets, object_name
 from steelyard.services.orchestrator.manifest import KUBE
+from steelyard.services.orchestrator.namespaces import REPLACES
 from steelyard.services.orchestrator.waiting import Decision, Wait
 from steelyard.types import Json
 
@@ -38,8 +39,6 @@ VALUE = "value"
 """Key of the value in a Kubernetes Secret, and name of the file that a Pod sees."""
 _MARK = f'"{ANNOTATION}'.encode()
 _OWNER_ENTITY = "steelyard/entity"
-_REPLACES = "steelyard/replaces"
-"""Annotation: version of the Secret that was there before."""
 _MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
 _SELECTOR = f"app.kubernetes.io/managed-by=steelyard-orchestrator,{_OWNER_ENTITY}"
 _PULL_TYPE, _PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
@@ -193,7 +192,7 @@ class WorkflowSecrets:
             )
         elif not existing["metadata"].get("ownerReferences"):
             # The annotation makes it another version also if the value is the same.
-            version = {_REPLACES: existing["metadata"]["resourceVersion"]}
+            version = {REPLACES: existing["metadata"]["resourceVersion"]}
             await self._patch(existing, {"annotations": version}, data=secret["data"])
         elif not await self._owner_exists(claim, existing):
             # It belongs to an earlier resource of the entity, and the garbage collection may be about to delete it. It

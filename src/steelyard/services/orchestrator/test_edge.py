@@ -1,5 +1,6 @@
 """Single reconciliations of one entity, where the whole orchestrator would hide what they do."""
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.accounts.database import Claim
-from steelyard.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from steelyard.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import MODELS, SECRETS, Resource
 from steelyard.schema.names import TRACE, namespace_of
@@ -39,6 +40,7 @@ class EdgeHarness:
     reports: list[Status] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     pause: float = 0.0
+    leads: bool = True
     secrets: SecretValues | None = None
 
     async def claim(self, id: str) -> Claim | None:
@@ -56,6 +58,10 @@ class EdgeHarness:
 
     def recreate_pause(self, id: str) -> float:
         return self.pause
+
+    async def ensure_leader(self) -> None:
+        if not self.leads:
+            raise Deposed
 
     async def reconcile(self) -> float | None:
         cache = ResourceCache(self.cluster, lambda id, gone: None)
@@ -204,6 +210,42 @@ async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> Non
     secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
     assert secret
     assert secret["data"] == {"KEY": "bmV3"}
+
+
+class Deposed(Exception):
+    """The process does not lead any more."""
+
+
+@pytest.mark.parametrize("call", ["create", "get", "patch"])
+@pytest.mark.parametrize("before", ["older", "newer"])
+async def test_an_orchestrator_that_was_suspended_writes_no_older_credentials_of_the_storage(
+    call: str, before: str
+) -> None:
+    """A later leader, which has other settings, makes a workflow of the account meanwhile."""
+
+    def with_credentials(value: str) -> OrchestratorSettings:
+        return OrchestratorSettings.model_validate({"storage_credentials": {"KEY": value}})
+
+    harness = EdgeHarness(settings=with_credentials(before))
+    await harness.reconcile()
+    harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    later = EdgeHarness(settings=with_credentials("newer"), cluster=harness.cluster)
+
+    def suspend(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource) == (call, SECRETS):
+            harness.cluster.before_call = None
+            # The double answers at once, so that this takes no turn of the event loop.
+            with pytest.raises(StopIteration):
+                later.reconcile().send(None)
+            harness.leads = False
+
+    harness.settings = with_credentials("older")
+    harness.cluster.before_call = suspend
+    with pytest.raises((Conflict, Deposed)):
+        await harness.reconcile()
+    secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
+    assert secret
+    assert secret["data"] == {"KEY": base64.b64encode(b"newer").decode()}
 
 
 async def test_a_kubernetes_without_network_policies_is_asked_once() -> None:
