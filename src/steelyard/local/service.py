@@ -20,6 +20,7 @@ from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.objects import annotations_of
+from steelyard.kube.patches import merge_patch
 from steelyard.kube.resource import CRDS, NODES
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.faults import Faults
@@ -239,16 +240,21 @@ async def apply_crds(cluster: Cluster) -> None:
 
     embedded = embedded_definitions()
     definitions = [*installed_definitions(), *embedded]
+    present = {crd["metadata"]["name"]: crd for crd in (await cluster.list(CRDS)).items}
     for definition in definitions:
-        try:
-            await cluster.create(CRDS, definition)
-        except AlreadyExists:
-            if definition in embedded:
-                present = await cluster.get(CRDS, definition["metadata"]["name"])
-                if EMBEDDED not in annotations_of(present):
-                    continue
-            # A merge patch of the whole spec: one that changes nothing is no write.
-            await cluster.patch(CRDS, definition["metadata"]["name"], {"spec": definition["spec"]})
+        name = definition["metadata"]["name"]
+        if name not in present:
+            try:
+                await cluster.create(CRDS, definition)
+                continue
+            except AlreadyExists:  # a client was faster
+                present[name] = await cluster.get(CRDS, name)
+        if definition in embedded and EMBEDDED not in annotations_of(present[name]):
+            continue
+        # A merge patch of the whole spec. One that changes nothing would be no write, but all checks of the schema.
+        patch = {"spec": definition["spec"]}
+        if merge_patch(present[name], patch) != present[name]:
+            await cluster.patch(CRDS, name, patch)
     async with asyncio.timeout(CRD_SECONDS):
         waiting = [definition["metadata"]["name"] for definition in definitions]
         while waiting:
