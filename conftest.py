@@ -1,16 +1,22 @@
 """Settings of all tests: the examples of property tests, how often collected modules are read for garbage, the
-signals of commands that tests start, and how workers divide the files.
+signals of commands that tests start, how workers divide the files, and that compiled files are kept.
 """
 
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
+
+# Kept whatever the caller's environment says, as by `make test`: without them each worker compiles all tests, and each
+# process that a test starts all that it imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 GENERATIONS = (100_000, 50, 50)
 
