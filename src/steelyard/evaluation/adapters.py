@@ -134,17 +134,22 @@ def _flatten_hierarchy(configuration: Mapping[str, Any]) -> Adapter:
             flat[".".join(path) if add_prefix else path[-1]] = value
         return flat
 
+    def flattened(item: Item) -> Item:
+        if not fields:
+            return flatten(item, (), {})
+        flat = dict(item)
+        for field in fields:
+            value = _field(flat, field)
+            del flat[field]
+            flat |= flatten({field: value}, (), {})
+        return flat
+
     def apply(stream: Iterable[Item]) -> Iterator[Item]:
         for item in stream:
-            if not fields:
-                yield flatten(item, (), {})
-                continue
-            flat = dict(item)
-            for field in fields:
-                value = _field(flat, field)
-                del flat[field]
-                flat |= flatten({field: value}, (), {})
-            yield flat
+            try:
+                yield flattened(item)
+            except RecursionError:
+                raise ValueError("FlattenHierarchy: the item is nested too deeply") from None
 
     return apply
 

@@ -169,6 +169,7 @@ def test_what_each_adapter_does(steps: list[tuple[str, JsonValue]], expected: li
         ("TransformJSON", {"a": {"$compute": [{"$list": "$$"}]}}, "takes a JSONPath"),
         ("TransformJSON", {"a": {"$compute": [{"x": 1}]}}, "expected one of"),
         ("TransformJSON", {"a": "$.[["}, "TransformJSON"),
+        ("ExplodeCollections", {"collections": ["a"], "index": ["$.a"]}, "AttributeError"),
     ],
 )
 def test_a_wrong_configuration_is_refused_when_compiled(
@@ -195,6 +196,14 @@ def test_an_item_that_does_not_fit_is_a_fault_of_the_item(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         run(CHOICES | {"three": [1, 2, 3]}, *steps)
+
+
+def test_an_item_that_is_nested_too_deeply_is_a_fault_of_the_item() -> None:
+    deep: dict[str, JsonValue] = {}
+    for _ in range(1_000):  # as deep as the JSON of an answer may be
+        deep = {"a": deep}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        run({"a": deep}, ("FlattenHierarchy", {}))
 
 
 def test_file_upload_is_refused_as_not_implemented() -> None:

@@ -37,7 +37,7 @@ class View:
             return row
         try:
             shown = list(self.adapter([row]))
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise ReportFailed("BadView", f"the view fails: {error}", row=str(row.get("_index_"))) from error
         if len(shown) != 1:
             message = f"a view must keep one row per row; it made {len(shown)}"

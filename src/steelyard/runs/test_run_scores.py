@@ -1,6 +1,7 @@
 """The scores of runs: rubrics, what they read, and scoring once more without a call."""
 
 import asyncio
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,22 @@ async def test_a_rubric_that_raises_anything_ends_the_run_with_its_answers_kept(
     )
     assert failure.value.exit_code == 1
     assert (await asyncio.to_thread(expected_calls, resolve(request, tmp_path / "run"))).done == 3
+
+
+@pytest.mark.parametrize("code", ["class Plain:\n    columns = ()\n", "def Plain() -> None: ...\n"])
+async def test_a_class_or_a_function_that_is_no_rubric_is_refused(
+    tmp_path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    install_rubric(tmp_path / "site", "plain", code)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.delitem(sys.modules, "plain", raising=False)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("plain.Plain"),))
+        with pytest.raises(
+            UsageError, match=r"^rubric plain\.Plain: should be a dataclass with the methods of a"
+        ):
+            await run(request, tmp_path / "run")
 
 
 async def test_an_unknown_rubric_is_reported_before_the_first_call(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class BadRubricArgument(UsageError):
 
 
 class RubricNotImportable(UsageError):
-    """The code of an installed rubric cannot be imported."""
+    """The code of an installed rubric cannot be imported, or has no rubric of this name."""
 
 
 def find_rubric(
@@ -125,9 +125,12 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
 
 
 def _load(point: EntryPoint) -> Any:
-    """Return the class of a rubric. Raises RubricNotImportable if the import of another distribution's code fails."""
+    """Return the class of a rubric.
+
+    Raises RubricNotImportable if the import of another distribution's code fails, or finds something else.
+    """
     try:
-        return point.load()
+        kind = point.load()
     # The code of others may raise anything, and may also end the process.
     except (Exception, SystemExit) as error:
         # The command line names the extra that an import of ours lacks.
@@ -135,6 +138,9 @@ def _load(point: EntryPoint) -> Any:
             raise
         line = exception_text(error).partition("\n")[0]
         raise RubricNotImportable(f"rubric {point.name}: importing {point.module} failed: {line}") from error
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise RubricNotImportable(f"rubric {point.name}: should be a dataclass with the methods of a rubric")
+    return kind
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
