@@ -133,12 +133,8 @@ class ProbeTemplate(StepTemplate):
 class Runs:
     """Runs of the probe, forked from the template or executed."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        (folder / "modules").mkdir()
-        (folder / "modules/probe.py").write_text(PROBE)
-        self.template = ProbeTemplate(folder / "modules")
-        monkeypatch.setattr(warm, "STEPS", warm.STEPS | {"probe"})
+    def __init__(self, folder: Path, modules: Path, template: ProbeTemplate) -> None:
+        self.folder, self.modules, self.template = folder, modules, template
         self.forked, self.executed = ForkServer(sys.executable, self.template), ForkServer(sys.executable)
         self.count = 0
 
@@ -177,7 +173,7 @@ class Runs:
         if executed:
             # As a step of this package it would not be found: the same module, by the same way.
             text = json.loads(intent.read_text())
-            load = f"import sys; import steelyard.steps as s; s.__path__.append({str(self.folder / 'modules')!r}); "
+            load = f"import sys; import steelyard.steps as s; s.__path__.append({str(self.modules)!r}); "
             load += "import runpy, os; sys.path[0] = os.getcwd(); "
             load += "sys.argv[:] = ['-m', *sys.argv[1:]]; del s; runpy._run_module_as_main('steelyard.steps.probe')"
             text["argv"] = [sys.executable, "-c", load, *words]
@@ -204,20 +200,52 @@ async def ended(child: ShimProcess) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the probe's module."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "probe.py").write_text(PROBE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lasting(modules: Path) -> Iterator[ProbeTemplate]:
+    """A template for tests that leave it as it is: its imports take longer than they do."""
+    template = ProbeTemplate(modules)
+    yield template
+    template.close()
+
+
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
-    made = Runs(tmp_path, monkeypatch)
+def shared(
+    tmp_path: Path, modules: Path, lasting: ProbeTemplate, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Runs]:
+    """Runs of a template that other tests use, too."""
+    monkeypatch.setattr(warm, "STEPS", warm.STEPS | {"probe"})
+    made = Runs(tmp_path, modules, lasting)
+    yield made
+    made.forked.close_connection()
+    made.executed.close()
+
+
+@pytest.fixture
+def runs(tmp_path: Path, modules: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+    """Runs of a template of the test's own, which it may end."""
+    monkeypatch.setattr(warm, "STEPS", warm.STEPS | {"probe"})
+    made = Runs(tmp_path, modules, ProbeTemplate(modules))
     yield made
     made.forked.close()
     made.executed.close()
 
 
 @pytest.mark.parametrize("own", [False, True])
-async def test_a_forked_step_finds_what_an_executed_one_finds(own: bool, runs: Runs, tmp_path: Path) -> None:
+async def test_a_forked_step_finds_what_an_executed_one_finds(
+    own: bool, shared: Runs, tmp_path: Path
+) -> None:
     if own and not (await abilities(make_config(tmp_path / "state"))).pids:
         pytest.skip("this machine allows no PID namespaces")
-    _, executed = await runs.run("show", "a b", executed=True, own=own)
-    _, forked = await runs.run("show", "a b", own=own)
+    _, executed = await shared.run("show", "a b", executed=True, own=own)
+    _, forked = await shared.run("show", "a b", own=own)
     observed, expected = json.loads(forked), json.loads(executed)
     # Importing begins threads of libraries; in a fork they begin when they are first needed.
     assert observed.pop("kernel threads") == 1
@@ -225,13 +253,13 @@ async def test_a_forked_step_finds_what_an_executed_one_finds(own: bool, runs: R
     assert observed == expected
 
 
-async def test_every_fork_has_random_numbers_of_its_own(runs: Runs) -> None:
-    first, second = [json.loads((await runs.run("random"))[1]) for _ in range(2)]
+async def test_every_fork_has_random_numbers_of_its_own(shared: Runs) -> None:
+    first, second = [json.loads((await shared.run("random"))[1]) for _ in range(2)]
     assert [a == b for a, b in zip(first, second, strict=True)] == [False] * len(first)
 
 
-async def test_threads_and_arrays_work_in_a_fork(runs: Runs) -> None:
-    assert json.loads((await runs.run("works"))[1]) == [100000, 600.0**3, 7, True]
+async def test_threads_and_arrays_work_in_a_fork(shared: Runs) -> None:
+    assert json.loads((await shared.run("works"))[1]) == [100000, 600.0**3, 7, True]
 
 
 @pytest.mark.parametrize(
@@ -248,11 +276,11 @@ async def test_threads_and_arrays_work_in_a_fork(runs: Runs) -> None:
         ("SIGSEGV", 139, 11, ""),
     ],
 )
-async def test_it_ends_as_an_executed_one(how: str, code: int, number: int, said: str, runs: Runs) -> None:
-    home = runs.folder / "home"
+async def test_it_ends_as_an_executed_one(how: str, code: int, number: int, said: str, shared: Runs) -> None:
+    home = shared.folder / "home"
     ends = []
     for executed in (True, False):
-        end, log = await runs.run(how, executed=executed)
+        end, log = await shared.run(how, executed=executed)
         files = {(home / name).read_text() for name in ("left", "held")}
         ends.append((end["exitCode"], end["signal"], said in log, files))
     assert ends == [(code, number, True, {"" if how.startswith("SIG") else "flushed"})] * 2
@@ -281,7 +309,7 @@ async def test_without_the_template_steps_are_executed_and_it_is_begun_again(run
 async def test_changed_code_ends_the_template(runs: Runs) -> None:
     await runs.ready()
     before = runs.template.pid
-    (runs.folder / "modules/probe.py").touch()  # not loaded by it
+    (runs.modules / "probe.py").touch()  # not loaded by it
     assert "EMPTY" in (await runs.run("show"))[1]
     site = next(path for path in sys.path if path.endswith("site-packages"))
     status = os.stat(site)
@@ -294,11 +322,11 @@ async def test_changed_code_ends_the_template(runs: Runs) -> None:
         os.utime(site, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-async def test_modules_next_to_it_need_a_new_interpreter(runs: Runs) -> None:
-    await runs.ready()
-    intent = runs.make_intent("show")
-    (runs.folder / "home/numpy.py").write_text("print('another numpy'); raise SystemExit(9)")
-    started = runs.template.launch(intent)
+async def test_modules_next_to_it_need_a_new_interpreter(shared: Runs) -> None:
+    await shared.ready()
+    intent = shared.make_intent("show")
+    (shared.folder / "home/numpy.py").write_text("print('another numpy'); raise SystemExit(9)")
+    started = shared.template.launch(intent)
     assert started is not None
     await ended(started.watched(lambda: None))
     assert result(intent)[0]["exitCode"] == 1  # `python -m` executed; to it the probe is no step
@@ -312,20 +340,20 @@ async def logged(intent: Path, text: str, *, times: int = 1) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_killed_shim_takes_the_step_along_and_strays_are_known(runs: Runs) -> None:
-    await runs.ready()
-    marker = f"STEELYARD_CONTAINER={runs.folder / 'pod/0/0'}"
-    intent = runs.make_intent("stray", STEELYARD_CONTAINER=marker.partition("=")[2])
-    started = runs.template.launch(intent)
+async def test_a_killed_shim_takes_the_step_along_and_strays_are_known(shared: Runs) -> None:
+    await shared.ready()
+    marker = f"STEELYARD_CONTAINER={shared.folder / 'pod/0/0'}"
+    intent = shared.make_intent("stray", STEELYARD_CONTAINER=marker.partition("=")[2])
+    started = shared.template.launch(intent)
     assert started is not None
     child = started.watched(lambda: None)
     await logged(intent, "up", times=2)
-    assert processes.with_argument(f"{runs.folder}/") == {child.pid}
+    assert processes.with_argument(f"{shared.folder}/") == {child.pid}
     strays = processes.with_environment(marker)
     assert len(strays) == 2
     os.kill(child.pid, signal.SIGKILL)
     await ended(child)
-    run = PodFolder(runs.folder / "pod").run("0")
+    run = PodFolder(shared.folder / "pod").run("0")
     assert run is not None
     assert run.reason == LOST
     async with asyncio.timeout(10):
@@ -421,12 +449,36 @@ def test_whatever_is_read_from_the_environment_at_imports_asks_for_a_new_interpr
     assert set(descriptors) <= {"0", "1", "2", "3"}, "a library's descriptor would be closed in forks"
 
 
+STEP_BY_STEP = """
+import importlib, json, os, sys
+from steelyard.local.kubelet import warm
+warm.load()
+known, imported = set(sys.modules), {}
+for step in sorted(warm.STEPS):
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        importlib.import_module("steelyard.steps." + step)
+        os.write(writer, json.dumps(sorted(set(sys.modules) - known)).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as answer:
+        imported[step] = answer.read()
+    os.wait()
+print(json.dumps(imported))
+"""
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, str]:
+    """The modules that each step adds to those of the template: a list in JSON, or nothing where it failed."""
+    run = subprocess.run([sys.executable, "-c", STEP_BY_STEP], capture_output=True, text=True, check=True)
+    by_step: dict[str, str] = json.loads(run.stdout)
+    return by_step
+
+
 @pytest.mark.parametrize("step", sorted(warm.STEPS))
-def test_the_template_has_what_steps_import(step: str) -> None:
-    text = "import sys; from steelyard.local.kubelet import warm; warm.load(); known = set(sys.modules)\n"
-    text += f"import steelyard.steps.{step}\nprint(*set(sys.modules) - known)"
-    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+def test_the_template_has_what_steps_import(step: str, imported: dict[str, str]) -> None:
     own = {f"steelyard.steps.{name}" for name in warm.STEPS}
-    assert {
-        name for name in run.stdout.split() if name.startswith(("steelyard", "pydantic", "pyarrow", "numpy"))
-    } <= own
+    names = json.loads(imported[step])
+    assert f"steelyard.steps.{step}" in names
+    assert {name for name in names if name.startswith(("steelyard", "pydantic", "pyarrow", "numpy"))} <= own
