@@ -49,3 +49,22 @@ def test_an_import_loads_nothing_heavy_and_builds_no_model(module: str, absent: 
     loaded, built = run.stdout.split("\n")[:2]
     assert not absent & set(loaded.split())
     assert built == ""
+
+
+COMMAND = """
+import sys
+from steelyard.cli.main import main
+sys.argv[1:] = ["get", "models", "--endpoint", "http://127.0.0.1:9/v0", "--token", "none"]
+try:
+    main()
+except SystemExit as ended:
+    print(ended.code, *sys.modules)
+"""
+
+
+def test_a_command_that_asks_the_api_loads_no_command_line_of_its_http_client() -> None:
+    run = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, check=True)
+    code, *loaded = run.stdout.split()
+    assert code == "1", run.stderr
+    assert "httpx" in loaded
+    assert not {"click", "pygments"} & set(loaded)

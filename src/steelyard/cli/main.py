@@ -3,6 +3,8 @@
 import errno
 import sys
 from collections.abc import Callable
+from types import ModuleType
+from typing import cast
 
 import typer
 
@@ -119,6 +121,8 @@ def main() -> None:
     """Entry point. A user's mistake, or an engine's failure, is one line on stderr and an exit status, no traceback."""
     from steelyard.exits import leave
 
+    # httpx would import a command line of its own, with click and Pygments: a tenth of the time of most commands.
+    sys.modules.setdefault("httpx._main", cast("ModuleType", None))
     try:
         _call()
     except SystemExit as ended:
