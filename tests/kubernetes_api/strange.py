@@ -46,6 +46,47 @@ SCHEMA: Json = {
     },
 }
 VERSION: Json = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
+SMALL: Json = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+CLAIM: Json = {
+    "metadata": {"name": "v", "labels": {"a": "b"}},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "volumeMode": "Filesystem",
+        "selector": {"matchLabels": {"a": "b"}},
+        "resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2Gi"}},
+        "dataSource": {"kind": "PersistentVolumeClaim", "name": "a"},
+        "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "a"},
+    },
+}  # fmt: skip
+# Without a policy of success: where only the completions are left out besides, a real server ends the connection.
+INDEXED: Json = {
+    "completions": 3, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1, "maxFailedIndexes": 1,
+    "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "podReplacementPolicy": "Failed", "suspend": False,
+    "managedBy": "example.com/a",
+    "podFailurePolicy": {
+        "rules": [
+            {"action": "FailIndex", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1, 42]}},
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        ]
+    },
+    "template": {"metadata": {"labels": LABELS}, "spec": {**SMALL["spec"], "restartPolicy": "Never"}},
+}  # fmt: skip
+TARGET: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+METRIC: Json = {"name": "m", "selector": {"matchLabels": {"a": "b"}}}
+SHARE: Json = {"type": "Utilization", "averageUtilization": 50}
+METRICS: list[Json] = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": SHARE}},
+    {"type": "ContainerResource", "containerResource": {"name": "memory", "container": "main", "target": SHARE}},
+    {"type": "Pods", "pods": {"metric": METRIC, "target": {"type": "AverageValue", "averageValue": "10"}}},
+    {
+        "type": "Object",
+        "object": {"metric": METRIC, "describedObject": TARGET, "target": {"type": "Value", "value": "2k"}},
+    },
+    {"type": "External", "external": {"metric": METRIC, "target": {"type": "AverageValue", "averageValue": "30"}}},
+]  # fmt: skip
+POLICIES: list[Json] = [
+    {"type": "Pods", "value": 2, "periodSeconds": 60},
+    {"type": "Percent", "value": 50, "periodSeconds": 15},
+]
 BASES: dict[str, Json] = {
     "Pod": {"spec": POD},
     "Deployment": {"spec": {"replicas": 2, "selector": SELECTOR, "template": ALWAYS, **ROLLING}},
@@ -73,6 +114,13 @@ BASES: dict[str, Json] = {
     "Role": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
     "RoleBinding": {"roleRef": {"kind": "Role", "name": "a"}, "subjects": [{"kind": "User", "name": "b"}]},
 }  # fmt: skip
+"""Valid objects by their kind; where a kind has several, a comma and what is special of it come after its name."""
+
+
+def kind_of(base: str) -> ResourceType:
+    """Return the kind of a base."""
+    return KINDS[base.partition(",")[0]]
+
 
 INTEGERS = [
     0,
@@ -144,8 +192,9 @@ def with_strange_field(draw: st.DrawFn, node: Node, value: Any) -> Any:
 @st.composite
 def strange_objects(draw: st.DrawFn) -> tuple[ResourceType, Json, Json]:
     """A kind, an object of it with a few strange fields, and a strange status."""
-    kind = KINDS[draw(st.sampled_from(sorted(BASES)))]
-    obj: Json = copy.deepcopy(BASES[kind.kind])
+    base = draw(st.sampled_from(sorted(BASES)))
+    kind = kind_of(base)
+    obj: Json = copy.deepcopy(BASES[base])
     for _ in range(draw(st.integers(0, 3))):
         strange_object = draw(with_strange_field(kind.node(), obj))
         obj = strange_object if isinstance(strange_object, dict) else obj

@@ -15,6 +15,10 @@ JOBS = "/apis/batch/v1/namespaces/{namespace}/jobs"
 SCALERS = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
 IMAGE = "spec.template.spec.containers[0].image: Required value"
 UNMATCHED = "spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`"
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character "
+    "(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
 NO_STORED = "status.storedVersions: Invalid value: null: must have at least one stored version"
 SCHEMA = "spec.validation.openAPIV3Schema"
 
@@ -126,6 +130,48 @@ CASES: dict[str, tuple[str, Json, list[str]]] = {
     "a CronJob": (
         "/apis/batch/v1/namespaces/{namespace}/cronjobs",
         {"metadata": {"name": "a"}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}}}}}, [],
+    ),
+    "a CronJob with a name too long for its Jobs": (
+        "/apis/batch/v1/namespaces/{namespace}/cronjobs",
+        {"metadata": {"name": "x" * 53}, "spec": {"schedule": "TZ=UTC x", "timeZone": "../x", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}}}}},
+        [
+            'spec.schedule: Invalid value: "TZ=UTC x": expected exactly 5 fields, found 1: [x]',
+            'spec.schedule: Invalid value: "TZ=UTC x": cannot use TZ or CRON_TZ in schedule, use timeZone field instead',
+            'spec.timeZone: Invalid value: "../x": unknown time zone ../x',
+            f'metadata.name: Invalid value: "{"x" * 53}": must be no more than 52 characters',
+        ],
+    ),
+    "an indexed Job with a name too long for its Pods": (
+        JOBS, {"metadata": {"name": "x" * 61}, "spec": {"completions": 11, "completionMode": "Indexed", "template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}}},
+        [f'metadata.name: Invalid value: "{"x" * 61}": will not able to create pod with invalid DNS label: {"x" * 61}-10'],
+    ),
+    "an autoscaler whose behavior and metrics cannot be used": (
+        SCALERS,
+        {"metadata": {"name": "a"}, "spec": {
+            "maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d/e"}, "behavior": {"scaleUp": {"stabilizationWindowSeconds": -1, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}},
+            "metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "0"}}}, {"type": "Object"}]}},
+        [
+            "spec.scaleTargetRef.name: Invalid value: \"d/e\": may not contain '/'",
+            'spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group',
+            'spec.metrics[0].pods.target.value: Invalid value: "0": must be positive',
+            "spec.metrics[0].pods.target.averageValue: Required value: must specify a positive target averageValue",
+            "spec.metrics[1].object: Required value: must populate information for the given metric source",
+            "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: -1: must be greater than or equal to zero",
+            "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 1801: must be less than or equal to 1800",
+        ],
+    ),
+    "a StatefulSet with a name that is no host name": (
+        f"{APPS}/statefulsets",
+        {"metadata": {"name": "a.b"}, "spec": {**templated({"a": "b"}, CONTAINER, selector={"matchLabels": {"a": "b"}})["spec"], "serviceName": "A", "updateStrategy": {"type": "foo"}}},
+        [
+            'metadata.name: Invalid value: "a.b": must not contain dots',
+            """spec.updateStrategy: Invalid value: {"Type":"foo","RollingUpdate":null}: must be 'RollingUpdate' or 'OnDelete'""",
+            f'spec.serviceName: Invalid value: "A": {LABEL_TEXT}',
+        ],
+    ),
+    "a DaemonSet that replaces no Pod": (
+        f"{APPS}/daemonsets", templated({"a": "b"}, CONTAINER, selector={"matchLabels": {"a": "b"}}, updateStrategy={"rollingUpdate": {"maxUnavailable": 0}}),
+        ["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
     ),
     "no Pods without a metric": (
         SCALERS, {"metadata": {"name": "a"}, "spec": {"minReplicas": 0, "maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}},

@@ -65,8 +65,10 @@ def name_faults(name: str, form: str = "subdomain", *, ended: str | None = None)
     pattern, text, limit = _CHECKS[form]
     if len(name) > limit:
         yield f"must be no more than {limit} characters"
-    if not pattern.fullmatch(name if ended is None else ended):
-        yield text
+    whole = name if ended is None else ended
+    if not pattern.fullmatch(whole):
+        dotted = form == "label" and _PREFIX.fullmatch(whole)
+        yield "must not contain dots" if dotted else text
 
 
 def key_faults(key: str) -> Iterator[str]:

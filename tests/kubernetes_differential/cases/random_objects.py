@@ -9,7 +9,7 @@ from typing import Any
 
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
-from tests.kubernetes_api.strange import BASES, KINDS
+from tests.kubernetes_api.strange import BASES, kind_of
 from tests.kubernetes_differential.case import Case, post
 from tests.kubernetes_differential.samples import DRY
 
@@ -70,23 +70,25 @@ def changed(obj: Json, path: Path, value: Any) -> Json:
     return result
 
 
-def wrong_objects(kind: str) -> list[Json]:
+def wrong_objects(base: str) -> list[Json]:
     """The base with one field wrong, for a choice of fields that does not depend on the other fields."""
     rows: list[tuple[float, Json]] = []
-    for path, node in paths(KINDS[kind].node(), BASES[kind]):
-        draw = random.Random(f"{kind} {path}")
+    for path, node in paths(kind_of(base).node(), BASES[base]):
+        draw = random.Random(f"{base} {path}")
         value = draw.choice(WRONG.get(node.type, WRONG["object"]))
-        rows.append((draw.random(), changed(BASES[kind], path, value)))
+        rows.append((draw.random(), changed(BASES[base], path, value)))
     rows.sort(key=lambda row: row[0])
     return [row for _, row in rows[:MOST]]
 
 
-def varied_object(kind: str, seed: int) -> Json:
+def varied_object(base: str, seed: int) -> Json:
     """Return the base with one to three fields left out, or added with a value that its type allows."""
-    draw = random.Random(f"{kind} varied {seed}")
-    obj = copy.deepcopy(BASES[kind])
+    draw = random.Random(f"{base} varied {seed}")
+    obj = copy.deepcopy(BASES[base])
     for _ in range(draw.randint(1, 3)):
-        places = [(path, node) for path, node in paths(KINDS[kind].node(), obj) if _may_vary(obj, path, node)]
+        places = [
+            (path, node) for path, node in paths(kind_of(base).node(), obj) if _may_vary(obj, path, node)
+        ]
         if not places:
             break
         path, node = draw.choice(places)
@@ -113,21 +115,21 @@ def _at(obj: Any, path: Path) -> Any:
     return obj
 
 
-def varied_case(kind: str, first: int, count: int, name: str = "") -> Case:
-    objects = [varied_object(kind, seed) for seed in range(first, first + count)]
-    steps = [post(collection(kind), whole(kind, obj)) for obj in objects]
-    return Case(f"random: {kind}, varied{name}", *steps)
+def varied_case(base: str, first: int, count: int, name: str = "") -> Case:
+    objects = [varied_object(base, seed) for seed in range(first, first + count)]
+    steps = [post(collection(base), whole(base, obj)) for obj in objects]
+    return Case(f"random: {base}, varied{name}", *steps)
 
 
-def collection(kind: str) -> str:
-    served = KINDS[kind]
+def collection(base: str) -> str:
+    served = kind_of(base)
     return f"/{served.group_version}{'/namespaces/{{ns}}' if served.namespaced else ''}/{served.plural}?{DRY}"
 
 
-def whole(kind: str, obj: Json) -> Json:
-    name = "stranges.strange.example.com" if kind == CUSTOM else "strange"
+def whole(base: str, obj: Json) -> Json:
+    name = "stranges.strange.example.com" if base == CUSTOM else "strange"
     text: Any = obj | {"metadata": {"name": name}}
-    if kind == "Event":
+    if base == "Event":
         text["involvedObject"] = (
             {**text["involvedObject"], "namespace": "{{ns}}"}
             if isinstance(text.get("involvedObject"), dict)
@@ -136,14 +138,14 @@ def whole(kind: str, obj: Json) -> Json:
     return dict(text)
 
 
-def cases_of(kind: str) -> Iterator[Case]:
-    path = collection(kind)
-    yield Case(f"random: {kind}, valid", post(path, whole(kind, BASES[kind])))
-    yield varied_case(kind, 0, SEEDS)
-    objects = wrong_objects(kind)
+def cases_of(base: str) -> Iterator[Case]:
+    path = collection(base)
+    yield Case(f"random: {base}, valid", post(path, whole(base, BASES[base])))
+    yield varied_case(base, 0, SEEDS)
+    objects = wrong_objects(base)
     for start in range(0, len(objects), IN_ONE):
-        steps = [post(path, whole(kind, obj), compare=MEMBERS) for obj in objects[start : start + IN_ONE]]
-        yield Case(f"random: {kind}, wrong {start // IN_ONE + 1}", *steps)
+        steps = [post(path, whole(base, obj), compare=MEMBERS) for obj in objects[start : start + IN_ONE]]
+        yield Case(f"random: {base}, wrong {start // IN_ONE + 1}", *steps)
 
 
-CASES = [case for kind in sorted(BASES) for case in cases_of(kind)]
+CASES = [case for base in sorted(BASES) for case in cases_of(base)]

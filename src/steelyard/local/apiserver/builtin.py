@@ -8,6 +8,7 @@ from steelyard.local.apiserver.kinds import ResourceType, Rules, Scaling
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.rules import (
     access,
+    autoscalers,
     autoscaling,
     cluster,
     crds,
@@ -134,10 +135,10 @@ def _apps() -> list[ResourceType]:
         _kind("apps", "daemonsets", sets.DAEMON_SET),
         _kind("apps", "deployments", workloads.DEPLOYMENT, **_SCALED),
         _kind("apps", "replicasets", workloads.REPLICA_SET, **_SCALED),
-        _kind("apps", "statefulsets", sets.STATEFUL_SET, **_SCALED),
+        _kind("apps", "statefulsets", sets.STATEFUL_SET, name_check="label", **_SCALED),
         _kind("batch", "cronjobs", cron.CRON_JOB),
         _kind("batch", "jobs", workloads.JOB, selectable=_fields("status.successful")),
-        _kind("autoscaling", "horizontalpodautoscalers", scheduling.AUTOSCALER, version="v2", **_PLAIN),
+        _kind("autoscaling", "horizontalpodautoscalers", autoscalers.AUTOSCALER, version="v2", **_PLAIN),
         _kind("policy", "poddisruptionbudgets", quotas.BUDGET, **_STRICT),
     ]
 

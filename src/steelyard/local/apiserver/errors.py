@@ -39,7 +39,7 @@ def required(path: str, detail: str = "") -> Cause:
 
 
 def invalid(path: str, value: object, detail: str) -> Cause:
-    return Cause(path, f"Invalid value: {shown(value)}: {detail}")
+    return Cause(path, f"Invalid value: {shown(value)}{': ' + detail if detail else ''}")
 
 
 def forbidden_field(path: str, detail: str) -> Cause:

@@ -22,7 +22,11 @@ _GATED = {
     "PodSpec": {"hostnameOverride"},
 }
 # Fields that a refusal shows as they were sent, an empty list or map where it was one and null where there was none.
-_KEPT = {"CustomResourceDefinitionSpec": {"versions"}}
+_KEPT = {
+    "CustomResourceDefinitionSpec": {"versions"},
+    "HPAScalingRules": {"policies"},
+    "PodFailurePolicyOnExitCodesRequirement": {"values"},
+}
 _KEPT_OF_TEMPLATES = frozenset({"labels"})
 _ZERO = {"string": "", "integer": 0, "number": 0, "boolean": False, "quantity": "0", "int-or-string": 0}
 

@@ -32,19 +32,31 @@ _IMAGE = (need("image"), choice("terminationMessagePolicy", "File", "FallbackToL
 _PULL_POLICY = choice("imagePullPolicy", "Always", "IfNotPresent", "Never", needed=True)
 _IDS = tuple(number(name, 0, MAX_INT32) for name in ("runAsUser", "runAsGroup"))
 _SECURITY = part("securityContext", *_IDS, choice("procMount", "Default", "Unmasked"))
-_TAGGED = re.compile(r"[:@][^/]*$")
+_WORD = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = rf"(?:{_WORD}(?:\.{_WORD})*|\[[a-fA-F0-9:]+\])"
+_PATH = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    f"(?:{_HOST}(?::[0-9]+)?/)?(?P<name>{_PATH}(?:/{_PATH})*)(?::(?P<tag>[a-zA-Z0-9_][a-zA-Z0-9_.-]{{0,127}}))?"
+    "(?P<digest>@(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}))?"
+)
+_LONGEST_REFERENCE, _LONGEST_NAME = 1000, 255
+
+
+def _is_latest(image: str) -> bool:
+    """Return whether an image may change under its name, so that it is pulled each time; false for what is no image."""
+    reference = _REFERENCE.fullmatch(image) if len(image) <= _LONGEST_REFERENCE else None
+    if reference is None or len(reference["name"]) > _LONGEST_NAME or re.fullmatch("[a-f0-9]{64}", image):
+        return False
+    return reference["tag"] == "latest" or not (reference["tag"] or reference["digest"])
 
 
 def complete_container(container: Json) -> None:
-    image = container.get("image") or ""
-    # Kubernetes' default: what may change under its name is pulled each time, a digest never changes.
-    untagged = not _TAGGED.search(image) or (image.endswith(":latest") and "@" not in image)
     defaults(
         container,
         resources={},
         terminationMessagePath="/dev/termination-log",
         terminationMessagePolicy="File",
-        imagePullPolicy="Always" if untagged else "IfNotPresent",
+        imagePullPolicy="Always" if _is_latest(container.get("image") or "") else "IfNotPresent",
     )
     for port in sequence(container, "ports"):
         defaults(port, protocol="TCP")

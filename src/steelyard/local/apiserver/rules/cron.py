@@ -1,5 +1,6 @@
 """CronJobs."""
 
+import re
 from zoneinfo import ZoneInfo
 
 from steelyard.local.apiserver.errors import Cause, invalid, required
@@ -13,6 +14,9 @@ from steelyard.local.cron_schedule import parse_schedule
 from steelyard.types import Json
 
 _CONCURRENCY = ["Allow", "Forbid", "Replace"]
+_LONGEST_NAME = 52
+_PART = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}")
+"""One part of the name of a time zone."""
 
 
 def _prepare(obj: Json) -> None:
@@ -40,23 +44,40 @@ def _default(obj: Json) -> None:
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
     causes = _schedule_causes(spec, old) + not_negative(spec, "spec", "startingDeadlineSeconds")
-    causes += _zone_causes(spec)
+    if old is None or old["spec"].get("timeZone") != spec.get("timeZone"):
+        causes += _zone_causes(spec)
     causes += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", _CONCURRENCY)
     causes += job_template_causes(spec["jobTemplate"], "spec.jobTemplate")
-    return causes + not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    causes += not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    # Its Jobs add the time to the name, a dash and ten digits, and a Job's name has 63 characters at most.
+    if old is None and len((name := obj["metadata"].get("name") or "").encode()) > _LONGEST_NAME:
+        causes.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters"))
+    return causes
 
 
 def _schedule_causes(spec: Json, old: Json | None) -> list[Cause]:
     text, path = spec.get("schedule") or "", "spec.schedule"
     if not text:
         return [required(path)]
-    if "TZ" in text:
-        return [invalid(path, text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")]
+    causes = []
     try:
-        parse_schedule(text)
+        parse_schedule(_without_zone(text))
     except ValueError as error:
-        return [invalid(path, text, str(error))]
-    return []
+        causes.append(invalid(path, text, str(error)))
+    if "TZ" in text:
+        causes.append(invalid(path, text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+    return causes
+
+
+def _without_zone(schedule: str) -> str:
+    """Return the schedule without the zone that it begins with, if it does; ValueError where there is no such zone."""
+    if not schedule.startswith(("TZ=", "CRON_TZ=")) or " " not in schedule:
+        return schedule
+    first, _, rest = schedule.partition(" ")
+    name = first.partition("=")[2]
+    if not _is_zone(name):
+        raise ValueError(f"provided bad location {name}: unknown time zone {name}")
+    return rest.strip()
 
 
 def _zone_causes(spec: Json) -> list[Cause]:
@@ -65,15 +86,24 @@ def _zone_causes(spec: Json) -> list[Cause]:
         return []
     if not name:
         return [invalid(path, name, "timeZone must be nil or non-empty string")]
+    unknown = [invalid(path, name, f"unknown time zone {name}")]
+    if not all(_PART.fullmatch(part) and part not in (".", "..") for part in name.split("/")):
+        return unknown
+    causes = []
     if name.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        unknown = [invalid(path, name, f"unknown time zone {name}")]
-        return [invalid(path, name, text), *(unknown if name != "Local" else [])]
+        causes.append(invalid(path, name, text))
+    return causes if name == "Local" or _is_zone(name) else causes + unknown
+
+
+def _is_zone(name: str) -> bool:
+    if name in ("", "UTC", "Local"):
+        return True
     try:
         ZoneInfo(name)
     except (ValueError, OSError, KeyError):
-        return [invalid(path, name, f"unknown time zone {name}")]
-    return []
+        return False
+    return True
 
 
 def _trim(obj: Json) -> None:

@@ -126,7 +126,7 @@ def _exit_code_causes(spec: Json, codes: Json, path: str) -> list[Cause]:
         text = "must be one of the container or initContainer names in the pod template"
         causes.append(invalid(f"{path}.containerName", name, text))
     if not values:
-        causes.append(Cause(f"{path}.values", "Invalid value: []: at least one value is required"))
+        causes.append(invalid(f"{path}.values", codes.get("values"), "at least one value is required"))
     causes += too_many(f"{path}.values", len(values), _MOST_VALUES)
     for index, value in enumerate(values):
         if value == 0 and codes.get("operator") == "In":

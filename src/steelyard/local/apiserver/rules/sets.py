@@ -1,15 +1,17 @@
 """StatefulSets, DaemonSets, ReplicationControllers, their revisions, and templates of Pods."""
 
 from steelyard.kube.objects import labels_of
-from steelyard.local.apiserver.errors import Cause, invalid, required
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes, unreadable_causes
-from steelyard.local.apiserver.rules.fields import not_negative, one_of
+from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.local.apiserver.rules.storage import claim_causes, complete_claim
 from steelyard.local.apiserver.rules.workloads import (
     complete_template,
     match_causes,
+    metadata_of_template_causes,
     running_causes,
     template_causes,
     trim_labels,
@@ -19,6 +21,7 @@ from steelyard.types import Json, mapping, sequence
 
 _POLICIES = ["OrderedReady", "Parallel"]
 _UPDATES = ["RollingUpdate", "OnDelete"]
+_RETENTIONS = ["Retain", "Delete"]
 
 
 # ---- StatefulSets
@@ -39,10 +42,14 @@ def _default_stateful_set(obj: Json) -> None:
         persistentVolumeClaimRetentionPolicy={},
     )
     strategy = spec["updateStrategy"]
-    defaults(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
+    if not strategy.get("type"):
         defaults(strategy, rollingUpdate={})
-        defaults(strategy["rollingUpdate"], partition=0)
+        strategy["type"] = "RollingUpdate"
+    if isinstance(rolling := strategy.get("rollingUpdate"), dict):
+        if strategy["type"] == "RollingUpdate":
+            defaults(rolling, partition=0)
+        # A feature that a real server has switched off: it forgets the field.
+        rolling.pop("maxUnavailable", None)
     defaults(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
     complete_template(obj)
     for claim in sequence(spec, "volumeClaimTemplates"):
@@ -54,16 +61,19 @@ def _default_stateful_set(obj: Json) -> None:
 
 def _check_stateful_set(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
-    causes = one_of(spec["podManagementPolicy"], "spec.podManagementPolicy", _POLICIES)
-    causes += one_of(spec["updateStrategy"]["type"], "spec.updateStrategy.type", _UPDATES)
+    causes = _management_causes(spec) + _update_causes(spec["updateStrategy"])
+    path = "spec.persistentVolumeClaimRetentionPolicy"
+    for name in ("whenDeleted", "whenScaled"):
+        causes += one_of(spec["persistentVolumeClaimRetentionPolicy"][name], f"{path}.{name}", _RETENTIONS)
     for index, claim in enumerate(sequence(spec, "volumeClaimTemplates") if old is None else ()):
         causes += claim_causes(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
-    causes += not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
+    causes += not_negative(spec, "spec", "replicas", "minReadySeconds")
     causes += not_negative(mapping(spec, "ordinals"), "spec.ordinals", "start")
+    if old is None and spec.get("serviceName"):
+        causes += name_causes(spec["serviceName"], "spec.serviceName", "label")
     selector, path = spec.get("selector"), "spec.selector"
     faults = selector_causes(selector, path, kind="statefulset")
-    unusable = unreadable_causes(selector, faults, path, "")
-    causes += faults + (unusable or match_causes(obj) + template_causes(_with_claims(obj)))
+    causes += faults + (unreadable_causes(selector, faults, path, "") or _template_causes(obj))
     causes += running_causes(obj, "StatefulSet")
     if old is None:
         return causes
@@ -72,8 +82,44 @@ def _check_stateful_set(obj: Json, old: Json | None) -> list[Cause]:
         "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
     )
     if any(_frozen(spec).get(name) != _frozen(old["spec"]).get(name) for name in _frozen(spec)):
-        causes.append(Cause("spec", f"Forbidden: {text}", "FieldValueForbidden"))
+        causes.append(forbidden_field("spec", text))
     return causes
+
+
+def _management_causes(spec: Json) -> list[Cause]:
+    policy, path = spec["podManagementPolicy"], "spec.podManagementPolicy"
+    if not policy:
+        return [required(path)]
+    return [] if policy in _POLICIES else [invalid(path, policy, _either(_POLICIES))]
+
+
+def _update_causes(strategy: Json) -> list[Cause]:
+    kind, rolling, path = strategy["type"], strategy.get("rollingUpdate"), "spec.updateStrategy"
+    # As the server's own program keeps it.
+    shown = None if rolling is None else {"Partition": rolling.get("partition") or 0, "MaxUnavailable": None}
+    if kind not in _UPDATES:
+        return [invalid(path, {"Type": kind, "RollingUpdate": shown}, _either(_UPDATES))]
+    if rolling is None:
+        return []
+    if kind == "OnDelete":
+        text = "only allowed for updateStrategy 'RollingUpdate'"
+        return [invalid(f"{path}.rollingUpdate", shown, text)]
+    return not_negative(rolling, f"{path}.rollingUpdate", "partition")
+
+
+def _either(choices: list[str]) -> str:
+    return "must be " + " or ".join(f"'{choice}'" for choice in choices)
+
+
+def _template_causes(obj: Json) -> list[Cause]:
+    template, selector = obj["spec"]["template"], obj["spec"].get("selector")
+    selects_all = selector is not None and not any(selector.values())
+    causes = [] if selects_all else match_causes(obj)
+    # The set gives its Pods their host names, so that those of the template are not looked at.
+    spec = {name: value for name, value in template["spec"].items() if name not in ("hostname", "subdomain")}
+    whole = {**obj, "spec": {**obj["spec"], "template": {**template, "spec": spec}}}
+    # A real server says twice what is wrong with labels and annotations.
+    return causes + template_causes(_with_claims(whole)) + metadata_of_template_causes(template)
 
 
 def _with_claims(obj: Json) -> Json:
@@ -120,6 +166,9 @@ def _default_daemon_set(obj: Json) -> None:
     if strategy["type"] == "RollingUpdate":
         defaults(strategy, rollingUpdate={})
         defaults(strategy["rollingUpdate"], maxUnavailable=1, maxSurge=0)
+    elif isinstance(rolling := strategy.get("rollingUpdate"), dict):
+        # Numbers that a real server keeps as such, and not as absent.
+        defaults(rolling, maxUnavailable=0, maxSurge=0)
     complete_template(obj)
 
 
@@ -130,9 +179,40 @@ def _check_daemon_set(obj: Json, old: Json | None) -> list[Cause]:
     causes = faults + ([] if unreadable_causes(selector, faults, path, "") else match_causes(obj))
     causes += selector_causes(selector, path, kind="daemonset") if selector == {} else []
     causes += template_causes(obj) + running_causes(obj, "DaemonSet")
-    causes += not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit")
-    causes += one_of(spec["updateStrategy"]["type"], "spec.updateStrategy.type", _UPDATES)
+    causes += not_negative(spec, "spec", "minReadySeconds") + _daemon_update_causes(spec["updateStrategy"])
+    causes += not_negative(spec, "spec", "revisionHistoryLimit")
     return causes + immutable(obj, old, "spec.selector")
+
+
+def _daemon_update_causes(strategy: Json) -> list[Cause]:
+    kind, path = strategy["type"], "spec.updateStrategy"
+    names = ("maxUnavailable", "maxSurge")
+    if kind not in _UPDATES:
+        # As the server's own program keeps it.
+        rolling = strategy.get("rollingUpdate")
+        shown = rolling and {f"M{name[1:]}": rolling[name] for name in names}
+        return [unsupported(path, {"Type": kind, "RollingUpdate": shown}, _UPDATES)]
+    if kind == "OnDelete":
+        return []
+    path, rolling = f"{path}.rollingUpdate", mapping(strategy, "rollingUpdate")
+    causes = [cause for name in names for cause in share(rolling[name], f"{path}.{name}")]
+    for name in names:
+        if (percent(rolling[name]) or 0) > 100:
+            causes.append(invalid(f"{path}.{name}", rolling[name], "must not be greater than 100%"))
+    unavailable, surge = (_is_some(rolling[name]) for name in names)
+    if unavailable and surge:
+        text = "may not be set when maxUnavailable is non-zero"
+        causes.append(invalid(f"{path}.maxSurge", rolling["maxSurge"], text))
+    elif not unavailable and not surge:
+        causes.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return causes
+
+
+def _is_some(amount: int | str) -> bool:
+    """Return whether a number or a percentage of Pods is not zero; one that cannot be read is zero."""
+    if not isinstance(amount, str):
+        return bool(amount)
+    return bool(percent(amount)) or (amount.isascii() and amount.isdecimal() and bool(amount.strip("0")))
 
 
 # ---- ReplicationControllers
@@ -190,8 +270,22 @@ def _check_revision(obj: Json, old: Json | None) -> list[Cause]:
     return causes + immutable(obj, old, "data")
 
 
-STATEFUL_SET = Rules(_prepare_stateful_set, _default_stateful_set, _check_stateful_set, trim=trim_template)
+STATEFUL_SET = Rules(
+    _prepare_stateful_set,
+    _default_stateful_set,
+    _check_stateful_set,
+    trim=trim_template,
+)
 DAEMON_SET = Rules(_prepare_daemon_set, _default_daemon_set, _check_daemon_set, trim=trim_template)
-CONTROLLER = Rules(_prepare_controller, _default_controller, _check_controller, trim=trim_template)
-POD_TEMPLATE = Rules(default=_default_pod_template, check=_check_pod_template, trim=_trim_pod_template)
+CONTROLLER = Rules(
+    _prepare_controller,
+    _default_controller,
+    _check_controller,
+    trim=trim_template,
+)
+POD_TEMPLATE = Rules(
+    default=_default_pod_template,
+    check=_check_pod_template,
+    trim=_trim_pod_template,
+)
 REVISION = Rules(default=lambda obj: defaults(obj, revision=0), check=_check_revision)

@@ -1,14 +1,19 @@
 """Volumes, claims, and the classes, drivers and attachments of storage."""
 
-from steelyard.local.apiserver.errors import Cause, invalid, required
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
-from steelyard.local.apiserver.rules.common import defaults, immutable
-from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
+from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes
+from steelyard.local.apiserver.rules.fields import amount_of, needed, one_of
+from steelyard.local.apiserver.rules.table import named
 from steelyard.types import Json, mapping, sequence
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 ATTRIBUTES_PROTECTION = "kubernetes.io/vac-protection"
+_ALONE = "ReadWriteOncePod"
+_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", _ALONE]
+_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+"""Groups and kinds that a claim's older field may name."""
 
 
 def complete_claim(claim: Json) -> None:
@@ -28,6 +33,25 @@ def _prepare_claim(obj: Json) -> None:
     obj["status"] = {"phase": "Pending"}
     # Pods may use it: it goes when none does any more.
     _protect(obj, CLAIM_PROTECTION)
+    _complete_source(mapping(obj, "spec"))
+
+
+def _complete_source(spec: Json) -> None:
+    """Let both fields of a claim's source say the same, and leave out what a real server forgets."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if isinstance(reference, dict) and reference.get("namespace"):
+        # Sources of other namespaces are a feature that is switched off.
+        del spec["dataSourceRef"]
+        reference = None
+    if not isinstance(reference, dict):
+        if not isinstance(source, dict):
+            return
+        if (source.get("apiGroup") or "", source.get("kind")) in _SOURCES:
+            spec["dataSourceRef"] = dict(source)
+        else:
+            del spec["dataSource"]
+    elif not isinstance(source, dict):
+        spec["dataSource"] = {name: reference[name] for name in reference if name != "namespace"}
 
 
 def _check_claim(obj: Json, old: Json | None) -> list[Cause]:
@@ -36,18 +60,48 @@ def _check_claim(obj: Json, old: Json | None) -> list[Cause]:
 
 def claim_causes(spec: Json, path: str) -> list[Cause]:
     """Faults of a claim's spec, in a template too."""
-    causes = []
-    if not spec.get("accessModes"):
-        causes.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+    modes, where = sequence(spec, "accessModes"), f"{path}.accessModes"
+    causes = [] if modes else [required(where, "at least 1 access mode is required")]
+    if (selector := spec.get("selector")) is not None:
+        causes += selector_causes(selector, f"{path}.selector", empty=True)
+    causes += [unsupported(where, mode, _MODES) for mode in modes if mode not in _MODES]
+    if _ALONE in modes and any(mode in _MODES and mode != _ALONE for mode in modes):
+        causes.append(forbidden_field(where, f"may not use {_ALONE} with other access modes"))
     size, where = field_of(spec, "resources", "requests", "storage"), f"{path}.resources[storage]"
     if size is None:
         causes.append(required(where))
-    elif faults := quantity_causes(size, where):
-        causes += faults
-    elif amount_of(size) == 0:
+    elif amount_of(size) <= 0:
         causes.append(invalid(where, size, "must be greater than zero"))
-    if name := spec.get("storageClassName"):
-        causes += name_causes(name, f"{path}.storageClassName")
+    causes += named("storageClassName")(spec, path)
+    causes += one_of(spec.get("volumeMode"), f"{path}.volumeMode", ["Block", "Filesystem"])
+    return causes + _source_causes(spec, path) + named("volumeAttributesClassName")(spec, path)
+
+
+def _source_causes(spec: Json, path: str) -> list[Cause]:
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    causes: list[Cause] = []
+    for name, value in (("dataSource", source), ("dataSourceRef", reference)):
+        if value is not None:
+            causes += _reference_causes(value, f"{path}.{name}")
+    if source is None or reference is None:
+        return causes
+    # A real server shows an empty object here.
+    if reference.get("namespace"):
+        causes.append(invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified"))
+    elif any(source.get(name) != reference.get(name) for name in ("apiGroup", "kind", "name")):
+        causes.append(invalid(path, {}, "must match dataSourceRef"))
+    return causes
+
+
+def _reference_causes(reference: Json, path: str) -> list[Cause]:
+    causes = needed(reference, path, "name", "kind")
+    kind, group = reference.get("kind") or "", reference.get("apiGroup")
+    if not group and kind != "PersistentVolumeClaim":
+        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        causes.append(invalid(path, kind, text))
+    causes += name_causes(group, f"{path}.apiGroup") if group else []
+    if namespace := reference.get("namespace"):
+        causes += name_causes(namespace, f"{path}.namespace", "label")
     return causes
 
 

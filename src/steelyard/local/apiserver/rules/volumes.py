@@ -151,7 +151,7 @@ _SOURCES: dict[str, tuple[Rule, ...]] = {
     "glusterfs": (need("endpoints", "path"),),
     "flocker": (_flocker_causes,),
     # Stricter than a real server, where no claim has such a name: here it is the name of a folder.
-    "persistentVolumeClaim": (need("claimName"), named("claimName")),
+    "persistentVolumeClaim": (need("claimName"),),
     "rbd": (need("monitors", "image"),),
     "cinder": (need("volumeID"), _SECRET),
     "cephfs": (need("monitors"),),

@@ -16,6 +16,7 @@ from steelyard.local.apiserver.rules.common import (
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.job_policies import default_policies, policy_causes
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, grace_warnings, pod_spec_causes
+from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, mapping
 
 _JOB_NUMBERS = (
@@ -43,11 +44,16 @@ def trim_labels(template: Json) -> None:
         template["metadata"].pop("labels", None)
 
 
+def metadata_of_template_causes(template: Json) -> list[Cause]:
+    path = "spec.template"
+    causes = labels_causes(labels_of(template), f"{path}.labels")
+    return causes + annotations_causes(annotations_of(template), f"{path}.annotations")
+
+
 def template_causes(obj: Json) -> list[Cause]:
     template = obj["spec"]["template"]
     path = "spec.template"
-    causes = labels_causes(labels_of(template), f"{path}.labels")
-    causes += annotations_causes(annotations_of(template), f"{path}.annotations")
+    causes = metadata_of_template_causes(template)
     causes += pod_spec_causes(template["spec"], f"{path}.spec")
     if template["spec"].get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
@@ -114,8 +120,9 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
     spec = job["spec"]
     own = _job_spec_causes(job)
     causes = _generated_causes(job) if not spec.get("manualSelector") else []
+    causes += own + _name_causes(job)
     # A real server checks a changed Job twice, and says all of it again.
-    causes += own if old is None else own * 2
+    causes += [] if old is None else own
     frozen = ["spec.completionMode", "spec.selector"]
     if spec["completionMode"] != "Indexed":
         # Kubernetes' rule: only an indexed Job may grow and shrink once it is there.
@@ -159,6 +166,17 @@ def _work_causes(job: Json) -> list[Cause]:
     elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
         causes.append(invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
     return causes
+
+
+def _name_causes(job: Json) -> list[Cause]:
+    """The host name of an indexed Job's last Pod has to be one."""
+    spec, name = job["spec"], job["metadata"].get("name") or ""
+    count = spec.get("completions") or 0
+    if spec["completionMode"] != "Indexed" or count <= 0:
+        return []
+    host = f"{name}-{count - 1}"
+    text = f"will not able to create pod with invalid DNS label: {host}"
+    return [invalid("metadata.name", name, text)] if any(name_faults(host, "label")) else []
 
 
 def _placed(job: Json, old: Json | None) -> Json:
@@ -294,9 +312,6 @@ def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
     return causes
 
 
-JOB = Rules(prepare=_prepare_job, default=_default_job, check=_check_job, trim=trim_template)
-
-
 def _warn(obj: Json) -> list[str]:
     return grace_warnings(mapping(obj["spec"]["template"], "spec"), "spec.template.spec")
 
@@ -308,8 +323,13 @@ def _keep_labels(obj: Json, old: Json) -> None:
         obj["metadata"]["labels"] = labels
 
 
+JOB = Rules(_prepare_job, _default_job, _check_job, trim=trim_template)
 REPLICA_SET = Rules(
-    _prepare_replica_set, _default_replica_set, _check_replica_set, trim=trim_template, warn=_warn
+    _prepare_replica_set,
+    _default_replica_set,
+    _check_replica_set,
+    trim=trim_template,
+    warn=_warn,
 )
 DEPLOYMENT = Rules(
     _prepare_deployment,
