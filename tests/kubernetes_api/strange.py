@@ -113,6 +113,39 @@ BASES: dict[str, Json] = {
     "Namespace": {}, "Node": {"spec": {}}, "ServiceAccount": {},
     "Role": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
     "RoleBinding": {"roleRef": {"kind": "Role", "name": "a"}, "subjects": [{"kind": "User", "name": "b"}]},
+    "StatefulSet": {
+        "spec": {
+            "replicas": 2, "serviceName": "s", "podManagementPolicy": "Parallel", "minReadySeconds": 1,
+            "revisionHistoryLimit": 2, "ordinals": {"start": 1}, "selector": SELECTOR, "template": SMALL,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1, "maxUnavailable": 1}},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+            "volumeClaimTemplates": [CLAIM],
+        }
+    },
+    "DaemonSet": {
+        "spec": {
+            "selector": SELECTOR, "template": SMALL, "minReadySeconds": 1, "revisionHistoryLimit": 2,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "50%"}},
+        }
+    },
+    "CronJob": {
+        "spec": {
+            "schedule": "*/5 1-3 * jan mon-fri", "timeZone": "Europe/Berlin", "startingDeadlineSeconds": 60,
+            "concurrencyPolicy": "Forbid", "suspend": True, "successfulJobsHistoryLimit": 1,
+            "failedJobsHistoryLimit": 2, "jobTemplate": {"metadata": {"labels": LABELS}, "spec": INDEXED},
+        }
+    },
+    "Job, indexed": {"spec": INDEXED},
+    "HorizontalPodAutoscaler, of all metrics": {
+        "spec": {
+            "minReplicas": 2, "maxReplicas": 4, "scaleTargetRef": TARGET, "metrics": METRICS,
+            "behavior": {
+                "scaleUp": {"stabilizationWindowSeconds": 10, "selectPolicy": "Min", "policies": POLICIES},
+                "scaleDown": {"selectPolicy": "Disabled", "policies": POLICIES[:1], "tolerance": "0.1"},
+            },
+        }
+    },
+    "PersistentVolumeClaim": {"spec": CLAIM["spec"]},
 }  # fmt: skip
 """Valid objects by their kind; where a kind has several, a comma and what is special of it come after its name."""
 

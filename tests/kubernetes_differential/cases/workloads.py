@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table is read by its rows
-"""Refusals of CronJobs, Jobs, sets, autoscalers and claims, and names that their Pods get."""
+"""Refusals of CronJobs, Jobs, sets, autoscalers and claims, names that their Pods get, and warnings about templates."""
 
 from typing import Any
 
@@ -27,6 +27,30 @@ NEVER = template(restartPolicy="Never")
 SELECTED: Json = {"selector": {"matchLabels": LABELS}, "template": template()}
 VALUE: Json = {"type": "Value", "value": "1"}
 AVERAGE: Json = {"type": "AverageValue", "averageValue": "1"}
+
+SPREAD: Json = {"maxSkew": 1, "topologyKey": "beta.kubernetes.io/os", "whenUnsatisfiable": "DoNotSchedule"}
+TERM: Json = {"topologyKey": "kubernetes.io/hostname"}
+OLD_LABEL: Json = {"matchExpressions": [{"key": "beta.kubernetes.io/arch", "operator": "Exists"}]}
+WARNED: tuple[Json, ...] = (
+    {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}, {"topologySpreadConstraints": [SPREAD]}, {"terminationGracePeriodSeconds": -1},
+    {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [OLD_LABEL]}, "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": OLD_LABEL}]}}},
+    {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [TERM], "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]} for kind in ("podAffinity", "podAntiAffinity")}},
+    {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}, {"ip": "10.0.0.1", "hostnames": ["b"]}]}, {"imagePullSecrets": [{"name": "a"}, {"name": "a"}, {}]},
+    {"volumes": [{"name": "g", "gitRepo": {"repository": "r"}}, {"name": "r", "rbd": {"monitors": ["m"], "image": "i"}}, {"name": "c", "cephfs": {"monitors": ["m"]}}]},
+    {"volumes": [{"name": "c", "configMap": {"name": "m", "items": [{"key": "a", "path": "p"}, {"key": "b", "path": "p/q"}, {"key": "c", "path": "pq"}]}}, {"name": "s", "secret": {"secretName": "m", "items": [{"key": "a", "path": "p"}, {"key": "b", "path": "p"}]}}]},
+    {"volumes": [{"name": "p", "projected": {"sources": [{"configMap": {"name": "m", "items": [{"key": "a", "path": "token"}]}}, {"serviceAccountToken": {"path": "token"}}, {"secret": {"name": "s", "items": [{"key": "a", "path": "token/x"}]}}]}}]},
+    {"volumes": [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1500m"}}}}}}]},
+    *({"containers": [{**CONTAINER, **fields}]} for fields in (
+        {"env": [{"name": "A", "value": "a"}, {"name": "A", "value": "b"}, {"name": "A", "value": "$(A)b"}, {"name": "A", "value": "$(A)"}]},
+        {"resources": {"limits": {"memory": "1500m", "ephemeral-storage": "1500m"}}}, {"ports": [{"containerPort": 80, "hostIP": "127.0.0.1"}]},
+        {"ports": [{"containerPort": 80, "name": "a"}, {"containerPort": 80}, {"containerPort": 80, "hostPort": 8080}, {"containerPort": 80, "hostPort": 8080, "hostIP": "127.0.0.1"}]},
+    )),
+    {"containers": [{**CONTAINER, "ports": [{"containerPort": 80, "name": "a"}]}, {**CONTAINER, "name": "other", "ports": [{"containerPort": 81, "name": "a"}]}]},
+)  # fmt: skip
+ANNOTATED: Json = {
+    "scheduler.alpha.kubernetes.io/critical-pod": "",
+    "security.alpha.kubernetes.io/sysctls": "",
+}
 
 
 def named(name: str, **spec: Any) -> Json:
@@ -63,6 +87,9 @@ def all_of(path: str, *objects: Json) -> list[Any]:
 
 
 CASES = [
+    Case("names: of CronJobs", *all_of(CRON_JOBS, *[cron_job(name) for name in ("x" * 52, "x" * 53, "x" * 63, "x" * 64, "x" * 300, "a.b", "A", "-a", "")], cron_job("x" * 53, schedule="x"))),
+    Case("names: of indexed Jobs", *all_of(JOBS, *[indexed("x" * length, count) for length in (59, 60, 61, 62, 63) for count in (0, 1, 10, 11, 101)], indexed("a.b", 2), indexed("a.b", 0), indexed("A", 1), named("x" * 63, template=NEVER), named("a.b", template=NEVER), named("x" * 64, template=NEVER), indexed("x" * 62, 1, parallelism=-1)),
+         post(f"{BATCH}/jobs", indexed("x" * 60, 10, parallelism=0, suspend=True), compare=("kind", "message")), merge(f"{BATCH}/jobs/{'x' * 60}?{DRY}", {"spec": {"completions": 101, "parallelism": 101}}, compare=SAID), merge(f"{BATCH}/jobs/{'x' * 60}?{DRY}", {"spec": {"completions": 100, "parallelism": 100}}, compare=SAID)),
     Case("names: of sets", *[post(path, named(name, **SELECTED), compare=SAID) for path in (SETS, DAEMONS) for name in ("x" * 63, "x" * 64, "a.b", "A", "")]),
     Case("CronJobs: schedules", *all_of(CRON_JOBS, *[cron_job(schedule=text) for text in ("", "x", "* * * *", "60 * * * *", "*/0 * * * *", "1-70 * * * *", "@daily", "@every 5m", "@every x", "@reboot", "TZ=UTC * * * * *", "TZ=Nowhere * * * * *", "CRON_TZ=Europe/Berlin 5 * * * *", "CRON_TZ=UTC x", "* * * * * TZ", "* * * * 7", "* * 31 2 *", "5/x * * * *")])),
     Case("CronJobs: zones", *all_of(CRON_JOBS, *[cron_job(timeZone=name) for name in ("UTC", "Europe/Berlin", "europe/berlin", "", "Local", "local", "Nowhere", "../etc/passwd", "/etc/passwd", "-a/b", "a b", "x" * 15, "Etc/GMT+1", "America/Argentina/Buenos_Aires", "GMT", "Europe/")])),
@@ -89,7 +116,17 @@ CASES = [
          *[metric("Object", "object", **fields) for fields in rows({}, {"metric": METRIC, "describedObject": {"kind": "Service", "name": "s"}, "target": VALUE}, {"metric": METRIC, "describedObject": {"kind": "a%b", "name": ".", "apiVersion": "a/b/c"}, "target": {**VALUE, "averageValue": "1"}}, {"metric": METRIC, "describedObject": TARGET, "target": SHARE})],
          *[metric("External", "external", **fields) for fields in rows({}, {"metric": METRIC, "target": {**VALUE, "averageValue": "1"}}, {"metric": METRIC, "target": SHARE}, {"metric": METRIC, "target": VALUE}, {"metric": {"name": ""}, "target": {"type": "Value", "value": "0"}})])),
     Case("autoscalers: changes", post(SCALERS, scaler(), compare=("kind", "message")), *[merge(f"{SCALERS}/h?{DRY}", {"spec": change}, compare=SAID) for change in rows({"minReplicas": 0}, {"scaleTargetRef": {"apiVersion": "v1"}}, {"scaleTargetRef": {"name": "a/b"}}, {"behavior": {}}, {"metrics": []}, {"metrics": [{}]})]),
+    Case("claims: fields", *[post(CLAIMS, claim(**fields), compare=(*SAID, "spec")) for fields in rows(
+         {"accessModes": None, "resources": None}, {"accessModes": ["foo", "ReadWriteOncePod"]}, {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]}, {"volumeMode": "foo"}, {"volumeMode": "Block"}, {"storageClassName": "A_b"}, {"storageClassName": ""}, {"volumeAttributesClassName": "A_b"}, {"selector": {"matchLabels": {"a b": "c"}}}, {"selector": {}},
+         *[{"resources": {"requests": {"storage": size}}} for size in ("0", "-1", "1500m", "1Gi", "x")], {"resources": {"requests": {"cpu": "1"}, "limits": {"storage": "-1"}}})]),
     Case("images: pulled always or where they are not there", *[post(f"{PODS}?{DRY}", pod("p", containers=[{**CONTAINER, "image": image}]), compare=(*SAID, "spec.containers.0.imagePullPolicy")) for image in ("x", "x:latest", "x:1", "A_b", "ü", "x:", "a b", "x" * 300, "0" * 64, f"x@sha256:{'0' * 64}", f"x:latest@sha256:{'0' * 64}", f"x:1@sha256:{'0' * 64}", f"x:latest@md5:{'0' * 32}", "localhost:5000/a", "localhost:5000/a:1", "HOST/a", "a_b/c", "q.io/a//b", "[::1]:5000/x", f"q.io/{'x/' * 130}x")]),
+    Case("warnings: of Pods", post(f"{PODS}?{DRY}", pod("p", terminationGracePeriodSeconds=-1), compare=("spec.terminationGracePeriodSeconds",)), *all_of(f"{PODS}?{DRY}", *[pod("p", **fields) for fields in WARNED], pod("a.b"), pod("x" * 64), {"metadata": {"name": "p", "annotations": ANNOTATED}, "spec": pod("p")["spec"]})),
+    Case("warnings: of templates", *all_of(f"{APPS}/deployments?{DRY}", *[named("d", **{**SELECTED, "template": template(**fields)}) for fields in WARNED], named("a.b", **SELECTED)), *all_of(f"{APPS}/replicasets?{DRY}", named("a.b", **{**SELECTED, "template": template(**WARNED[0])})),
+         *all_of(SETS, named("s", **{**SELECTED, "revisionHistoryLimit": -1, "template": template(**WARNED[0]), "volumeClaimTemplates": [{**CLAIM, "spec": claim(resources={"requests": {"storage": "1500m"}})["spec"]}]})), *all_of(DAEMONS, named("a.b", **{**SELECTED, "template": template(**WARNED[0])})),
+         *all_of(JOBS, named("j", template=template(restartPolicy="Never", **WARNED[0])), indexed("j", 100_001, parallelism=10_001)), *all_of(CRON_JOBS, cron_job("a.b", jobTemplate={"spec": {"template": template(restartPolicy="Never", **WARNED[0])}})),
+         *all_of(f"{CORE}/replicationcontrollers?{DRY}", named("a.b", selector=LABELS, template=template(**WARNED[0]))), *all_of(f"{CORE}/podtemplates?{DRY}", {"metadata": {"name": "t"}, "template": template(**WARNED[0])}), *all_of(CLAIMS, claim(resources={"requests": {"storage": "1500m"}, "limits": {"storage": "2500m"}}))),
+    Case("warnings: of changes", *[step for plural, change in ((f"{APPS}/deployments", {"replicas": 0}), (f"{APPS}/statefulsets", {"replicas": 0}), (f"{CORE}/pods", {"activeDeadlineSeconds": 100})) for obj in ([pod("w", **WARNED[0])] if plural.endswith("pods") else [named("w", **{**SELECTED, "replicas": 1, "template": template(**WARNED[0])})])
+         for step in (post(plural, obj, compare=("message",)), merge(f"{plural}/w?{DRY}", {"metadata": {"labels": {"x": "y"}}}, compare=("message",)), merge(f"{plural}/w?{DRY}", {"spec": change}, compare=("message",)))]),
     Case("claims: sources", *[post(CLAIMS, claim(**fields), compare=(*SAID, "spec")) for fields in rows(
          {"dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}}, {"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "a"}}, {"dataSource": {"kind": "VolumeSnapshot", "name": "a", "apiGroup": "snapshot.storage.k8s.io"}}, {"dataSource": {"kind": "Foo", "name": "a", "apiGroup": "a.b"}}, {"dataSourceRef": {"kind": "Foo", "name": "a", "apiGroup": "a.b"}}, {"dataSourceRef": {"kind": "Foo", "name": "a", "apiGroup": "A_b"}}, {"dataSourceRef": {"kind": "Foo", "name": "a"}}, {"dataSource": {"kind": "Foo", "name": "a"}, "dataSourceRef": {"kind": "Foo"}},
          {"dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}, "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "b"}}, {"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "a", "namespace": "other"}}, {"dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}, "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "a", "namespace": "other"}}, {"dataSource": {}}, {"dataSourceRef": {}})]),

@@ -9,6 +9,7 @@ from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
 Check = Callable[[Json, Json | None], list[Cause]]
+Warn = Callable[[Json, Json | None], list[str]]
 
 
 def nothing(obj: Json) -> None:
@@ -27,7 +28,7 @@ def nothing_carried(old: Json, new: Json) -> None:
     return None
 
 
-def no_warnings(obj: Json) -> list[str]:
+def no_warnings(obj: Json, old: Json | None) -> list[str]:
     return []
 
 
@@ -41,7 +42,7 @@ class Rules:
     trim: Callable[[Json], None] = nothing  # after the check: what a refusal shows empty, and no object
     status_check: Check = no_causes
     keep_status: Callable[[Json, Json], None] = keep_nothing  # what a write of the status may not change
-    warn: Callable[[Json], list[str]] = no_warnings  # what is taken, and will not do what its author thinks
+    warn: Warn = no_warnings  # what is taken, and will not do what its author thinks
     carry: Callable[[Json, Json], None] = nothing_carried  # an update, old and new: what stays, and what goes
 
 

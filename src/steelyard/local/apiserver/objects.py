@@ -99,7 +99,7 @@ class Objects:
         if causes:
             raise invalid(kind, obj, causes)
         kind.rules.trim(obj)
-        options.warnings += kind.rules.warn(obj)
+        options.warnings += kind.rules.warn(obj, None)
         self.admission.admit(kind, obj, None, options)
         # After the checks: the answer names the faults of an object, also where its name is taken.
         there = self.store.get(kind.bucket, (metadata.get("namespace", ""), metadata["name"]))
@@ -158,7 +158,7 @@ class Objects:
         if causes:
             raise invalid(kind, new, causes)
         kind.rules.trim(new)
-        options.warnings += kind.rules.warn(new) if not subresource else []
+        options.warnings += kind.rules.warn(new, old) if not subresource else []
         if kind.has_generation and not subresource and _spec_changed(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self.admission.admit(kind, new, old, options, subresource)

@@ -82,7 +82,7 @@ def _type_causes(secret: Json) -> list[Cause]:
     return causes
 
 
-def _warn_of_secret(secret: Json) -> list[str]:
+def _warn_of_secret(secret: Json, old: Json | None) -> list[str]:
     if secret.get("type") != "kubernetes.io/tls":
         return []
     certificate = base64.b64decode(mapping(secret, "data").get("tls.crt") or "")
@@ -91,7 +91,7 @@ def _warn_of_secret(secret: Json) -> list[str]:
     return ["tls: failed to find any PEM data in certificate input"]
 
 
-def _warn_of_node(node: Json) -> list[str]:
+def _warn_of_node(node: Json, old: Json | None) -> list[str]:
     if not field_of(node, "spec", "externalID"):
         return []
     return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]

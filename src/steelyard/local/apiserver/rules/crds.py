@@ -345,7 +345,7 @@ def _approval_causes(crd: Json, old: Json | None) -> list[Cause]:
     return [invalid(where, value, f'{text} with either a URL or a reason starting with "unapproved", {see}')]
 
 
-def _warn(crd: Json) -> list[str]:
+def _warn(crd: Json, old: Json | None) -> list[str]:
     """Formats of values that nothing checks."""
     unknown: list[str] = []
 

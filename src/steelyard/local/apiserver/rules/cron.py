@@ -8,6 +8,7 @@ from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import not_negative, one_of
 from steelyard.local.apiserver.rules.job_policies import default_policies
+from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec
 from steelyard.local.apiserver.rules.workloads import job_template_causes, trim_labels
 from steelyard.local.cron_schedule import parse_schedule
@@ -110,4 +111,11 @@ def _trim(obj: Json) -> None:
     trim_labels(obj["spec"]["jobTemplate"]["spec"]["template"])
 
 
-CRON_JOB = Rules(_prepare, _default, _check, _trim)
+def _warn(obj: Json, old: Json | None) -> list[str]:
+    changed = old is None or obj["spec"] != old["spec"]
+    warnings = name_warnings(obj) if old is None else []
+    path = "spec.jobTemplate.spec"
+    return warnings + (job_warnings(obj["spec"]["jobTemplate"]["spec"], path) if changed else [])
+
+
+CRON_JOB = Rules(_prepare, _default, _check, _trim, warn=_warn)

@@ -25,6 +25,7 @@ from steelyard.local.apiserver.rules.fields import (
     is_ip,
 )
 from steelyard.local.apiserver.rules.placement import AFFINITY, GATES, SPREAD, TOLERATIONS
+from steelyard.local.apiserver.rules.pod_warnings import name_warnings, pod_warnings
 from steelyard.local.apiserver.rules.resources import is_of_pods, pod_resource_causes
 from steelyard.local.apiserver.rules.table import (
     Rule,
@@ -221,14 +222,6 @@ def tolerate_the_node(spec: Json) -> None:
     spec["tolerations"] = tolerations
 
 
-def grace_warnings(spec: Json, path: str) -> list[str]:
-    if (spec.get("terminationGracePeriodSeconds") or 0) >= 0:
-        return []
-    return [
-        f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-    ]
-
-
 def _prepare(pod: Json) -> None:
     tolerate_the_node(pod.setdefault("spec", {}))
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec_of(pod))}
@@ -258,6 +251,8 @@ def _counted(amounts: Json) -> Json:
 
 def _default(pod: Json) -> None:
     spec = pod.setdefault("spec", {})
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     complete_pod_spec(spec)
     defaults(spec, serviceAccountName="default", serviceAccount="default", enableServiceLinks=True)
     for container in containers_of(spec):
@@ -362,8 +357,11 @@ def _frozen(spec: Json) -> Json:
     return kept
 
 
-def _warn(pod: Json) -> list[str]:
-    return grace_warnings(pod["spec"], "spec")
+def _warn(pod: Json, old: Json | None) -> list[str]:
+    # People rarely change Pods, and programs often do.
+    if old is not None:
+        return []
+    return name_warnings(pod, "the Pod's hostname") + pod_warnings(pod)
 
 
 POD = Rules(

@@ -103,7 +103,7 @@ _CLUSTER_IP: tuple[Rule, ...] = (
 )
 
 
-def _warn(service: Json) -> list[str]:
+def _warn(service: Json, old: Json | None) -> list[str]:
     if not service["spec"].get("externalName") or types.is_external_name(service["spec"]):
         return []
     return ['spec.externalName is ignored when spec.type is not "ExternalName"']

@@ -6,6 +6,7 @@ from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes, unreadable_causes
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
+from steelyard.local.apiserver.rules.pod_warnings import claim_warnings, template_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.local.apiserver.rules.storage import claim_causes, complete_claim
 from steelyard.local.apiserver.rules.workloads import (
@@ -16,6 +17,8 @@ from steelyard.local.apiserver.rules.workloads import (
     template_causes,
     trim_labels,
     trim_template,
+    warn_of_named_template,
+    warn_of_template,
 )
 from steelyard.types import Json, mapping, sequence
 
@@ -120,6 +123,18 @@ def _template_causes(obj: Json) -> list[Cause]:
     whole = {**obj, "spec": {**obj["spec"], "template": {**template, "spec": spec}}}
     # A real server says twice what is wrong with labels and annotations.
     return causes + template_causes(_with_claims(whole)) + metadata_of_template_causes(template)
+
+
+def _warn_of_stateful_set(obj: Json, old: Json | None) -> list[str]:
+    spec, warnings = obj["spec"], warn_of_template(obj, old)
+    # The last word as a real server writes it in a changed one.
+    place = "" if old is None else ".Spec"
+    for index, claim in enumerate(sequence(spec, "volumeClaimTemplates")):
+        warnings += claim_warnings(claim["spec"], f"spec.volumeClaimTemplates[{index}]{place}")
+    if spec["revisionHistoryLimit"] < 0:
+        text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        warnings.append(f"spec.revisionHistoryLimit: {text}")
+    return warnings
 
 
 def _with_claims(obj: Json) -> Json:
@@ -263,6 +278,11 @@ def _trim_pod_template(obj: Json) -> None:
     trim_labels(obj["template"])
 
 
+def _warn_of_pod_template(obj: Json, old: Json | None) -> list[str]:
+    changed = old is None or obj["template"] != old["template"]
+    return template_warnings(obj["template"], "template") if changed else []
+
+
 def _check_revision(obj: Json, old: Json | None) -> list[Cause]:
     causes = not_negative(obj, "", "revision")
     if obj.get("data") is None:
@@ -275,17 +295,22 @@ STATEFUL_SET = Rules(
     _default_stateful_set,
     _check_stateful_set,
     trim=trim_template,
+    warn=_warn_of_stateful_set,
 )
-DAEMON_SET = Rules(_prepare_daemon_set, _default_daemon_set, _check_daemon_set, trim=trim_template)
+DAEMON_SET = Rules(
+    _prepare_daemon_set, _default_daemon_set, _check_daemon_set, trim=trim_template, warn=warn_of_template
+)
 CONTROLLER = Rules(
     _prepare_controller,
     _default_controller,
     _check_controller,
     trim=trim_template,
+    warn=warn_of_named_template,
 )
 POD_TEMPLATE = Rules(
     default=_default_pod_template,
     check=_check_pod_template,
     trim=_trim_pod_template,
+    warn=_warn_of_pod_template,
 )
 REVISION = Rules(default=lambda obj: defaults(obj, revision=0), check=_check_revision)

@@ -1,15 +1,18 @@
 """Volumes, claims, and the classes, drivers and attachments of storage."""
 
+from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes
 from steelyard.local.apiserver.rules.fields import amount_of, needed, one_of
+from steelyard.local.apiserver.rules.pod_warnings import claim_warnings
 from steelyard.local.apiserver.rules.table import named
 from steelyard.types import Json, mapping, sequence
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 ATTRIBUTES_PROTECTION = "kubernetes.io/vac-protection"
+_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 _ALONE = "ReadWriteOncePod"
 _MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", _ALONE]
 _SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
@@ -155,7 +158,15 @@ def _check_capacity(obj: Json, old: Json | None) -> list[Cause]:
     return name_causes(obj.get("storageClassName") or "", "storageClassName")
 
 
-CLAIM = Rules(_prepare_claim, complete_claim, _check_claim)
+def _warn_of_claim(obj: Json, old: Json | None) -> list[str]:
+    warnings = []
+    if _OLD_CLASS in annotations_of(obj):
+        text = 'deprecated since v1.8; use "storageClassName" attribute instead'
+        warnings.append(f"metadata.annotations[{_OLD_CLASS}]: {text}")
+    return warnings + claim_warnings(obj["spec"], "spec")
+
+
+CLAIM = Rules(_prepare_claim, complete_claim, _check_claim, warn=_warn_of_claim)
 VOLUME = Rules(_prepare_volume, _default_volume, _check_volume)
 CLASS = Rules(default=_default_class, check=_check_class)
 

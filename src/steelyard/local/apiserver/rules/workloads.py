@@ -15,7 +15,8 @@ from steelyard.local.apiserver.rules.common import (
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.job_policies import default_policies, policy_causes
-from steelyard.local.apiserver.rules.pods import complete_pod_spec, grace_warnings, pod_spec_causes
+from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings, template_warnings
+from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, mapping
 
@@ -312,8 +313,20 @@ def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _warn(obj: Json) -> list[str]:
-    return grace_warnings(mapping(obj["spec"]["template"], "spec"), "spec.template.spec")
+def warn_of_template(obj: Json, old: Json | None) -> list[str]:
+    """Warnings about the template of a new object, or of one whose spec changes."""
+    changed = old is None or obj["spec"] != old["spec"]
+    return template_warnings(obj["spec"]["template"], "spec.template") if changed else []
+
+
+def warn_of_named_template(obj: Json, old: Json | None) -> list[str]:
+    return (name_warnings(obj) if old is None else []) + warn_of_template(obj, old)
+
+
+def _warn_of_job(job: Json, old: Json | None) -> list[str]:
+    if old is None:
+        return name_warnings(job) + job_warnings(job["spec"], "spec")
+    return job_warnings(job["spec"], "spec") if job["spec"] != old["spec"] else []
 
 
 def _keep_labels(obj: Json, old: Json) -> None:
@@ -323,13 +336,13 @@ def _keep_labels(obj: Json, old: Json) -> None:
         obj["metadata"]["labels"] = labels
 
 
-JOB = Rules(_prepare_job, _default_job, _check_job, trim=trim_template)
+JOB = Rules(_prepare_job, _default_job, _check_job, trim=trim_template, warn=_warn_of_job)
 REPLICA_SET = Rules(
     _prepare_replica_set,
     _default_replica_set,
     _check_replica_set,
     trim=trim_template,
-    warn=_warn,
+    warn=warn_of_named_template,
 )
 DEPLOYMENT = Rules(
     _prepare_deployment,
@@ -337,5 +350,5 @@ DEPLOYMENT = Rules(
     _check_deployment,
     trim=trim_template,
     keep_status=_keep_labels,
-    warn=_warn,
+    warn=warn_of_named_template,
 )
