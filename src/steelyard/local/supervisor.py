@@ -52,7 +52,7 @@ END_SECONDS = 30.0
 LOCK_SECONDS = 1.0  # a process that only checks whether the lock is held holds it for a moment
 
 STARTED = (("kubernetes",), ("operator", "platform"))
-"""The parts, in the order of their start."""
+"""The parts, in the order of their start; those of a group start, and end, at the same time."""
 
 IMAGES = {"steps": "", "runner-sklearn": "runner_sklearn", "runner-mock": "mock_inference_service"}
 """Our images, and the step that runs where a container names no command."""
@@ -178,8 +178,9 @@ class Up:
         if self.options.ready_file:
             self.options.ready_file.unlink(missing_ok=True)
         # The other way round: the platform and the operator may still write to Kubernetes while they end.
-        for child in reversed(self.children):
-            await child.end(END_SECONDS, leave_pods=self.leave_pods)
+        for names in reversed(STARTED):
+            group = [child for child in self.children if child.program.name in names]
+            await asyncio.gather(*(child.end(END_SECONDS, leave_pods=self.leave_pods) for child in group))
         # Last: while Kubernetes lives its kubelet would start again what is ended here.
         if not self.leave_pods:
             await stop_all_pods(kubelet_config(self.state, network))
