@@ -4,8 +4,10 @@ The embedded server collects within itself; there the cases run a second time wi
 server in its place.
 """
 
+import asyncio
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -294,36 +296,96 @@ async def test_an_owner_of_an_unknown_kind_keeps_its_dependents(sandbox: Sandbox
     assert await names_of_owners(sandbox, "child") == ["w", "owner"]
 
 
-async def test_objects_of_a_new_kind_are_collected(sandbox: Sandbox) -> None:
-    """Objects of the kind are owners and dependents; the collector learns of it while it runs."""
-    group = f"{sandbox.namespace}.example.dev"
-    widgets = Resource(group, "v1", "widgets", "Widget")
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
-    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
-    await sandbox.cluster.create(CRDS, {"metadata": {"name": f"widgets.{group}"}, "spec": spec})
-    try:
+@dataclass(frozen=True)
+class Widgets:
+    """A kind that the case has defined, in two versions."""
 
+    sandbox: Sandbox
+    group: str
+    resource: Resource
+
+    @classmethod
+    async def define(cls, sandbox: Sandbox) -> "Widgets":
+        group = f"{sandbox.namespace}.example.dev"
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+        versions = [
+            {"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in ("v2", "v1")
+        ]
+        spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
+        await sandbox.cluster.create(CRDS, {"metadata": {"name": f"widgets.{group}"}, "spec": spec})
+        return cls(sandbox, group, Resource(group, "v2", "widgets", "Widget"))
+
+    async def create(self, name: str) -> Json:
         async def made() -> Json | None:
             try:
-                return await sandbox.cluster.create(
-                    widgets, {"metadata": {"name": "w", "namespace": sandbox.namespace}}
+                return await self.sandbox.cluster.create(
+                    self.resource, {"metadata": {"name": name, "namespace": self.sandbox.namespace}}
                 )
             except NotFound:
                 return None
 
-        widget = await until(made, "the new kind") or {}
-        uid = widget["metadata"]["uid"]
-        await sandbox.create(owned_by("child", reference("Widget", "w", uid, f"{group}/v1")))
+        return await until(made, "the new kind") or {}
+
+    def reference(self, widget: Json) -> Json:
+        name, uid = widget["metadata"]["name"], widget["metadata"]["uid"]
+        return reference("Widget", name, uid, f"{self.group}/v2")
+
+    async def stop_serving_v2(self) -> None:
+        definition = await self.sandbox.cluster.get(CRDS, f"widgets.{self.group}")
+        v2, v1 = definition["spec"]["versions"]
+        patch = {"spec": {"versions": [{**v2, "served": False}, v1]}}
+        await self.sandbox.cluster.patch(CRDS, f"widgets.{self.group}", patch)
+
+    async def delete(self) -> None:
+        await self.sandbox.cluster.delete(CRDS, f"widgets.{self.group}")
+
+
+async def test_objects_of_a_new_kind_are_collected(sandbox: Sandbox) -> None:
+    """Objects of the kind are owners and dependents; the collector learns of it while it runs."""
+    widgets = await Widgets.define(sandbox)
+    try:
+        widget = await widgets.create("w")
+        await sandbox.create(owned_by("child", widgets.reference(widget)))
         owner = await sandbox.create(config_map("owner"))
         owned = owned_by("x", reference("ConfigMap", "owner", owner["metadata"]["uid"]))["metadata"]
         second = {"metadata": {**owned, "name": "second", "namespace": sandbox.namespace}}
-        await sandbox.cluster.create(widgets, second)
-        await sandbox.delete(widgets, "w")
+        await sandbox.cluster.create(widgets.resource, second)
+        await sandbox.delete(widgets.resource, "w")
         # A real collector looks for new kinds every half minute.
         await sandbox.gone(CONFIG_MAPS, "child", seconds=120.0)
         await sandbox.delete(CONFIG_MAPS, "owner")
-        await sandbox.gone(widgets, "second", seconds=120.0)
+        await sandbox.gone(widgets.resource, "second", seconds=120.0)
     finally:
-        await sandbox.cluster.delete(CRDS, f"widgets.{group}")
+        await widgets.delete()
+
+
+async def test_a_definition_takes_the_dependents_of_its_objects_along(sandbox: Sandbox) -> None:
+    widgets = await Widgets.define(sandbox)
+    owners = [await widgets.create(f"w-{number}") for number in range(3)]
+    owned = [f"child-{number}" for number in range(6)]
+    for number, name in enumerate(owned):
+        await sandbox.create(owned_by(name, widgets.reference(owners[number % 3])))
+    await sandbox.create(owned_by("first", widgets.reference(await widgets.create("w"))))
+    await sandbox.delete(widgets.resource, "w")
+    await sandbox.gone(CONFIG_MAPS, "first", seconds=120.0)  # by now the collector follows the kind
+    await widgets.delete()
+    for name in owned:
+        await sandbox.gone(CONFIG_MAPS, name, seconds=120.0)
+
+
+async def test_dependents_stay_when_their_owners_version_is_served_no_more(sandbox: Sandbox) -> None:
+    widgets = await Widgets.define(sandbox)
+    try:
+        widget = await widgets.create("w")
+        await sandbox.create(owned_by("child", widgets.reference(widget)))
+        await sandbox.create(owned_by("first", widgets.reference(await widgets.create("first"))))
+        await sandbox.delete(widgets.resource, "first")
+        await sandbox.gone(CONFIG_MAPS, "first", seconds=120.0)  # by now the collector follows the kind
+        await widgets.stop_serving_v2()
+        for _ in range(3):  # while the collector hears of it
+            await marker(sandbox)
+            await asyncio.sleep(0.5)
+        assert "child" in await sandbox.names(CONFIG_MAPS)
+    finally:
+        await widgets.delete()

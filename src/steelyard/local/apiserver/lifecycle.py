@@ -74,6 +74,7 @@ class Lifecycle:
                     if reference := self._store.owner(owner):
                         self._look_at(reference)
                 self._look_at(("namespaces", ("", item.namespace)))
+                self._waiting.pop((DEFINITIONS, ("", change.kind)), None)  # after all dependents
                 self._look_at((DEFINITIONS, ("", change.kind)))
                 continue
             for owner in change.old.owners if change.old is not None else ():
@@ -91,7 +92,8 @@ class Lifecycle:
 
     async def run(self) -> None:
         """Handle everything once at the start, for what was left undone; then every change."""
-        for bucket in self._store.kinds():
+        # Definitions last: one that is being deleted goes after the dependents of its objects.
+        for bucket in sorted(self._store.kinds(), key=lambda bucket: bucket == DEFINITIONS):
             # What the last process had begun is in no queue any more; the objects themselves say what is left to do.
             for item in self._store.bucket(bucket).items():
                 if item.deleting or item.owners:
@@ -281,10 +283,11 @@ class Lifecycle:
             self._store.put(kind.bucket, obj)
 
     def _empty_definition(self, kind: ResourceType, item: Item) -> None:
-        left = False
-        for dependent in self._store.bucket(item.name).items():
-            if not dependent.deleting:
-                self._delete((item.name, dependent.key))
-            left |= self._store.get(item.name, dependent.key) is not None
-        if not left:
+        objects = list(self._store.bucket(item.name).items())
+        for obj in objects:
+            if not obj.deleting:
+                self._delete((item.name, obj.key))
+        # Not yet where some were there: their removal leads here again, after their dependents have had their turn.
+        # Once the kind is gone, nothing says any more that these have lost their owner.
+        if not objects:
             self._drop_finalizer(kind, item, CLEANUP)

@@ -44,7 +44,9 @@ class Graph:
         }
         for resource in self._informers.keys() - current:
             self._tasks.pop(resource).cancel()
-            del self._informers[resource]
+            # Their kind may have gone with them, before the watch told of it.
+            for obj in self._informers.pop(resource).items():
+                self._on_change(resource, obj, None)
         for resource in current - self._informers.keys():
             informer = self._informers[resource] = self._informer(resource)
             self._tasks[resource] = asyncio.create_task(informer.run())

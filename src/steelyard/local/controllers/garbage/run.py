@@ -24,6 +24,7 @@ from steelyard.types import Json
 Key = tuple[Resource, str, str]  # resource, namespace, name
 WORKERS = 8
 TRIES = 5  # of one write that others' writes get ahead of
+REMEMBERED = 500  # removed owners of defined kinds, as many as a real collector remembers
 REDISCOVERY = 30.0  # seconds between two discoveries of kinds, in addition to those that a definition causes
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,10 @@ class Collector:
         self.queue: WorkQueue[Key] = WorkQueue(Backoff(cap=30.0), tenant=lambda key: key[1])
         self.graph = Graph(cluster, self._changed)
         self._of_unknown_kinds: set[Key] = set()  # their owner's kind is not defined, or not yet
+        self._definitions: set[str] = set()  # names of those that were ever there
+        # The definitions of removed owners that had dependents, the oldest first: a definition may go with its objects,
+        # and then no request tells whether an owner is there.
+        self._removed: dict[tuple[str, str, str, str], str] = {}
         self._defined = asyncio.Event()
         # Set once the graph is full: before, an owner that it lacks may only not have been read yet.
         self._complete = asyncio.Event()
@@ -95,8 +100,11 @@ class Collector:
     def _changed(self, resource: Resource, old: Json | None, new: Json | None) -> None:
         if resource.plural == CRDS.plural:
             self._defined.set()
+            if new is not None:
+                self._definitions.add(new["metadata"]["name"])
         if new is None:
             assert old is not None
+            self._remember(resource, old)
             self._add_dependents(old)
             self._add_owners(old)
             return
@@ -107,6 +115,13 @@ class Collector:
             self._add(resource, new)
         if garbage.waits_for_dependents(new):
             self._add_dependents(new)
+
+    def _remember(self, resource: Resource, removed: Json) -> None:
+        definition = f"{resource.plural}.{resource.group}"
+        if definition in self._definitions and any(self.graph.dependents(removed["metadata"]["uid"])):
+            self._removed[_identity(resource.group, resource.kind, removed["metadata"])] = definition
+            if len(self._removed) > REMEMBERED:
+                del self._removed[next(iter(self._removed))]
 
     def _is_settled(self, obj: Json) -> bool:
         """Return whether every owner is known and stays: most objects have a living owner, and need no request."""
@@ -191,15 +206,30 @@ class Collector:
         """Return what became of an owner; None for a kind that this server does not know."""
         resource = self.graph.resource(reference)
         if resource is None:
-            return None
+            return await self._state_without_kind(reference)
         namespace = obj["metadata"].get("namespace", "")
         if resource.namespaced and not namespace:
             return "alive"  # its namespace is unknown
-        where = namespace if resource.namespaced else ""
-        there = await self._get(resource, where, reference["name"])
-        if there is None or there["metadata"]["uid"] != reference["uid"]:
+        try:
+            there = await self._cluster.get(
+                resource, reference["name"], namespace if resource.namespaced else None
+            )
+        except NotFound as error:
+            # An answer that names no object is about the kind: in another version the owner may live on.
+            is_missing = (error.details or {}).get("name")
+            return "gone" if is_missing else await self._state_without_kind(reference)
+        if there["metadata"]["uid"] != reference["uid"]:
             return "gone"
         return "waiting" if garbage.waits_for_dependents(there) else "alive"
+
+    async def _state_without_kind(self, reference: Json) -> OwnerState | None:
+        """Return "gone" for an owner that was removed and whose kind is defined no more; else nothing is known."""
+        group = reference["apiVersion"].rpartition("/")[0]
+        definition = self._removed.get(_identity(group, reference["kind"], reference))
+        # A definition goes after the last of its objects. While it is there, another version of it may be served.
+        if definition is None or await self._get(CRDS, "", definition) is not None:
+            return None
+        return "gone"
 
     async def _orphan(self, resource: Resource, owner: Json) -> None:
         """Let dependents forget their owner before it goes: afterwards they would be garbage."""
@@ -251,3 +281,7 @@ class Collector:
                     raise
             else:
                 return
+
+
+def _identity(group: str, kind: str, named: Json) -> tuple[str, str, str, str]:
+    return group, kind, named["name"], named["uid"]
