@@ -12,7 +12,7 @@ from steelyard.accounts.database import LeaseEnded
 from steelyard.api.http.app import App, Platform, make_app
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.log import LogError
+from steelyard.broker.log import EVENTS, LogError, Message
 from steelyard.schema.ids import random_id
 from tests.platform_api.memory_platform import (
     Engines,
@@ -96,6 +96,32 @@ async def test_what_one_server_accepts_the_other_shows_at_once() -> None:
             answer = await second.patch(f"/models/{entity['id']}/labels", json=edit)
             assert answer.status_code == 200, answer.text
             assert (await first.get(f"/models/{entity['id']}")).json()["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("repeated", [True, False], ids=["its answer was a repeat's", "it was seen"])
+async def test_what_its_server_has_not_sent_yet_can_be_edited_at_another_one(repeated: bool) -> None:
+    """Every server shows the row, and the log must have the creation before the edit."""
+    away, log = Failing(), MemoryLog()
+    async with two_servers(away, log) as servers:
+        first, second = servers.clients
+        away.down = True
+        body = {"account": "acme", **model()}
+        assert (await first.post("/models", json=body, headers=KEY)).status_code == 503
+        if repeated:
+            id = (await second.post("/models", json=body, headers=KEY)).json()["id"]
+        else:
+            (entity,) = (await second.get("/models")).json()
+            id = entity["id"]
+        async with running_services(replace(servers.engines, log=log)):
+            answer = await second.patch(f"/models/{id}/labels", json={"labels": {"a": "b"}})
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["labels"] == {"a": "b"}
+            # The first one sends it, too, once it can.
+            (row,) = await servers.engines.accounts_database.outbox.unsent()
+            await log.publish([Message(EVENTS, row.topic_key, row.value, row.headers)])
+            again = await second.patch(f"/models/{id}/labels", json={"labels": {"c": "d"}})
+            assert again.json()["labels"] == {"a": "b", "c": "d"}
+            assert {record.key for record in await creates(log)} == {id}
 
 
 async def test_a_key_gives_one_entity_wherever_it_comes() -> None:

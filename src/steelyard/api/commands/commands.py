@@ -197,6 +197,7 @@ class Commands:
         expected = await self._outcomes.expect(id, urgent=True)
         try:
             async with asyncio.timeout(self._seconds):
+                await self._relay.send_before(command.data.id)
                 await self._log.publish([message])
                 outcome = await expected
                 if outcome.outcome == "rejected":

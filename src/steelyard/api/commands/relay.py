@@ -247,6 +247,19 @@ class OutboxRelay:
             self._sending -= commands
             self._work.set()
 
+    async def send_before(self, entity: str) -> None:
+        """Send the commands that create an entity, if they may not be in the log yet, before one that is about it.
+
+        Reads show the entity already, and its row may belong to a server that is suspended or has ended: the other
+        command would find no entity. The server of the row may send it once more, which the aggregator takes as the
+        same. Raises LogError.
+        """
+        rows = [row for row in await self._outbox.pending(entity=entity) if row.position is None]
+        if missing := [row for row in rows if row.command not in self._sent]:
+            await self._log.publish(
+                [Message(EVENTS, row.topic_key, row.value, row.headers) for row in missing]
+            )
+
     async def resend(self) -> None:
         """Send the rows whose commands are not in the log. Raises LogError."""
         # Taken before the search, not after the sending: a row that fails meanwhile is not among the rows of this
