@@ -32,8 +32,10 @@ SERVICES = (
 )
 """Services of the platform, each of which also runs alone."""
 PARTS = ("kubernetes", "operator", "platform", *SERVICES)
-USUALLY, AT_START = gc.get_threshold(), (20_000, 20, 20)
+DEFAULT_THRESHOLDS = gc.get_threshold()
 """Thresholds of Python's search for cycles of garbage."""
+START_THRESHOLDS = (20_000, 20, 20)
+"""The same while a part starts."""
 LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is about to end
 
 
@@ -72,7 +74,7 @@ def run_process(part: ServiceOptions) -> None:
     )
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     # Nearly all that a start makes stays: to search it for garbage took a tenth of its time.
-    gc.set_threshold(*AT_START)
+    gc.set_threshold(*START_THRESHOLDS)
     prepare(part.state)
     orders, renewal = Orders(), Renewal(part.listener)
     with ExitStack() as locks:
@@ -149,7 +151,7 @@ def _started(ready: Callable[[], None]) -> None:
     Kubernetes itself says how often it searches.
     """
     gc.freeze()
-    gc.set_threshold(*USUALLY)
+    gc.set_threshold(*DEFAULT_THRESHOLDS)
     ready()
 
 

@@ -43,9 +43,8 @@ class Expiry:
         # After a restart the events themselves say how old they are: no event lives longer for it.
         stored = ((_written(item, clock.now()), item.key) for item in store.bucket(EVENTS).items())
         self._written: dict[Key, datetime] = {key: at for at, key in sorted(stored)}  # the oldest first
-        self._nodeless: dict[
-            str, datetime
-        ] = {}  # uid of a deleted Pod: when its node was first found missing
+        # By the uid of a deleted Pod: when its node was first found missing.
+        self._nodeless: dict[str, datetime] = {}
         store.listeners.append(self._committed)
 
     def _committed(self, changes: list[Change]) -> None:

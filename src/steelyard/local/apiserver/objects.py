@@ -262,7 +262,13 @@ class Objects:
         # A real server checks twice: for all kinds alike, and by the rules of the kind.
         changed = changed_causes(metadata, before)
         causes = metadata_causes(metadata, "path") + changed
-        causes += changed + (metadata_causes(metadata, kind.name_check) if not kind.custom else [])
+        if not kind.custom:
+            # An object that was stored while its name was allowed can still be changed, and let go of.
+            known = metadata_causes(before, kind.name_check)
+            named = [cause for cause in metadata_causes(metadata, kind.name_check) if cause not in known]
+            causes += changed + named
+        else:
+            causes += changed
         if subresource == "status":
             return causes + kind.rules.status_check(new, old)
         return causes + self._new_causes(kind, new, old)

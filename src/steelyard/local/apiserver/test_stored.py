@@ -77,6 +77,30 @@ async def test_a_stored_object_that_cannot_be_served_stops_nothing(what: str, tm
     parts.store.close()
 
 
+async def test_an_object_whose_name_is_no_longer_allowed_can_be_changed(tmp_path: Path) -> None:
+    """Names of StatefulSets with dots were taken. A label that is no label is refused all the same."""
+    labels, container = {"app": "db"}, {"name": "main", "image": "x"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"serviceName": "db", "selector": {"matchLabels": labels}, "template": template}
+    body = {"metadata": {"name": "my.db", "finalizers": ["example.dev/keep"]}, "spec": spec}
+    path = "/apis/apps/v1/namespaces/default/statefulsets"
+    parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}), Clock())
+    assert (await ask(parts, "POST", path, body))[0] == 422
+    body["metadata"]["name"] = "my-db"
+    made = (await ask(parts, "POST", path, body))[1]
+    made["metadata"] |= {"name": "my.db", "uid": "u-dotted"}
+    parts.store.put("statefulsets.apps", made)
+    stored = (await ask(parts, "GET", f"{path}/my.db"))[1]
+    stored["metadata"]["labels"] = {"a": "no label"}
+    assert (await ask(parts, "PUT", f"{path}/my.db", stored))[0] == 422
+    del stored["metadata"]["labels"]
+    del stored["metadata"]["finalizers"]
+    status, changed = await ask(parts, "PUT", f"{path}/my.db", stored)
+    assert status == 200, changed
+    assert (await ask(parts, "DELETE", f"{path}/my.db"))[0] == 200
+    parts.store.close()
+
+
 async def test_what_follows_from_deletions_goes_on_after_one_that_cannot(tmp_path: Path) -> None:
     faults = Faults()
     parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}, faults=faults), Clock())

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from typing import cast
 
@@ -20,6 +20,7 @@ from steelyard.local.apiserver.streams.session import Session
 
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
+WARNINGS_LENGTH, WARNING_LENGTH = 4096, 256  # characters: of all, and of each where all are longer
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SESSION = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)")
 _PROXIED = re.compile(r"(/api/v1/namespaces/[^/]+/(?:pods|services)/[^/]+/proxy)(/.*)?")
@@ -138,7 +139,7 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     headers = [("Cache-Control", "no-cache, private")]
     if response.content_type:
         headers.append(("Content-Type", response.content_type))
-    for warning in response.warnings:
+    for warning in bounded(response.warnings):
         # The text of a Warning is a quoted string (RFC 7234); 299 is the code that Kubernetes' clients show.
         # Names of fields in it are the client's: a line's end among them would end the header.
         text = _CONTROL.sub(" ", warning).replace("\\", "\\\\").replace('"', '\\"')
@@ -146,6 +147,20 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     if response.retry_after:
         headers.append(("Retry-After", str(response.retry_after)))
     return headers
+
+
+def bounded(warnings: Iterable[str]) -> Iterator[str]:
+    """Yield different warnings alone, and no more than a real server sends: clients refuse answers with very many
+    headers. Too long ones are cut only where all together are too long.
+    """
+    different = dict.fromkeys(warnings)
+    most = WARNING_LENGTH if sum(map(len, different)) > WARNINGS_LENGTH else None
+    length = 0
+    for warning in different:
+        if length >= WARNINGS_LENGTH:
+            return
+        yield warning[:most]
+        length += len(warning[:most])
 
 
 def _whole(response: Response) -> web.Response:

@@ -154,6 +154,8 @@ def _outdated(sset: Json, history: list[Json], pods: list[Json], revisions: Revi
     used |= {revisions.current["metadata"]["name"], revisions.update["metadata"]["name"]}
     unused = [revision for revision in history if revision["metadata"]["name"] not in used]
     limit = sset["spec"].get("revisionHistoryLimit")
+    if limit is not None and limit < 0:  # keeps all, as the server's warning says
+        return ()
     return tuple(unused[: max(len(unused) - (10 if limit is None else int(limit)), 0)])
 
 

@@ -221,6 +221,15 @@ async def test_going_back_uses_the_old_revision_again_and_history_is_bounded() -
     assert newest["metadata"]["name"] == first
 
 
+async def test_a_negative_limit_keeps_the_whole_history() -> None:
+    simulation = Simulation(replicas=1, revisionHistoryLimit=-1)
+    images = [f"image-{number}" for number in range(12)]
+    for image in images:
+        simulation.update(image)
+        await simulation.run()
+    assert len(simulation.cluster.store.objects(CONTROLLER_REVISIONS)) == len(images)
+
+
 async def test_min_ready_seconds_put_off_the_next_pod() -> None:
     simulation = Simulation(replicas=2, minReadySeconds=10)
     await simulation.settle()

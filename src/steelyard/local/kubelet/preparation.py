@@ -33,6 +33,7 @@ from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.shim_processes import SOURCE
 from steelyard.local.kubelet.splice import Mount
 from steelyard.local.names.folder import file_name, folder_of, namespace_file
+from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, sequence
 
 HOST_IP = "127.0.0.1"
@@ -47,7 +48,7 @@ def marker(base: Path) -> str:
 async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
     """The ConfigMaps and Secrets that the Pod names, as they are now, and new tokens."""
     objects = await _fetch(cluster, pod, references(pod))
-    await _ensure_bound(cluster, pod)
+    await ensure_bound(cluster, pod)
     for _, source in volumes.token_sources(pod):
         with suppress(NotFound):  # the account is not there; the container waits for it
             objects[volumes.token_key(source)] = {"token": await tokens.issue(cluster, pod, source)}
@@ -85,12 +86,18 @@ async def _fetch(
     return objects
 
 
-async def _ensure_bound(cluster: Cluster, pod: Json) -> None:
-    """Raise VolumeMissing for a claim that is there and not bound; a claim without an object is a folder as well."""
+async def ensure_bound(cluster: Cluster, pod: Json) -> None:
+    """Raise VolumeMissing for a claim that cannot be there, and for one that is there and not bound.
+
+    A claim without an object is a folder as well.
+    """
     for volume in sequence(pod["spec"], "volumes"):
         if "persistentVolumeClaim" not in volume:
             continue
         name = volume["persistentVolumeClaim"]["claimName"]
+        # The API takes any name, and this one becomes a path: "data/sub" would be a part of the claim "data".
+        if any(name_faults(name)):
+            raise VolumeMissing(f"persistentvolumeclaim {name!r} is not found: no claim can have this name")
         try:
             claim = await cluster.get(PERSISTENT_VOLUME_CLAIMS, name, pod["metadata"]["namespace"])
         except NotFound:

@@ -4,8 +4,9 @@ An entity names a secret, and its resource names a Kubernetes Secret of its own.
 resource and deletes it once the workflow has stopped, so that a value lies in a namespace no longer than it is needed.
 
 An orchestrator that was suspended and is not the leader any more may go on between any two of these calls. So a Secret
-is changed and deleted as it was read, and the comparison finds one that was made after its workflow had stopped. Who
-makes a Secret for a workflow always changes it, so that no orchestrator deletes it that read it before.
+is changed and deleted as it was read, and the comparison finds one that was made after its workflow had stopped. An
+orchestrator that makes a Secret for a workflow always changes its version, so that one that read it earlier cannot
+delete it.
 """
 
 import asyncio

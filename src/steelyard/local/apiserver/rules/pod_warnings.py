@@ -170,9 +170,9 @@ def _overlaps(files: list[tuple[str, str]]) -> Iterator[str]:
     before: list[tuple[str, str]] = []
     for whole, source in files:
         path = whole.rstrip("/")
-        for other, of in before:
+        for other, other_source in before:
             if path and other and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/")):
-                yield f"{_file(path, source)} with {_file(other, of)}"
+                yield f"{_file(path, source)} with {_file(other, other_source)}"
         before.append((path, source))
 
 
@@ -180,7 +180,7 @@ def _file(path: str, source: str) -> str:
     return f"{shown(path)} ({source})" if source else shown(path)
 
 
-def _twice(spec: Json, path: str, field: str, name: str) -> Iterator[str]:
+def _duplicates(spec: Json, path: str, field: str, name: str) -> Iterator[str]:
     seen = set()
     for index, item in enumerate(sequence(spec, field)):
         value = item.get(name) or ""
@@ -190,8 +190,8 @@ def _twice(spec: Json, path: str, field: str, name: str) -> Iterator[str]:
 
 
 def _repeated_warnings(spec: Json, path: str) -> Iterator[str]:
-    yield from _twice(spec, path, "hostAliases", "ip")
-    yield from _twice(spec, path, "imagePullSecrets", "name")
+    yield from _duplicates(spec, path, "hostAliases", "ip")
+    yield from _duplicates(spec, path, "imagePullSecrets", "name")
 
 
 def _secret_warnings(spec: Json, path: str) -> Iterator[str]:
@@ -225,7 +225,8 @@ def _container_warnings(spec: Json, path: str) -> Iterator[str]:
             name = variable.get("name") or ""
             # A value that contains the former one does not hide it.
             own = f"$({name})"
-            kept = variable.get("valueFrom") is None and own in (variable.get("value") or "") != own
+            value = variable.get("value") or ""
+            kept = variable.get("valueFrom") is None and own in value and value != own
             if name in seen and not kept:
                 text = f"hides previous definition of {shown(name)}, which may be dropped when using apply"
                 yield f"{where}.env[{index}]: {text}"

@@ -150,7 +150,6 @@ _SOURCES: dict[str, tuple[Rule, ...]] = {
     "iscsi": (need("targetPortal", "iqn"), number("lun", 0, 255)),
     "glusterfs": (need("endpoints", "path"),),
     "flocker": (_flocker_causes,),
-    # Stricter than a real server, where no claim has such a name: here it is the name of a folder.
     "persistentVolumeClaim": (need("claimName"),),
     "rbd": (need("monitors", "image"),),
     "cinder": (need("volumeID"), _SECRET),
