@@ -82,7 +82,7 @@ async def test_an_object_whose_name_is_no_longer_allowed_can_be_changed(tmp_path
     labels, container = {"app": "db"}, {"name": "main", "image": "x"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     spec = {"serviceName": "db", "selector": {"matchLabels": labels}, "template": template}
-    body = {"metadata": {"name": "my.db", "finalizers": ["example.dev/keep"]}, "spec": spec}
+    body: Json = {"metadata": {"name": "my.db", "finalizers": ["example.dev/keep"]}, "spec": spec}
     path = "/apis/apps/v1/namespaces/default/statefulsets"
     parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}), Clock())
     assert (await ask(parts, "POST", path, body))[0] == 422
