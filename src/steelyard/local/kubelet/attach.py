@@ -18,7 +18,9 @@ import time
 STDIN, STDOUT, STDERR, _, RESIZE = range(5)
 CLOSE = 255
 PACKET = 1 << 16
-_BEHIND = 64  # packets that a caller may be behind; one that reads nothing must not stop the container
+_BEHIND = 64  # packets that a caller may be behind; then the container's output waits for it
+STALLED_SECONDS = 5.0  # in which such a caller has to read something: one that reads nothing is left behind
+CLOSING_SECONDS = 10.0  # in which callers have the rest of a container that has ended
 _CHANNELS = {"stdout": STDOUT, "stderr": STDERR}
 
 
@@ -60,15 +62,18 @@ class Caller:
         self.connection = connection
         self.has_input: bool | None = None  # not known before its first packet
         self.waiting: list[bytes] = []
+        self.moved_at = 0.0  # when it last read something, or something began to wait for it
 
     def send(self) -> bool:
-        """Send what waits; False where the caller is gone."""
+        """Send what waits; False where the caller is gone, or has read nothing for too long."""
+        now = time.monotonic()
         try:
             while self.waiting:
                 self.connection.send(self.waiting[0])
                 del self.waiting[0]
+                self.moved_at = now
         except BlockingIOError:
-            return True
+            return now - self.moved_at < STALLED_SECONDS
         except OSError:
             return False
         return True
@@ -95,7 +100,11 @@ class Attached:
         behind = [fd for fd, caller in self.callers.items() if caller.waiting]
         return [*behind, *([self.stdin] if self.input and self.stdin is not None else [])]
 
-    def handle(self, readable: list[int], writable: list[int]) -> None:
+    def is_behind(self) -> bool:
+        """Return whether the container's output has to wait for a caller."""
+        return any(len(caller.waiting) > _BEHIND for caller in self.callers.values())
+
+    def handle(self, readable: list[int]) -> None:
         for fd in readable:
             if fd == self.listener.fileno():
                 with contextlib.suppress(OSError):
@@ -104,10 +113,13 @@ class Attached:
                     self.callers[connection.fileno()] = Caller(connection)
             elif fd in self.callers:
                 self._receive(fd)
-        for fd in writable:
-            if fd in self.callers and not self.callers[fd].send():
-                self._drop(fd)
+        self._send()
         self._write()
+
+    def _send(self) -> None:
+        for fd, caller in list(self.callers.items()):
+            if not caller.send():
+                self._drop(fd)
 
     def _receive(self, fd: int) -> None:
         caller = self.callers[fd]
@@ -162,20 +174,20 @@ class Attached:
 
     def show(self, stream: str, block: bytes) -> None:
         """Pass on what the container has written."""
-        for fd, caller in list(self.callers.items()):
+        for caller in self.callers.values():
+            if not caller.waiting:
+                caller.moved_at = time.monotonic()
             for at in range(0, len(block), PACKET // 4):
                 caller.waiting.append(bytes([_CHANNELS[stream]]) + block[at : at + PACKET // 4])
-            if not caller.send() or len(caller.waiting) > _BEHIND:
-                self._drop(fd)
+        self._send()
 
-    def close(self, base: str, seconds: float) -> None:
+    def close(self, base: str) -> None:
         """Let callers have the rest, and go."""
-        end = time.monotonic() + seconds
+        self.input = b""
+        end = time.monotonic() + CLOSING_SECONDS
         while (behind := self.writes()) and (left := end - time.monotonic()) > 0:
-            for fd in select.select([], behind, [], left)[1]:
-                if fd in self.callers and not self.callers[fd].send():
-                    self._drop(fd)
-            self.input = b""
+            select.select([], behind, [], min(left, 1.0))
+            self._send()
         # First of all: a client that sees a connection end may check for the socket.
         self.listener.close()
         with contextlib.suppress(FileNotFoundError):

@@ -345,16 +345,18 @@ class Container:
         expired = 0.0
         while self.status is None:
             attached = self.output.attached
-            reads = [wake, *self.output.streams, *(attached.reads() if attached else ())]
+            is_behind = attached is not None and attached.is_behind()
+            streams = () if is_behind else tuple(self.output.streams)
+            reads = [wake, *streams, *(attached.reads() if attached else ())]
             writes = attached.writes() if attached else []
-            readable, writable, _ = select.select(reads, writes, [], pause)
+            readable, _, _ = select.select(reads, writes, [], min(pause, 1.0) if is_behind else pause)
             for fd in readable:
                 if fd == wake:
                     os.read(wake, 512)
                 elif fd in self.output.streams:
                     self.output.copy(fd)
             if attached:
-                attached.handle([fd for fd in readable if fd not in self.output.streams], writable)
+                attached.handle([fd for fd in readable if fd not in self.output.streams])
             self.reap()
             if signal.SIGTERM in asked:
                 asked.discard(signal.SIGTERM)
@@ -372,7 +374,7 @@ class Container:
         # A second at most: a process outside the tree that was handed a stream would keep it open for ever.
         self.output.drain(1.0)
         if self.output.attached is not None:
-            self.output.attached.close(self.base, 1.0)
+            self.output.attached.close(self.base)
         exit_record = {"startedAt": self.started_at, "finishedAt": nanoseconds_text(time.time_ns())}
         status = os.waitstatus_to_exitcode(self.status or 0)
         if error:
