@@ -17,7 +17,7 @@ from steelyard.kube.errors import NotFound
 from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
 from steelyard.kube.resource import CONFIG_MAPS, CRDS, NAMESPACES, SECRETS, Resource
 from steelyard.types import Json
-from tests.kubernetes_controllers.conftest import REAL
+from tests.kubernetes_controllers.conftest import OURS, REAL
 from tests.kubernetes_controllers.sandbox import Sandbox, until
 from tests.kubernetes_differential.embedded import embedded_server
 
@@ -360,6 +360,9 @@ async def test_objects_of_a_new_kind_are_collected(sandbox: Sandbox) -> None:
         await widgets.delete()
 
 
+@pytest.mark.skipif(
+    bool(REAL) and not OURS, reason="a real collector keeps some of them, as its watches fall out"
+)
 async def test_a_definition_takes_the_dependents_of_its_objects_along(sandbox: Sandbox) -> None:
     widgets = await Widgets.define(sandbox)
     owners = [await widgets.create(f"w-{number}") for number in range(3)]
