@@ -50,7 +50,7 @@ def _default_binding(binding: Json) -> None:
     binding["roleRef"]["apiGroup"] = binding["roleRef"].get("apiGroup") or GROUP
     for subject in sequence(binding, "subjects"):
         if subject.get("kind") in ("User", "Group"):
-            defaults(subject, apiGroup=GROUP)
+            subject["apiGroup"] = subject.get("apiGroup") or GROUP
 
 
 def _check_binding(binding: Json, old: Json | None) -> list[Cause]:
@@ -80,6 +80,9 @@ def _subject_causes(subject: Json, path: str) -> list[Cause]:
         causes.append(unsupported(f"{path}.kind", kind, _SUBJECTS))
     elif kind == "ServiceAccount" and not field_of(subject, "namespace"):
         causes.append(required(f"{path}.namespace"))
+    group, own = subject.get("apiGroup") or "", "" if kind == "ServiceAccount" else GROUP
+    if kind in _SUBJECTS and group != own:
+        causes.append(unsupported(f"{path}.apiGroup", group, [own]))
     return causes
 
 

@@ -23,7 +23,7 @@ from steelyard.local.apiserver.rules.probes import (
 )
 from steelyard.local.apiserver.rules.resources import resource_causes
 from steelyard.local.apiserver.rules.table import causes_by, choice, need, number, part
-from steelyard.local.apiserver.rules.volumes import mount_causes
+from steelyard.local.apiserver.rules.volumes import device_causes, mount_causes
 from steelyard.types import Json, mapping, sequence
 
 _WHITESPACE = "must not have leading or trailing whitespace"
@@ -71,12 +71,15 @@ def complete_container(container: Json) -> None:
             complete_http(hook["httpGet"])
 
 
-def container_causes(container: Json, path: str, volumes: set[str], policy: str = "Always") -> list[Cause]:
+def container_causes(
+    container: Json, path: str, volumes: dict[str, Json], policy: str = "Always"
+) -> list[Cause]:
     """Faults of what every container has. `policy`: the Pod's restart policy."""
     name = container.get("name") or ""
     causes = name_causes(name, f"{path}.name", "label") if name else [required(f"{path}.name")]
     causes += causes_by(_IMAGE, container, path) + _ports_causes(container, path)
     causes += env_causes(container, path) + mount_causes(container, path, volumes)
+    causes += device_causes(container, path, volumes)
     causes += _PULL_POLICY(container, path)
     causes += resource_causes(mapping(container, "resources"), f"{path}.resources")
     causes += _claim_causes(container, f"{path}.resources.claims")

@@ -27,6 +27,7 @@ from steelyard.local.apiserver.rules.fields import (
 from steelyard.local.apiserver.rules.placement import AFFINITY, GATES, SPREAD, TOLERATIONS
 from steelyard.local.apiserver.rules.pod_warnings import name_warnings, pod_warnings
 from steelyard.local.apiserver.rules.resources import is_of_pods, pod_resource_causes
+from steelyard.local.apiserver.rules.scheduling import preemption_causes
 from steelyard.local.apiserver.rules.table import (
     Rule,
     causes_by,
@@ -38,7 +39,7 @@ from steelyard.local.apiserver.rules.table import (
     part,
     values,
 )
-from steelyard.local.apiserver.rules.volumes import complete_volume, volume_causes
+from steelyard.local.apiserver.rules.volumes import claim_name_causes, complete_volume, volume_causes
 from steelyard.types import Json, mapping, sequence
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
@@ -91,6 +92,7 @@ def _drop_image_volumes(spec: Json) -> None:
 
 def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
     causes, volumes = volume_causes(spec, path)
+    causes += claim_name_causes(spec, path)
     containers = sequence(spec, "containers")
     if not containers:
         causes.append(required(f"{path}.containers"))
@@ -204,7 +206,7 @@ _SPEC: tuple[Rule, ...] = (
     ),
     named("priorityClassName"),
     named("runtimeClassName"),
-    choice("preemptionPolicy", "PreemptLowerPriority", "Never", needed=False),
+    preemption_causes,
     _system_causes,
 )
 

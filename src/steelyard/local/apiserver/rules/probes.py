@@ -57,9 +57,7 @@ def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Caus
     chosen = [way for way in ways if handler.get(way) is not None]
     if not chosen:
         return [required(path, "must specify a handler type")]
-    causes = [
-        forbidden_field(f"{path}.{way}", "may not specify more than 1 handler type") for way in chosen[1:]
-    ]
+    causes: list[Cause] = []
     action, where = handler[chosen[0]], f"{path}.{chosen[0]}"
     match chosen[0]:
         case "exec":
@@ -70,7 +68,8 @@ def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Caus
             causes += port(action.get("port"), f"{where}.port")
         case "grpc":
             causes += port_number(action.get("port") or 0, f"{where}.port")
-    return causes
+    text = "may not specify more than 1 handler type"
+    return causes + [forbidden_field(f"{path}.{way}", text) for way in chosen[1:]]
 
 
 def _http_causes(action: Json, path: str) -> list[Cause]:

@@ -1,9 +1,9 @@
 """Priority classes, which give Pods their priority."""
 
-from steelyard.local.apiserver.errors import Cause, forbidden_field
+from steelyard.local.apiserver.errors import Cause, forbidden_field, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults, immutable
-from steelyard.local.apiserver.rules.table import choice
+from steelyard.local.apiserver.rules.table import below, choice
 from steelyard.types import Json
 
 HIGHEST = 1_000_000_000  # of those that users may make
@@ -12,6 +12,13 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 def _default_class(obj: Json) -> None:
     defaults(obj, value=0, preemptionPolicy="PreemptLowerPriority")
+
+
+def preemption_causes(obj: Json, path: str) -> list[Cause]:
+    """Faults of the policy of a class or of a Pod, which may be absent, and not empty."""
+    if obj.get("preemptionPolicy") == "":
+        return [required(below(path, "preemptionPolicy"))]
+    return choice("preemptionPolicy", "PreemptLowerPriority", "Never")(obj, path)
 
 
 def _check_class(obj: Json, old: Json | None) -> list[Cause]:
@@ -27,7 +34,7 @@ def _check_class(obj: Json, old: Json | None) -> list[Cause]:
         )
     if old is not None and value != old["value"]:
         causes.append(forbidden_field("value", "may not be changed in an update."))
-    causes += choice("preemptionPolicy", "PreemptLowerPriority", "Never")(obj, "")
+    causes += preemption_causes(obj, "")
     return causes + immutable(obj, old, "preemptionPolicy")
 
 

@@ -191,11 +191,13 @@ _SOURCES: dict[str, tuple[Rule, ...]] = {
 _SPELLED = {"gcePersistentDisk": "persistentDisk"}
 _SPELLED_TWICE = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
 
+_CLAIM_WAYS = ("resourceClaimName", "resourceClaimTemplateName")
 
-def volume_causes(spec: Json, path: str) -> tuple[list[Cause], set[str]]:
-    """Faults of the volumes, and the names of those that have none: of others no mount is known."""
+
+def volume_causes(spec: Json, path: str) -> tuple[list[Cause], dict[str, Json]]:
+    """Faults of the volumes, and those that have none by their names: of others no mount is known."""
     causes: list[Cause] = []
-    names: set[str] = set()
+    names: dict[str, Json] = {}
     for index, volume in enumerate(sequence(spec, "volumes")):
         where, name = f"{path}.volumes[{index}]", volume.get("name") or ""
         own = _source_causes(volume, where)
@@ -203,9 +205,69 @@ def volume_causes(spec: Json, path: str) -> tuple[list[Cause], set[str]]:
         if name in names:
             own.append(duplicate(f"{where}.name", name))
         if not own:
-            names.add(name)
+            names[name] = volume
         causes += own
     return causes, names
+
+
+def claim_name_causes(spec: Json, path: str) -> list[Cause]:
+    """Faults of the claims of devices that a Pod names."""
+    causes: list[Cause] = []
+    names: set[str] = set()
+    for index, claim in enumerate(sequence(spec, "resourceClaims")):
+        where, name = f"{path}.resourceClaims[{index}]", claim.get("name") or ""
+        if not name:
+            causes.append(required(f"{where}.name"))
+        elif name in names:
+            causes.append(duplicate(f"{where}.name", name))
+        else:
+            causes += name_causes(name, f"{where}.name", "label")
+        names.add(name)
+        ways = [claim.get(way) for way in _CLAIM_WAYS]
+        if ways.count(None) != 1:
+            # As the server's own program keeps it.
+            shown = {f"{way[0].upper()}{way[1:]}": claim.get(way) for way in ("name", *_CLAIM_WAYS)}
+            shown["Name"] = name
+            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            if None not in ways:
+                text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            causes.append(invalid(where, shown, text))
+        for way, value in zip(_CLAIM_WAYS, ways, strict=True):
+            causes += name_causes(value, f"{where}.{way}") if value is not None else []
+    return causes
+
+
+def device_causes(container: Json, path: str, volumes: dict[str, Json]) -> list[Cause]:
+    """Faults of the volumes that a container sees as devices."""
+    causes: list[Cause] = []
+    names: set[str] = set()
+    paths: set[str] = set()
+    mounts = sequence(container, "volumeMounts")
+    for index, device in enumerate(sequence(container, "volumeDevices")):
+        where = f"{path}.volumeDevices[{index}]"
+        name, place = device.get("name") or "", device.get("devicePath") or ""
+        causes += needed(device, where, "name")
+        if name in names:
+            causes.append(invalid(f"{where}.name", name, "must be unique"))
+        if name not in volumes:
+            causes.append(Cause(f"{where}.name", f'Not found: "{name}"', "FieldValueNotFound"))
+        elif not any(volumes[name].get(kind) is not None for kind in ("persistentVolumeClaim", "ephemeral")):
+            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            causes.append(invalid(f"{where}.name", name, text))
+        causes += needed(device, where, "devicePath")
+        if place in paths:
+            causes.append(invalid(f"{where}.devicePath", place, "must be unique"))
+        if ".." in place.split("/"):
+            causes.append(invalid(f"{where}.devicePath", place, "can not contain backsteps ('..')"))
+        else:
+            paths.add(place)
+        if any(mount.get("name", "") == name for mount in mounts):
+            causes.append(invalid(f"{where}.name", name, "must not already exist in volumeMounts"))
+        if any(mount.get("mountPath", "") == place for mount in mounts):
+            text = "must not already exist as a path in volumeMounts"
+            causes.append(invalid(f"{where}.devicePath", place, text))
+        names |= {name} - {""}
+    return causes
 
 
 def _source_causes(volume: Json, path: str) -> list[Cause]:
@@ -222,9 +284,10 @@ def _source_causes(volume: Json, path: str) -> list[Cause]:
     return causes
 
 
-def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
+def mount_causes(container: Json, path: str, volumes: dict[str, Json]) -> list[Cause]:
     causes: list[Cause] = []
     points: set[str] = set()
+    devices = sequence(container, "volumeDevices")
     for index, mount in enumerate(sequence(container, "volumeMounts")):
         where = f"{path}.volumeMounts[{index}]"
         name, point = mount.get("name") or "", mount.get("mountPath") or ""
@@ -236,6 +299,11 @@ def mount_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
         if point in points:
             causes.append(invalid(f"{where}.mountPath", point, "must be unique"))
         points.add(point)
+        for field, value, words in (("name", name, ""), ("mountPath", point, " as a path")):
+            own = "name" if field == "name" else "devicePath"
+            if any(device.get(own, "") == value for device in devices):
+                text = f"must not already exist{words} in volumeDevices"
+                causes.append(invalid(f"{where}.{field}", value, text))
         for field in ("subPath", "subPathExpr"):
             causes += descending_path(mount.get(field) or "", f"{path}.volumeMounts.{field}")
         if mount.get("subPath") and mount.get("subPathExpr"):

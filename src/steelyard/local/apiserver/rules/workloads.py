@@ -24,6 +24,7 @@ _JOB_NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
+_STRATEGIES = ["Recreate", "RollingUpdate"]
 _UNMATCHED = "`selector` does not match template `labels`"
 _UID, _NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 
@@ -290,7 +291,11 @@ def _check_deployment(obj: Json, old: Json | None) -> list[Cause]:
 def _strategy_causes(spec: Json) -> list[Cause]:
     strategy, path = spec["strategy"], "spec.strategy"
     kind, rolling = strategy["type"], strategy.get("rollingUpdate")
-    causes = one_of(kind, f"{path}.type", ["Recreate", "RollingUpdate"])
+    causes = []
+    if kind not in _STRATEGIES:
+        # As the server's own program keeps it.
+        shown = rolling and {f"M{name[1:]}": rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
+        causes.append(unsupported(path, {"Type": kind, "RollingUpdate": shown}, _STRATEGIES))
     if kind == "Recreate" and rolling is not None:
         text = "may not be specified when strategy `type` is 'Recreate'"
         causes.append(forbidden_field(f"{path}.rollingUpdate", text))
