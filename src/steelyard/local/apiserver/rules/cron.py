@@ -44,7 +44,7 @@ def _default(obj: Json) -> None:
 
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
-    causes = _schedule_causes(spec, old) + not_negative(spec, "spec", "startingDeadlineSeconds")
+    causes = _schedule_causes(spec) + not_negative(spec, "spec", "startingDeadlineSeconds")
     if old is None or old["spec"].get("timeZone") != spec.get("timeZone"):
         causes += _zone_causes(spec)
     causes += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", _CONCURRENCY)
@@ -56,7 +56,7 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
     return causes
 
 
-def _schedule_causes(spec: Json, old: Json | None) -> list[Cause]:
+def _schedule_causes(spec: Json) -> list[Cause]:
     text, path = spec.get("schedule") or "", "spec.schedule"
     if not text:
         return [required(path)]
