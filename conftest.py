@@ -1,11 +1,14 @@
 """Settings of all tests: the examples of property tests, how often collected modules are read for garbage, the
-signals of commands that tests start, how workers divide the files, and that compiled files are kept.
+signals of commands that tests start, how workers divide the files, that no file leaves a thread behind, and that
+compiled files are kept.
 """
 
 import gc
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -80,6 +83,31 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+THREAD_SECONDS = 10.0
+"""Longest wait for the threads of a file that has ended."""
+KEPT_THREADS = frozenset({"tqdm_monitor"})  # one for the process, which the library starts with its first bar
+THREADS = pytest.StashKey[set[threading.Thread]]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Fail where a file's threads go on after it and its fixtures: what they do would be seen in another file's test,
+    which may then fail without a reason of its own.
+    """
+    yield
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    ours, deadline = item.config.stash[THREADS], time.monotonic() + THREAD_SECONDS
+    for thread in set(threading.enumerate()) - ours:
+        if thread.name not in KEPT_THREADS:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    left = {thread for thread in set(threading.enumerate()) - ours if thread.name not in KEPT_THREADS}
+    ours |= left  # one file is charged with it
+    if left:
+        names = ", ".join(sorted(thread.name for thread in left))
+        raise RuntimeError(f"threads that tests of {item.path.name} started still run: {names}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Search for no garbage during collection: an eighth of its time was spent there, and nearly all is kept."""
@@ -90,8 +118,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
-    """Freeze what was imported: it saves a sixth of the unit suite's processor time."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Freeze what was imported, which saves a sixth of the unit suite's processor time, and note the threads that are
+    no test's.
+    """
+    session.config.stash[THREADS] = set(threading.enumerate())
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GENERATIONS)

@@ -1,7 +1,9 @@
 """Treatment of a `traceparent`, and when a process sends spans."""
 
+import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -65,13 +67,17 @@ def test_a_missing_extra_is_one_line(
     assert "pip install 'steelyard[otel]'" in caplog.text
 
 
-def test_a_receiver_that_is_away_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Address of a receiver that takes connections, and answers none."""
+    with socket.create_server(("127.0.0.1", 0)) as receiver:
+        yield f"http://127.0.0.1:{receiver.getsockname()[1]}"
+
+
+def test_a_receiver_that_is_away_delays_nothing(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "FLUSH_SECONDS", 0.05)
-    # Nobody answers at this address of documentation (RFC 5737): a connection to it would hang.
-    with traced("test", "http://192.0.2.1:4318", {}):
-        assert environment_for_steps() == {
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://192.0.2.1:4318/v1/traces"
-        }
+    with traced("test", silent, {}):
+        assert environment_for_steps() == {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{silent}/v1/traces"}
         with span("outer", None, root=True) as outer, span("inner", outer.traceparent) as inner:
             assert outer.traceparent is not None
             assert inner.traceparent is not None
@@ -80,6 +86,24 @@ def test_a_receiver_that_is_away_delays_nothing(monkeypatch: pytest.MonkeyPatch)
         with span("alone", None) as alone:
             assert alone.traceparent is None
     assert environment_for_steps() == {}
+
+
+def test_no_thread_tries_on_once_the_wait_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
+    before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as receiver:
+        with (
+            traced("test", f"http://127.0.0.1:{receiver.getsockname()[1]}", {}),
+            span("work", None, root=True),
+        ):
+            pass
+        left = set(threading.enumerate()) - before
+        assert left  # they wait for the answer
+    # The connection has ended: an exporter that was not shut down would try on for a minute.
+    for thread in left:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_a_receiver_that_is_away_is_reported_once(

@@ -17,6 +17,7 @@ from steelyard import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span as OpenTelemetrySpan
 
 TRACEPARENT = "TRACEPARENT"
@@ -131,7 +132,7 @@ def traced(part: str, endpoint: str = "", environment: Mapping[str, str] = os.en
         yield
         return
     try:
-        _provider = _open(part, where)
+        _provider, exporter = _open(part, where)
     except ImportError as error:
         _log.warning("no traces are sent: they need %s: pip install 'steelyard[otel]'", error.name)
         yield
@@ -147,6 +148,8 @@ def traced(part: str, endpoint: str = "", environment: Mapping[str, str] = os.en
         ending = threading.Thread(target=provider.shutdown, daemon=True)
         ending.start()
         ending.join(FLUSH_SECONDS)
+        if ending.is_alive():
+            exporter.shutdown()  # what is not sent is lost: in a process that lives longer, no thread tries on
 
 
 def _receiver(endpoint: str, environment: Mapping[str, str]) -> str:
@@ -164,7 +167,7 @@ def _receiver(endpoint: str, environment: Mapping[str, str]) -> str:
     return where
 
 
-def _open(part: str, endpoint: str) -> "TracerProvider":
+def _open(part: str, endpoint: str) -> "tuple[TracerProvider, SpanExporter]":
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -191,8 +194,9 @@ def _open(part: str, endpoint: str) -> "TracerProvider":
     provider = TracerProvider(
         resource=Resource.create({"service.namespace": "steelyard", **names}), shutdown_on_exit=False
     )
-    provider.add_span_processor(BatchSpanProcessor(Exporter(endpoint=endpoint)))
-    return provider
+    exporter = Exporter(endpoint=endpoint)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider, exporter
 
 
 def _begin(

@@ -111,6 +111,10 @@ class Batcher:
             for width in {request.rows.shape[1] for request in batch}:
                 await self._run([request for request in batch if request.rows.shape[1] == width])
 
+    def close(self) -> None:
+        """End the thread, after the run that it is in."""
+        self._thread.shutdown(wait=False)
+
     async def _run(self, batch: Sequence[_Waiting]) -> None:
         rows = np.concatenate([request.rows for request in batch])
         loop = asyncio.get_running_loop()
@@ -175,6 +179,7 @@ def make_app(model: Model) -> web.Application:
         task = asyncio.create_task(batcher.run())
         yield
         task.cancel()
+        batcher.close()
 
     app = web.Application(client_max_size=MOST_BYTES)
     app.add_routes([web.post("/predict", predict), web.get("/ready", ready)])
