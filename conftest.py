@@ -1,6 +1,6 @@
 """Settings of all tests: the examples of property tests, how often collected modules are read for garbage, the
-signals of commands that tests start, how workers divide the files, that no file leaves a thread behind, and that
-compiled files are kept.
+signals of commands that tests start, how workers divide the files, that no file of unit tests leaves a thread behind,
+and that compiled files are kept.
 """
 
 import gc
@@ -83,6 +83,7 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+INTEGRATION = Path(__file__).parent / "tests"
 THREAD_SECONDS = 10.0
 """Longest wait for the threads of a file that has ended."""
 KEPT_THREADS = frozenset({"tqdm_monitor"})  # one for the process, which the library starts with its first bar
@@ -92,10 +93,10 @@ THREADS = pytest.StashKey[set[threading.Thread]]()
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
     """Fail where a file's threads go on after it and its fixtures: what they do would be seen in another file's test,
-    which may then fail without a reason of its own.
+    which may then fail without a reason of its own. The files of `tests/` share servers that run until the end.
     """
     yield
-    if nextitem is not None and nextitem.path == item.path:
+    if INTEGRATION in item.path.parents or (nextitem is not None and nextitem.path == item.path):
         return
     ours, deadline = item.config.stash[THREADS], time.monotonic() + THREAD_SECONDS
     for thread in set(threading.enumerate()) - ours:

@@ -1,4 +1,4 @@
-"""The check of conftest.py that no file of tests leaves a thread behind."""
+"""The check of conftest.py that no file of unit tests leaves a thread behind."""
 
 import subprocess
 import sys
