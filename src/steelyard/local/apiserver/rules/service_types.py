@@ -51,7 +51,7 @@ _FIELDS_OF_TYPES = (
 def add_type_defaults(spec: Json) -> None:
     if is_external_name(spec):
         return
-    defaults(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack", internalTrafficPolicy="Cluster")
+    defaults(spec, internalTrafficPolicy="Cluster")
     if is_reached_from_outside(spec):
         defaults(spec, externalTrafficPolicy="Cluster")
     if spec.get("type") == "LoadBalancer":
@@ -65,8 +65,6 @@ def carry(old: Json, new: Json) -> None:
         return
     # Its defaults come later.
     now = {**spec, "type": spec.get("type") or "ClusterIP"}
-    if is_external_name(now) and spec.get("clusterIP") == before.get("clusterIP"):
-        _drop(spec, "clusterIP", "clusterIPs")
     for names, applies in _FIELDS_OF_TYPES:
         if applies(before) and not applies(now):
             for name in names:
@@ -120,7 +118,7 @@ def external_name_causes(spec: Json) -> list[Cause]:
         text = "may not be set for ExternalName services"
         causes.append(forbidden_field("spec.clusterIPs", text))
     for name in _FAMILY:
-        if spec.get(name):
+        if spec.get(name) not in (None, []):
             causes.append(forbidden_field(f"spec.{name}", "may not be set for ExternalName services"))
     name = (spec.get("externalName") or "").removesuffix(".")
     return causes + (name_causes(name, "spec.externalName") if name else [required("spec.externalName")])
@@ -154,8 +152,8 @@ def node_port_causes(spec: Json) -> list[Cause]:
         number, path = port.get("nodePort") or 0, f"spec.ports[{index}].nodePort"
         if not number:
             continue
-        if spec["type"] not in OUTSIDE:
-            text = f"may not be used when `type` is '{spec['type']}'"
+        if spec["type"] == "ClusterIP":
+            text = "may not be used when `type` is 'ClusterIP'"
             causes.append(forbidden_field(path, text))
         key = str(port.get("protocol")), number
         if key in seen:

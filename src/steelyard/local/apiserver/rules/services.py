@@ -1,4 +1,5 @@
-"""Services: with an address, headless, or another name. `service_types.py` has what their type means."""
+"""Services: with an address, headless, or another name. `service_types.py` has what their type means,
+`service_families.py` what their addresses are."""
 
 import ipaddress
 
@@ -8,6 +9,7 @@ from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
+from steelyard.local.apiserver.rules import service_families as families
 from steelyard.local.apiserver.rules import service_types as types
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import PROTOCOLS, duplicates, ip_causes, one_of, port_number
@@ -18,6 +20,18 @@ from steelyard.types import Json, mapping, sequence
 
 def _prepare(service: Json) -> None:
     service["status"] = {"loadBalancer": {}}
+    families.complete_families(service.setdefault("spec", {}), {})
+
+
+def _carry(old: Json, new: Json) -> None:
+    types.carry(old, new)
+    if spec := spec_of(new):
+        families.keep_addresses(spec_of(old), spec)
+        families.complete_families(spec, spec_of(old))
+
+
+def _trim(service: Json) -> None:
+    families.add_families(service["spec"])
 
 
 def _default(service: Json) -> None:
@@ -30,15 +44,15 @@ def _default(service: Json) -> None:
         defaults(port, protocol="TCP")
         if not port.get("targetPort") and port.get("port"):
             port["targetPort"] = port["port"]
-    if spec.get("clusterIP"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def _check(service: Json, old: Json | None) -> list[Cause]:
-    spec = service["spec"]
-    if spec["type"] not in types.TYPES:
-        return [unsupported("spec.type", spec["type"], types.TYPES)]
-    causes = labels_causes(mapping(spec, "selector"), "spec.selector")
+    spec, before = service["spec"], spec_of(old)
+    known = families.family_causes(before, before) if before else []
+    if own := [cause for cause in families.family_causes(spec, before) if cause not in known]:
+        return own
+    causes = families.changed_address_causes(spec, before)
+    causes += labels_causes(mapping(spec, "selector"), "spec.selector")
     ports = sequence(spec, "ports")
     # A headless Service only gives names to its Pods, and forwards no port.
     if not ports and spec.get("clusterIP") != "None" and not types.is_external_name(spec):
@@ -52,38 +66,16 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
         causes += ip_causes(address, f"spec.externalIPs[{index}]") or _loopback(
             address, f"spec.externalIPs[{index}]"
         )
+    causes += one_of(spec["type"], "spec.type", types.TYPES)
     if types.is_external_name(spec):
-        return causes + types.external_name_causes(spec)
-    causes += _addresses(spec) + types.type_causes(spec) + causes_by(_CLUSTER_IP, spec, "spec")
-    before = spec_of(old)
-    # Clients have resolved the Service's name to this address, and go on calling it.
-    if before.get("clusterIP") and spec.get("clusterIP") and spec["clusterIP"] != before["clusterIP"]:
-        causes.append(invalid("spec.clusterIPs[0]", spec["clusterIPs"], "may not change once set"))
-    return causes
+        causes += types.external_name_causes(spec)
+    return causes + types.type_causes(spec) + causes_by(_TRAFFIC, spec, "spec")
 
 
 def _loopback(address: str, path: str) -> list[Cause]:
     if not ipaddress.ip_address(address).is_loopback:
         return []
     return [invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)")]
-
-
-def _addresses(spec: Json) -> list[Cause]:
-    addresses = sequence(spec, "clusterIPs")
-    if not addresses or spec.get("clusterIP"):
-        return []
-    text = "must be empty when `clusterIP` is not specified"
-    causes = [invalid("spec.clusterIPs", addresses, text)]
-    for index, address in enumerate(addresses):
-        causes += ip_causes(address, f"spec.clusterIPs[{index}]")
-    return causes
-
-
-def _families(spec: Json, path: str) -> list[Cause]:
-    if spec.get("ipFamilyPolicy") != "RequireDualStack":
-        return []
-    text = "this cluster is not configured for dual-stack services"
-    return [invalid(f"{path}.ipFamilyPolicy", "RequireDualStack", text)]
 
 
 def _traffic(spec: Json, path: str) -> list[Cause]:
@@ -94,9 +86,7 @@ def _traffic(spec: Json, path: str) -> list[Cause]:
     return [invalid(f"{path}.externalTrafficPolicy", value, text)]
 
 
-_CLUSTER_IP: tuple[Rule, ...] = (
-    choice("ipFamilyPolicy", "PreferDualStack", "RequireDualStack", "SingleStack"),
-    _families,
+_TRAFFIC: tuple[Rule, ...] = (
     _traffic,
     choice("internalTrafficPolicy", "Cluster", "Local"),
     choice("trafficDistribution", "PreferClose", "PreferSameZone", "PreferSameNode"),
@@ -140,4 +130,4 @@ def _port_causes(port: Json, path: str, *, several: bool) -> list[Cause]:
     return causes
 
 
-SERVICE = Rules(prepare=_prepare, default=_default, carry=types.carry, check=_check, warn=_warn)
+SERVICE = Rules(prepare=_prepare, default=_default, check=_check, trim=_trim, warn=_warn, carry=_carry)

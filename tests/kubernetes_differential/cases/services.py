@@ -1,0 +1,142 @@
+"""Services whose addresses and families of addresses are given: what is refused, completed, and changed later."""
+
+from typing import Any
+
+from steelyard.types import Json
+from tests.kubernetes_differential.case import Case, Request, merge, post, put
+from tests.kubernetes_differential.samples import CORE, DRY, service
+
+SERVICES = f"{CORE}/services"
+WORDS = ("message", "reason", "details", "code", "kind", "spec")
+HEADLESS: Json = {"clusterIP": "None"}
+ALONE: Json = {"clusterIP": "None", "selector": {}}  # without a selector, too
+NAMED: Json = {"type": "ExternalName", "externalName": "a.b", "ports": []}
+POLICIES = ("SingleStack", "PreferDualStack", "RequireDualStack")
+FAMILIES: list[list[Any]] = [
+    ["IPv4"], ["IPv6"], ["IPv4", "IPv6"], ["IPv6", "IPv4"], ["IPv4", "IPv4"], ["ipv4"], [""], [],
+    ["IPv4", "IPv6", "IPv4"], ["IPv5", "IPv5"],
+]  # fmt: skip
+
+
+def tried(*rows: Json) -> list[Request]:
+    return [post(f"{SERVICES}?{DRY}", service("s", **row), compare=WORDS) for row in rows]
+
+
+def changes(*rows: Json) -> list[Request]:
+    """Changes of the Service one by one, and of each what is answered."""
+    return [merge(f"{SERVICES}/s", {"spec": row}, compare=WORDS) for row in rows]
+
+
+CASES = [
+    Case("services: families", *tried(*({"ipFamilies": row} for row in FAMILIES))),
+    Case(
+        "services: families of headless ones", *tried(*(HEADLESS | {"ipFamilies": row} for row in FAMILIES))
+    ),
+    Case("services: families without a selector", *tried(*(ALONE | {"ipFamilies": row} for row in FAMILIES))),
+    Case(
+        "services: policies of families",
+        *tried(
+            *({"ipFamilyPolicy": policy} for policy in (*POLICIES, "", "foo")),
+            *(
+                {"ipFamilyPolicy": policy, "ipFamilies": row}
+                for policy in POLICIES
+                for row in (["IPv4"], ["IPv6"], ["IPv4", "IPv6"])
+            ),
+            *(ALONE | {"ipFamilyPolicy": policy} for policy in POLICIES),
+            *(HEADLESS | {"ipFamilyPolicy": policy} for policy in POLICIES),
+            *(
+                ALONE | {"ipFamilyPolicy": policy, "ipFamilies": row}
+                for policy in POLICIES
+                for row in (["IPv6"], ["IPv6", "IPv4"])
+            ),
+        ),
+    ),
+    Case(
+        "services: families of another name",
+        *tried(
+            NAMED | {"ipFamilies": ["IPv4"]},
+            NAMED | {"ipFamilyPolicy": "SingleStack"},
+            NAMED | {"ipFamilyPolicy": ""},
+            NAMED | {"ipFamilies": ["foo"], "ipFamilyPolicy": "foo", "clusterIPs": ["x"], "clusterIP": "y"},
+            NAMED | {"ipFamilies": [], "internalTrafficPolicy": "foo"},
+        ),
+    ),
+    Case(
+        "services: faults of families come alone",
+        *tried(
+            {"ipFamilies": ["IPv6"], "ports": []},
+            {"ipFamilyPolicy": "foo", "sessionAffinity": "foo"},
+            {"type": "foo", "ipFamilies": ["foo"], "ipFamilyPolicy": "foo"},
+            {"type": "foo"},
+            {"type": "NodePort", "clusterIP": "None", "ipFamilies": ["IPv6"]},
+        ),
+    ),
+    Case(
+        "services: several addresses",
+        *tried(
+            {"clusterIPs": ["10.96.7.7"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.8"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7", "10.96.7.8"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7", "fd00::1"]},
+            {
+                "clusterIP": "10.96.7.7",
+                "clusterIPs": ["10.96.7.7", "fd00::1"],
+                "ipFamilyPolicy": "PreferDualStack",
+            },
+            {"clusterIP": "fd00::1"},
+            {"clusterIP": "fd00::1", "ipFamilies": ["IPv6"]},
+            {"clusterIP": "fd00::1", "ipFamilies": ["IPv4"]},
+            {"clusterIP": "10.96.7.7", "ipFamilies": ["IPv6"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7", "x"]},
+            {"clusterIP": "None", "clusterIPs": ["None", "10.96.7.7"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7", "None"]},
+            {"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7", "10.96.7.8", "10.96.7.9"]},
+            {"clusterIP": "", "clusterIPs": [""]},
+            {"clusterIP": "x", "clusterIPs": ["x", "x", "x"]},
+            {"clusterIP": "None", "clusterIPs": []},
+            {"clusterIPs": ["None"]},
+        ),
+    ),
+    Case(
+        "services: changed families",
+        post(SERVICES, service("s"), compare=WORDS),
+        *changes(
+            {"ipFamilies": ["IPv6"]},
+            {"ipFamilies": None, "ipFamilyPolicy": None},
+            {"ipFamilyPolicy": "RequireDualStack"},
+            {"ipFamilyPolicy": "foo"},
+            {"ipFamilyPolicy": "PreferDualStack"},
+            {"ipFamilyPolicy": None},
+            {"ipFamilies": ["IPv4", "IPv6"]},
+            {"ipFamilies": ["foo"]},
+            {"ipFamilyPolicy": "SingleStack"},
+            {"clusterIP": "10.96.201.1"},
+            {"clusterIPs": ["10.96.201.1"]},
+            {"clusterIP": "10.96.201.1", "clusterIPs": ["10.96.201.1"]},
+            {"clusterIP": None, "clusterIPs": None},
+            {"clusterIP": ""},
+            {"clusterIP": "None"},
+            NAMED | {"clusterIP": "", "ports": None},
+            {"type": "ClusterIP", "ports": [{"port": 80}], "ipFamilies": ["IPv6"]},
+            {"type": "ClusterIP", "ports": [{"port": 80}]},
+        ),
+        put(f"{SERVICES}/s", service("s"), compare=WORDS),
+    ),
+    Case(
+        "services: changed families without a selector",
+        post(SERVICES, service("s", **ALONE), compare=WORDS),
+        *changes(
+            {"ipFamilies": ["IPv4"]},
+            {"ipFamilies": ["IPv6", "IPv4"]},
+            {"ipFamilies": None},
+            {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]},
+            {"ipFamilyPolicy": "PreferDualStack"},
+            {"selector": {"a": "b"}},
+            {"ipFamilyPolicy": "SingleStack"},
+            {"ipFamilies": ["IPv4"]},
+            {"clusterIP": "10.96.201.2"},
+        ),
+        put(f"{SERVICES}/s", service("s", **HEADLESS), compare=WORDS),
+    ),
+]
