@@ -16,6 +16,11 @@ FAMILIES: list[list[Any]] = [
     ["IPv4"], ["IPv6"], ["IPv4", "IPv6"], ["IPv6", "IPv4"], ["IPv4", "IPv4"], ["ipv4"], [""], [],
     ["IPv4", "IPv6", "IPv4"], ["IPv5", "IPv5"],
 ]  # fmt: skip
+AFFINITIES: list[Json] = [{}, {"clientIP": {}}, {"clientIP": {"timeoutSeconds": 5}}]
+TIMES: list[Json] = [
+    *({}, {"clientIP": {}}),
+    *({"clientIP": {"timeoutSeconds": seconds}} for seconds in (0, 86_400, 86_401)),
+]
 
 
 def tried(*rows: Json) -> list[Request]:
@@ -138,5 +143,123 @@ CASES = [
             {"clusterIP": "10.96.201.2"},
         ),
         put(f"{SERVICES}/s", service("s", **HEADLESS), compare=WORDS),
+    ),
+    Case(
+        "services: affinity of sessions",
+        *tried(
+            *({"sessionAffinityConfig": row} for row in AFFINITIES),
+            *({"sessionAffinity": "ClientIP", "sessionAffinityConfig": row} for row in TIMES),
+            {"sessionAffinity": "foo", "sessionAffinityConfig": {}},
+            {"sessionAffinity": "", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}},
+        ),
+    ),
+    Case(
+        "services: balancers",
+        *tried(
+            *(
+                {"type": kind, "loadBalancerSourceRanges": row}
+                for kind in ("LoadBalancer", "ClusterIP")
+                for row in (["10.0.0.0/8"], [" 10.0.0.1/8 ", ""], ["x", "10.0.0.0", "fd00::/8"], [])
+            ),
+            *(
+                {"type": kind, "loadBalancerClass": name}
+                for kind in ("LoadBalancer", "NodePort")
+                for name in ("", "a/b", "a b")
+            ),
+            *(
+                {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port}
+                for port in (-1, 31999)
+            ),
+            {"type": "LoadBalancer", "externalTrafficPolicy": "foo"},
+            {"type": "NodePort", "externalTrafficPolicy": ""},
+            {"allocateLoadBalancerNodePorts": False},
+            NAMED | {"ports": [{"port": 80, "nodePort": 30005}]},
+            NAMED
+            | {"externalIPs": ["1.2.3.4"], "externalTrafficPolicy": "foo", "trafficDistribution": "foo"},
+        ),
+        *[
+            post(
+                f"{SERVICES}?{DRY}",
+                service("s", type=kind) | {"metadata": {"name": "s", "annotations": row}},
+                compare=WORDS,
+            )
+            for kind in ("LoadBalancer", "ClusterIP")
+            for row in (
+                {"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8, fd00::/8"},
+                {"service.beta.kubernetes.io/load-balancer-source-ranges": "x,"},
+                {"service.beta.kubernetes.io/load-balancer-source-ranges": ""},
+                {
+                    "service.kubernetes.io/topology-mode": "Auto",
+                    "service.kubernetes.io/topology-aware-hints": "Disabled",
+                },
+                {"service.kubernetes.io/topology-aware-hints": "Auto"},
+            )
+        ],
+    ),
+    Case(
+        "services: addresses outside",
+        *tried(
+            *(
+                {"externalIPs": [address]}
+                for address in (
+                    "0.0.0.0",
+                    "::",
+                    "169.254.1.1",
+                    "fe80::1",
+                    "224.0.0.1",
+                    "ff02::1",
+                    "::1",
+                    "239.1.1.1",
+                    "",
+                )
+            ),
+            {
+                "externalIPs": ["1.2.3.4"],
+                "clusterIP": "None",
+                "sessionAffinity": "ClientIP",
+                "loadBalancerIP": "5.6.7.8",
+            },
+        ),
+    ),
+    Case(
+        "services: order of faults",
+        *tried(
+            {
+                "type": "foo",
+                "selector": {"": ""},
+                "sessionAffinity": "foo",
+                "externalIPs": ["x"],
+                "internalTrafficPolicy": "foo",
+                "trafficDistribution": "foo",
+                "loadBalancerClass": "a b",
+                "allocateLoadBalancerNodePorts": True,
+                "externalTrafficPolicy": "foo",
+                "ports": [
+                    {"name": "A_b", "port": 0, "protocol": "foo", "targetPort": "A_b", "appProtocol": "a b"},
+                    {"name": "A_b", "port": 0, "protocol": "foo", "targetPort": 0},
+                ],
+            },
+            {"type": "NodePort", "clusterIP": "None", "ports": []},
+            {
+                "ports": [
+                    {"name": "a", "port": 80, "nodePort": 30001},
+                    {"name": "b", "port": 80, "nodePort": 30001},
+                ]
+            },
+        ),
+    ),
+    Case(
+        "services: a changed class of balancers",
+        post(SERVICES, service("b", type="LoadBalancer", loadBalancerClass="a/b"), compare=("kind",)),
+        *[
+            merge(f"{SERVICES}/b", {"spec": row}, compare=WORDS)
+            for row in (
+                {"loadBalancerClass": "a/c"},
+                {"loadBalancerClass": None},
+                {"loadBalancerSourceRanges": ["x"]},
+                {"type": "ClusterIP", "loadBalancerClass": "a/c"},
+                {"type": "ClusterIP"},
+            )
+        ],
     ),
 ]

@@ -120,6 +120,18 @@ def ip_causes(value: str, path: str) -> list[Cause]:
     return [invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
 
 
+def network_causes(value: str, path: str) -> list[Cause]:
+    """Return what is wrong with addresses that begin alike, as Go's older parser reads them."""
+    address, slash, length = value.partition("/")
+    try:
+        if slash and is_ip(address) and length.isascii() and length.isdecimal():
+            ipaddress.ip_network(f"{address}/{int(length)}", strict=False)
+            return []
+    except ValueError:
+        pass  # more bits than an address has
+    return [invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+
+
 def is_ip(value: object) -> bool:
     try:
         ipaddress.ip_address(str(value))

@@ -5,13 +5,17 @@
 
 from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
-from steelyard.local.apiserver.names import name_causes
+from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
+from steelyard.local.apiserver.rules.fields import port_number
+from steelyard.local.apiserver.rules.table import choice
 from steelyard.types import Json, sequence
 
 TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
 OUTSIDE = ("NodePort", "LoadBalancer")
 _FAMILY = ("ipFamilies", "ipFamilyPolicy")
+_CLASS = "loadBalancerClass"
+_BALANCED_ONLY = "may only be used when `type` is 'LoadBalancer'"
 
 
 def is_external_name(spec: Json) -> bool:
@@ -25,7 +29,7 @@ def needs_node_ports(spec: Json) -> bool:
 
 
 def is_reached_from_outside(spec: Json) -> bool:
-    return spec.get("type") in OUTSIDE or bool(sequence(spec, "externalIPs"))
+    return spec.get("type") in OUTSIDE or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def needs_health_check_port(spec: Json) -> bool:
@@ -52,8 +56,8 @@ def add_type_defaults(spec: Json) -> None:
     if is_external_name(spec):
         return
     defaults(spec, internalTrafficPolicy="Cluster")
-    if is_reached_from_outside(spec):
-        defaults(spec, externalTrafficPolicy="Cluster")
+    if is_reached_from_outside(spec) and not spec.get("externalTrafficPolicy"):
+        spec["externalTrafficPolicy"] = "Cluster"
     if spec.get("type") == "LoadBalancer":
         defaults(spec, allocateLoadBalancerNodePorts=True)
 
@@ -112,51 +116,78 @@ def _keep_node_ports(before: Json, spec: Json) -> None:
 # ---- faults
 
 
-def external_name_causes(spec: Json) -> list[Cause]:
-    causes = []
-    if sequence(spec, "clusterIPs"):
-        text = "may not be set for ExternalName services"
-        causes.append(forbidden_field("spec.clusterIPs", text))
-    for name in _FAMILY:
-        if spec.get(name) not in (None, []):
-            causes.append(forbidden_field(f"spec.{name}", "may not be set for ExternalName services"))
+def headless_causes(spec: Json, path: str) -> list[Cause]:
+    if spec["type"] not in OUTSIDE or spec.get("clusterIP") != "None":
+        return []
+    text = f"may not be set to 'None' for {spec['type']} services"
+    return [invalid(f"{path}.clusterIPs[0]", "None", text)]
+
+
+def external_name_causes(spec: Json, path: str) -> list[Cause]:
+    if not is_external_name(spec):
+        return []
+    text = "may not be set for ExternalName services"
+    fields = ("clusterIPs", *_FAMILY)
+    causes = [forbidden_field(f"{path}.{name}", text) for name in fields if spec.get(name) not in (None, [])]
     name = (spec.get("externalName") or "").removesuffix(".")
-    return causes + (name_causes(name, "spec.externalName") if name else [required("spec.externalName")])
+    where = f"{path}.externalName"
+    return causes + (name_causes(name, where) if name else [required(where)])
 
 
-def type_causes(spec: Json) -> list[Cause]:
-    """Return what is wrong with the fields of a type that has an address."""
-    causes: list[Cause] = []
-    if spec["type"] in OUTSIDE and spec.get("clusterIP") == "None":
-        causes.append(
-            invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {spec['type']} services")
-        )
-    if spec["type"] != "LoadBalancer":
-        if spec.get("loadBalancerClass"):
-            text = "may only be used when `type` is 'LoadBalancer'"
-            causes.append(forbidden_field("spec.loadBalancerClass", text))
-        if spec.get("allocateLoadBalancerNodePorts") is not None:
-            text = "may only be used when `type` is 'LoadBalancer'"
-            causes.append(forbidden_field("spec.allocateLoadBalancerNodePorts", text))
-    if spec.get("healthCheckNodePort") and not needs_health_check_port(spec):
-        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        causes.append(invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], text))
-    return causes
-
-
-def node_port_causes(spec: Json) -> list[Cause]:
+def node_port_causes(spec: Json, path: str) -> list[Cause]:
     """Return node ports of a type without them, and those that two ports of one protocol share."""
-    causes: list[Cause] = []
+    needless: list[Cause] = []
+    shared: list[Cause] = []
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(sequence(spec, "ports")):
-        number, path = port.get("nodePort") or 0, f"spec.ports[{index}].nodePort"
+        number, where = port.get("nodePort") or 0, f"{path}.ports[{index}].nodePort"
         if not number:
             continue
         if spec["type"] == "ClusterIP":
-            text = "may not be used when `type` is 'ClusterIP'"
-            causes.append(forbidden_field(path, text))
+            needless.append(forbidden_field(where, "may not be used when `type` is 'ClusterIP'"))
         key = str(port.get("protocol")), number
         if key in seen:
-            causes.append(Cause(path, f"Duplicate value: {number}", "FieldValueDuplicate"))
+            shared.append(Cause(where, f"Duplicate value: {number}", "FieldValueDuplicate"))
         seen.add(key)
+    return needless + shared
+
+
+def changed_class_causes(spec: Json, before: Json) -> list[Cause]:
+    """Faults of a balancer's class in a change; a real server names them here and at the fields' own place."""
+    if not before:
+        return []
+    causes = []
+    if is_balanced(spec) and is_balanced(before) and spec.get(_CLASS) != before.get(_CLASS):
+        causes.append(invalid(f"spec.{_CLASS}", spec.get(_CLASS), "may not change once set"))
+    return causes + _class_causes(spec, "spec")
+
+
+def balancer_causes(spec: Json, path: str) -> list[Cause]:
+    causes = []
+    if spec.get("allocateLoadBalancerNodePorts") is not None and not is_balanced(spec):
+        causes.append(forbidden_field(f"{path}.allocateLoadBalancerNodePorts", _BALANCED_ONLY))
+    return causes + _class_causes(spec, path)
+
+
+def _class_causes(spec: Json, path: str) -> list[Cause]:
+    name, where = spec.get(_CLASS), f"{path}.{_CLASS}"
+    if name is None:
+        return []
+    return key_causes(name, where) if is_balanced(spec) else [forbidden_field(where, _BALANCED_ONLY)]
+
+
+def outside_policy_causes(spec: Json, path: str) -> list[Cause]:
+    """Faults of what is for traffic from outside."""
+    policy, causes = spec.get("externalTrafficPolicy"), []
+    if is_reached_from_outside(spec):
+        causes += choice("externalTrafficPolicy", "Cluster", "Local")(spec, path)
+    elif policy:
+        text = "may only be set for externally-accessible services"
+        causes.append(invalid(f"{path}.externalTrafficPolicy", policy, text))
+    number, where = spec.get("healthCheckNodePort"), f"{path}.healthCheckNodePort"
+    if number and needs_health_check_port(spec):
+        causes += port_number(number, where)
+    elif number:
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        causes.append(invalid(where, number, text))
     return causes
