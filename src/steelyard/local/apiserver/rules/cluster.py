@@ -1,7 +1,6 @@
-"""ConfigMaps, Secrets, Namespaces, Nodes and Leases."""
+"""ConfigMaps, Secrets, Namespaces and Leases."""
 
 import base64
-import ipaddress
 
 from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.apiserver.content import BadContent, decoded
@@ -91,34 +90,6 @@ def _warn_of_secret(secret: Json, old: Json | None) -> list[str]:
     return ["tls: failed to find any PEM data in certificate input"]
 
 
-def _warn_of_node(node: Json, old: Json | None) -> list[str]:
-    if not field_of(node, "spec", "externalID"):
-        return []
-    return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]
-
-
-def _check_node(node: Json, old: Json | None) -> list[Cause]:
-    causes = []
-    for index, block in enumerate(sequence(node, "spec", "podCIDRs")):
-        try:
-            ipaddress.ip_network(block, strict=False)
-        except ValueError:
-            text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-            causes.append(invalid(f"spec.podCIDRs[{index}]", block, text))
-    return causes
-
-
-def _default_node(node: Json) -> None:
-    defaults(node, spec={})
-    spec = node["spec"]
-    blocks, block = sequence(spec, "podCIDRs"), spec.get("podCIDR")
-    # Two fields for one thing: the older one is the first of the newer ones.
-    if block and block not in blocks[:1]:
-        spec["podCIDRs"] = [block]
-    elif blocks and not block:
-        spec["podCIDR"] = blocks[0]
-
-
 def _prepare_namespace(obj: Json) -> None:
     # It keeps the namespace until it is empty (`lifecycle.py`).
     finalizers = sequence(obj, "spec", "finalizers")
@@ -158,5 +129,4 @@ SECRET = Rules(default=_default_secret, check=_check_secret, warn=_warn_of_secre
 NAMESPACE = Rules(
     prepare=_prepare_namespace, default=_default_namespace, status_check=_check_namespace_status
 )
-NODE = Rules(default=_default_node, check=_check_node, warn=_warn_of_node)
 LEASE = Rules(check=_check_lease)

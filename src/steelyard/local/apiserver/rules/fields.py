@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
+import orjson
+
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.quantity import quantity
 from steelyard.types import Json
@@ -130,6 +132,22 @@ def network_causes(value: str, path: str) -> list[Cause]:
     except ValueError:
         pass  # more bits than an address has
     return [invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+
+
+def network_warnings(value: str, path: str) -> list[str]:
+    """Return what a network is warned of that `network_causes` takes."""
+    try:
+        interface = ipaddress.ip_interface(value)
+    except ValueError:
+        return []
+    own = f"{path}: {{}} {orjson.dumps(value).decode()}"
+    if interface.ip != interface.network.network_address:
+        choices = f'"{interface.network}" or "{interface.ip}/{interface.max_prefixlen}"'
+        return [f"{own.format('CIDR value')} is ambiguous in this context (should be {choices}?)"]
+    if interface.version == 6 and str(interface.network) != value:
+        form = f'should be in RFC 5952 canonical format ("{interface.network}")'
+        return [f"{own.format('IPv6 CIDR value')} {form}"]
+    return []
 
 
 def is_ip(value: object) -> bool:

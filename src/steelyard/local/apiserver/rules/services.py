@@ -17,6 +17,7 @@ from steelyard.local.apiserver.rules.fields import (
     duplicate,
     ip_causes,
     network_causes,
+    network_warnings,
     port_number,
 )
 from steelyard.local.apiserver.rules.fields import port as any_port
@@ -212,6 +213,8 @@ def _warn(service: Json, old: Json | None) -> list[str]:
         ignored = [f"spec.{name}" for name in ("loadBalancerIP", "externalIPs") if spec.get(name)]
         ignored += ["spec.SessionAffinity"] if spec["sessionAffinity"] != "None" else []
         texts += [f"{name} is ignored for headless services" for name in ignored]
+    for index, block in enumerate(sequence(spec, "loadBalancerSourceRanges")):
+        texts += network_warnings(block, f"spec.loadBalancerSourceRanges[{index}]")
     if named and spec.get("externalIPs"):
         texts.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
     if spec.get("externalName") and not named:
