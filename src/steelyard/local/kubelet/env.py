@@ -60,6 +60,7 @@ def field(path: str, pod: Json, facts: Facts) -> str:
         "metadata.namespace": metadata.get("namespace", ""),
         "metadata.uid": metadata["uid"],
         "spec.nodeName": facts.node,
+        "spec.host": facts.node,  # its former name, which the API still takes
         "spec.serviceAccountName": pod["spec"].get("serviceAccountName", ""),
         "status.podIP": facts.pod_ip,
         "status.podIPs": facts.pod_ip,

@@ -81,6 +81,11 @@ def test_annotations_are_quoted_line_by_line() -> None:
     assert field("metadata.annotations", pod, FACTS) == 'a="ä"\nb="say \\"so\\"\\nagain"'
 
 
+def test_a_field_is_known_by_its_former_name() -> None:
+    pod = make_pod() | {"metadata": POD_METADATA}
+    assert field("spec.host", pod, FACTS) == field("spec.nodeName", pod, FACTS)
+
+
 def test_what_is_missing_is_named() -> None:
     wanted = make_container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}}])
     pod = make_pod() | {"metadata": POD_METADATA}

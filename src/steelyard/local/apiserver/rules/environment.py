@@ -15,7 +15,10 @@ _POD = (
     "status.podIPs",
 )  # fmt: skip
 _VOLUME = (*_OBJECT, "metadata.labels", "metadata.annotations")
-_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]", re.DOTALL)
+_KEYED_FIELDS = ("metadata.labels", "metadata.annotations")
+_FORMER = {"spec.host": "spec.nodeName"}  # names that fields once had
+_KNOWN = {*_POD, *_VOLUME, *_FORMER, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
+_KEYED = re.compile(r"(?!\[')(.+?)\['(.*)'\]", re.DOTALL)
 _RESOURCES = [
     f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 ]
@@ -68,17 +71,23 @@ def data_key_causes(key: str, path: str) -> list[Cause]:
 
 def field_causes(source: Json, path: str, fields: tuple[str, ...]) -> list[Cause]:
     """A field of the Pod that a container or a volume may read."""
-    field = source.get("fieldPath") or ""
+    field, version = source.get("fieldPath") or "", source.get("apiVersion") or "v1"
     where = f"{path}.fieldPath"
     if not field:
         return [required(where)]
-    if keyed := _KEYED.fullmatch(field):
-        return key_causes(keyed[2].lower() if keyed[1] == "annotations" else keyed[2], path)
-    known = {*_POD, *_VOLUME}
-    if field not in known:
-        text = f"error converting fieldPath: field label not supported: {field}"
-        return [invalid(where, field, text)]
-    return [] if field in fields else [unsupported(where, field, sorted(fields))]
+    keyed, fault = _KEYED.fullmatch(field), ""
+    if version != "v1":
+        fault = f"unsupported pod version: {version}"
+    elif keyed and keyed[1] not in _KEYED_FIELDS:
+        fault = f"field label does not support subscript: {field}"
+    elif not keyed and field not in _KNOWN:
+        fault = f"field label not supported: {field}"
+    if fault:
+        return [invalid(where, field, f"error converting fieldPath: {fault}")]
+    if keyed:
+        return key_causes(keyed[2].lower() if keyed[1] == "metadata.annotations" else keyed[2], path)
+    named = _FORMER.get(field, field)
+    return [] if named in fields else [unsupported(where, named, sorted(fields))]
 
 
 def volume_field_causes(source: Json, path: str) -> list[Cause]:

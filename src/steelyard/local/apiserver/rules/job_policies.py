@@ -1,10 +1,11 @@
 """Rules of Jobs and their templates about failures and success: what is refused, in a real server's words."""
 
+import re
 from typing import Any
 
 from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
-from steelyard.local.apiserver.names import key_causes
+from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import not_negative, too_many
 from steelyard.types import Json, mapping, sequence
 
@@ -14,6 +15,7 @@ _STATES = ["False", "True", "Unknown"]
 _MOST_RULES, _MOST_VALUES, _MOST_LETTERS = 20, 255, 64 * 1024
 _MOST_AT_ONCE, _MOST_FAILED, _MANY, _MOST_OF_MANY = 100_000, 100_000, 100_000, 10_000
 _LONGEST_MANAGER = 63
+_HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def default_policies(spec: Json) -> None:
@@ -69,10 +71,14 @@ def _manager_causes(spec: Json) -> list[Cause]:
         return []
     if not name:
         return [required(path)]
-    causes = []
     domain, _, rest = name.partition("/")
     if not domain or not rest:
-        causes.append(invalid(path, name, 'must be a domain-prefixed path (such as "acme.io/foo")'))
+        causes = [invalid(path, name, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    else:
+        causes = name_causes(domain, path)
+        if not _HTTP_PATH.fullmatch(rest):
+            text = f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')"
+            causes.append(invalid(path, rest, text))
     if len(name) > _LONGEST_MANAGER:
         text = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
         causes.append(Cause(path, text, "FieldValueTooLong"))
