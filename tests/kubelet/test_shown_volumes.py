@@ -6,6 +6,7 @@ import pytest
 
 from steelyard.kube.resource import CONFIG_MAPS, PODS, SECRETS
 from steelyard.local.kubelet import tokens
+from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
     Machine,
     container_status,
@@ -112,6 +113,47 @@ async def test_a_pod_that_ends_while_no_kubelet_runs_leaves_no_token(machine: Ma
     await machine.until(lambda pod: phase(pod) == "Succeeded")
     assert not (folder / tokens.VOLUME).exists()
     assert (folder / "kept" / "end").exists()
+
+
+async def test_a_machine_that_is_stopped_leaves_no_value_of_a_secret(machine: Machine) -> None:
+    """Nor of a Pod that has ended when no kubelet runs any more to remove it."""
+    await machine.cluster.create(SECRETS, secret("a-distinctive-value"))
+    volumes = [{"name": "v", "secret": {"secretName": "s"}}, {"name": "kept", "emptyDir": {}}]
+    mounts = [MOUNT, {"name": "kept", "mountPath": "/kept"}]
+    script = "ln -s 1 /kept/..data; wc -c < /shown/a > /kept/size; sleep 600"
+    pod = make_pod(make_container(script, volumeMounts=mounts), volumes=volumes, restartPolicy="Never")
+    pod = await machine.cluster.create(PODS, pod)
+    folder = machine.folder(pod).path / "volumes"
+    await machine.until(lambda _: (folder / "kept" / "size").exists())
+    await machine.crash()
+    (folder / "w.making").mkdir()
+    await stop_all_pods(machine.config, grace=0.0)
+    files = [path for path in machine.config.pods.rglob("*") if path.is_file()]
+    assert not any(b"a-distinctive-value" in path.read_bytes() for path in files)
+    assert [path.name for path in folder.iterdir()] == ["kept"]
+    machine.start()
+    await machine.until(lambda pod: phase(pod) == "Failed")
+
+
+async def test_a_pod_that_goes_on_after_a_stop_has_its_secret_again(machine: Machine) -> None:
+    """Its first container has ended, and the next one waits: nothing of it ran when the machine was stopped."""
+    await machine.cluster.create(SECRETS, secret("value"))
+    awaited = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "a"}}}]
+    script = "grep -q value /shown/a"
+    pod = make_pod(
+        make_container(script, env=awaited, volumeMounts=[MOUNT]),
+        initContainers=[make_container(script, "first", volumeMounts=[MOUNT])],
+        volumes=[{"name": "v", "secret": {"secretName": "s"}}],
+    )
+    pod = await machine.cluster.create(PODS, pod)
+    first = machine.folder(pod).base("first", 0)
+    await machine.until(lambda _: first.with_suffix(".exited").exists())
+    await machine.crash()
+    await stop_all_pods(machine.config, grace=0.0)
+    assert not (machine.folder(pod).path / "volumes" / "v").exists()
+    await machine.cluster.create(CONFIG_MAPS, config_map("one"))
+    machine.start()
+    await machine.until(lambda pod: phase(pod) == "Succeeded")
 
 
 async def test_a_container_that_starts_again_still_has_its_secret(machine: Machine) -> None:

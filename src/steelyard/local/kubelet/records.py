@@ -8,6 +8,7 @@ are the shim's, `<n>.reason` why the kubelet killed it. A run whose record exist
 import fcntl
 import logging
 import os
+import shutil
 import time
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -17,7 +18,7 @@ from typing import Literal
 import orjson
 
 from steelyard.kube.pods import containers_of
-from steelyard.local.kubelet import processes, shim
+from steelyard.local.kubelet import processes, shim, versions
 from steelyard.local.lock import is_held
 from steelyard.types import Json
 
@@ -25,6 +26,8 @@ MESSAGE_LIMIT = 4096
 TAIL_LIMIT, TAIL_LINES = 2048, 80
 LOST = "ContainerStatusUnknown"
 OUT_OF_MEMORY = "OOMKilled"
+OPEN = 0o777
+"""Mode of an emptyDir, in which all users of a Pod's containers may write."""
 _EXITED = ("startedAt", "finishedAt", "exitCode", "signal", "reason", "message")
 
 log = logging.getLogger(__name__)
@@ -105,6 +108,18 @@ class PodFolder:
         # A container may be called `volumes`, and its runs lie in a folder of that name.
         taken = any(container["name"] == "volumes" for container in containers_of(pod["spec"]))
         return self.path / (".volumes" if taken else "volumes") / name
+
+    def remove_shown_volumes(self) -> None:
+        """Remove the volumes that show objects of the API, with the values of Secrets and tokens among them.
+
+        The Pod's manifest need not be known: such a volume is made as a version of all its files. A program's own
+        folder, which an emptyDir is, may hold the same link, but is open to everybody.
+        """
+        for parent in ("volumes", ".volumes"):
+            for folder in (self.path / parent).glob("*/"):
+                shown = (folder / versions.CURRENT).is_symlink() and folder.stat().st_mode & 0o777 != OPEN
+                if shown or folder.suffix == ".making":
+                    shutil.rmtree(folder)
 
     def base(self, container: str, attempt: int) -> Path:
         """The path of a run's files, without their endings."""

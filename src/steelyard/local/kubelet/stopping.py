@@ -49,7 +49,9 @@ def _end(folder: PodFolder, container: str, run: Run) -> None:
 
 
 async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
-    """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs."""
+    """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs, and no
+    volume shows a value of a Secret any more.
+    """
     for folder, container, run in list(_open_runs(config)):
         if run.reason == records.LOST:
             await shim_processes.end_strays(marker(folder.base(container, run.attempt)), 5.0)
@@ -60,6 +62,13 @@ async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
     if not await _until_none(config, grace, lambda _: None):
         await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
     await _end_shims(config)
+    # The next kubelet may come in a month. For a Pod that goes on then, it makes them again.
+    await asyncio.to_thread(_remove_shown_volumes, config)
+
+
+def _remove_shown_volumes(config: KubeletConfig) -> None:
+    for path in config.pods.iterdir() if config.pods.exists() else ():
+        PodFolder(path).remove_shown_volumes()
 
 
 async def _end_shims(config: KubeletConfig) -> None:

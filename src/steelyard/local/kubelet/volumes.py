@@ -21,6 +21,7 @@ from steelyard.local.kubelet.env import (
     resource_field,
 )
 from steelyard.local.kubelet.probes import PROBES
+from steelyard.local.kubelet.records import OPEN
 from steelyard.local.kubelet.splice import Mount
 from steelyard.types import Json, mapping, sequence
 
@@ -150,7 +151,7 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
     if is_shown(volume):
         versions.make(making, _with_modes(volume, files, making))
     # Kubernetes opens an emptyDir to everybody, since containers of a Pod may run as different users.
-    making.chmod(0o777 if kind_of(volume) == "emptyDir" else 0o755)
+    making.chmod(OPEN if kind_of(volume) == "emptyDir" else 0o755)
     making.rename(folder)
     return folder
 
