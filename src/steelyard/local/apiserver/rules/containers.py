@@ -61,7 +61,9 @@ def complete_container(container: Json) -> None:
     for port in sequence(container, "ports"):
         defaults(port, protocol="TCP")
     for variable in sequence(container, "env"):
-        if reference := mapping(variable, "valueFrom").get("fieldRef"):
+        source = mapping(variable, "valueFrom")
+        source.pop("fileKeyRef", None)  # behind a gate that is off: a real server drops it
+        if reference := source.get("fieldRef"):
             defaults(reference, apiVersion="v1")
     for name in PROBES:
         if name in container:

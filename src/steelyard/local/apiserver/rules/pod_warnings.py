@@ -1,10 +1,12 @@
 """Warnings about Pods and their templates: what is taken, and will not do what its author thinks."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import shown
 from steelyard.local.apiserver.rules.fields import amount_of
+from steelyard.local.apiserver.rules.overlaps import overlaps
 from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, mapping, sequence
 
@@ -38,6 +40,9 @@ _NO_POD = "a null labelSelector results in matching no pod"
 _REQUIRED, _PREFERRED = (
     f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
 )
+_MOST = (
+    4096  # of one rule: no answer has as many letters of warnings, and each file may overlap each other one
+)
 _MANY_INDEXES, _MANY_AT_ONCE = 100_000, 10_000
 
 
@@ -64,7 +69,7 @@ def pod_warnings(pod: Json, prefix: str = "") -> list[str]:
     for fields, rule in _RULES:
         # Each Pod is looked at, and nearly none has most of these fields.
         if not spec.keys().isdisjoint(fields):
-            warnings += rule(spec, path)
+            warnings += islice(rule(spec, path), _MOST)
     return warnings
 
 
@@ -167,13 +172,8 @@ def _projected_files(source: Json) -> list[tuple[str, str]]:
 
 
 def _overlaps(files: list[tuple[str, str]]) -> Iterator[str]:
-    before: list[tuple[str, str]] = []
-    for whole, source in files:
-        path = whole.rstrip("/")
-        for other, other_source in before:
-            if path and other and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/")):
-                yield f"{_file(path, source)} with {_file(other, other_source)}"
-        before.append((path, source))
+    for (path, source), (other, other_source) in overlaps(files):
+        yield f"{_file(path, source)} with {_file(other, other_source)}"
 
 
 def _file(path: str, source: str) -> str:

@@ -132,10 +132,43 @@ def _token_causes(token: Json, path: str) -> list[Cause]:
     return causes + need("path")(token, volume) + _path_causes(token, volume)
 
 
+def _projection_causes(source: Json, path: str) -> list[Cause]:
+    """Faults of the sources of one volume, which share its files."""
+    causes: list[Cause] = []
+    taken: set[str] = set()
+    for index, projection in enumerate(sequence(source, "sources")):
+        where = f"{path}.sources[{index}]"
+        for kind in ("secret", "configMap"):
+            if (keys := projection.get(kind)) is not None:
+                causes += need("name")(keys, f"{where}.{kind}")
+                for number, item in enumerate(sequence(keys, "items")):
+                    causes += causes_by(_KEY, item, f"{where}.{kind}.items[{number}]")
+                    causes += _taken_causes(item, taken, path, keys.get("name") or "")
+        for item in sequence(projection, "downwardAPI", "items"):
+            causes += causes_by((*_FIELD, _content), item, f"{where}.downwardAPI")
+            causes += _taken_causes(item, taken, path, item.get("path") or "")
+        if (token := projection.get("serviceAccountToken")) is not None:
+            causes += _token_causes(token, f"{where}.serviceAccountToken")
+        if sum(value is not None for value in projection.values()) > 1:
+            text = "may not specify more than 1 volume type per source"
+            causes.append(forbidden_field(where, text))
+    return causes
+
+
+def _taken_causes(item: Json, taken: set[str], path: str, shown: str) -> list[Cause]:
+    """Say that another source has this file; a real server shows the object's name, or the path where there is none."""
+    place = item.get("path") or ""
+    if place in taken:
+        return [invalid(path, shown, "conflicting duplicate paths")]
+    taken |= {place} - {""}
+    return []
+
+
 _FILE_MODE = number("mode", 0, 0o777, _MODE)
 _DEFAULT_MODE = number("defaultMode", 0, 0o777, _MODE)
 _FIELD: tuple[Rule, ...] = (need("path"), _path_causes, _FILE_MODE)
-_ITEMS = items("items", need("key", "path"), _path_causes, _FILE_MODE)
+_KEY: tuple[Rule, ...] = (need("key", "path"), _path_causes, _FILE_MODE)
+_ITEMS = items("items", *_KEY)
 _PARTITION = number("partition", 0, 255, "must be between 1 and 255, inclusive")
 _SECRET = part("secretRef", need("name"))
 # In the order of a real server: of two ways the first counts, and the second is one too many.
@@ -173,16 +206,7 @@ _SOURCES: dict[str, tuple[Rule, ...]] = {
         named("volumeNamespace", "label"),
         _SECRET,
     ),
-    "projected": (
-        _DEFAULT_MODE,
-        items(
-            "sources",
-            part("secret", need("name"), _ITEMS),
-            part("configMap", need("name"), _ITEMS),
-            part("downwardAPI", _fields_causes),
-            part("serviceAccountToken", _token_causes),
-        ),
-    ),
+    "projected": (_DEFAULT_MODE, _projection_causes),
     "scaleIO": (need("gateway", "system", "volumeName"),),
     "csi": (need("driver"), part("nodePublishSecretRef", need("name"))),
     "ephemeral": (need("volumeClaimTemplate"),),
