@@ -116,7 +116,7 @@ async def test_a_pod_that_ends_while_no_kubelet_runs_leaves_no_token(machine: Ma
 
 
 async def test_a_machine_that_is_stopped_leaves_no_value_of_a_secret(machine: Machine) -> None:
-    """Nor of a Pod that has ended when no kubelet runs any more to remove it."""
+    """A Pod that has ended when no kubelet runs any more to remove it leaves none, either."""
     await machine.cluster.create(SECRETS, secret("a-distinctive-value"))
     volumes = [{"name": "v", "secret": {"secretName": "s"}}, {"name": "kept", "emptyDir": {}}]
     mounts = [MOUNT, {"name": "kept", "mountPath": "/kept"}]
@@ -136,7 +136,7 @@ async def test_a_machine_that_is_stopped_leaves_no_value_of_a_secret(machine: Ma
 
 
 async def test_a_pod_that_goes_on_after_a_stop_has_its_secret_again(machine: Machine) -> None:
-    """Its first container has ended, and the next one waits: nothing of it ran when the machine was stopped."""
+    """The first container has ended, and the next one waits: nothing of it ran when the machine was stopped."""
     await machine.cluster.create(SECRETS, secret("value"))
     awaited = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "a"}}}]
     script = "grep -q value /shown/a"
