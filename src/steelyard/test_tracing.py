@@ -102,7 +102,7 @@ def test_no_thread_tries_on_once_the_wait_is_over(monkeypatch: pytest.MonkeyPatc
         assert left  # they wait for the answer
     # The connection has ended: an exporter that was not shut down would try on for a minute.
     for thread in left:
-        thread.join(10)
+        thread.join(50)
         assert not thread.is_alive()
 
 

@@ -126,7 +126,7 @@ async def test_many_jobs_end(parts: Parts) -> None:
 async def test_what_is_stopped_before_it_knew_anything_ends(tmp_path: Path) -> None:
     parts = Parts(tmp_path / "state")
     parts.stop.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await parts.run()
 
 

@@ -186,7 +186,7 @@ async def test_L_what_is_anothers_is_untouched_from_start_to_stop() -> None:
     metadata = {"name": job["metadata"]["name"], "namespace": "default"}
     await cluster.create(PYTORCH_JOBS, {**job, "metadata": metadata})
     task = asyncio.ensure_future(Operator(cluster, OperatorSettings(), lambda: datetime.now(UTC)).work())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(cluster.store.objects(PODS)) < len(TRIO) + 2:  # noqa: ASYNC110 - the store has no event to wait for
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)

@@ -286,13 +286,13 @@ def test_a_command_runs_where_the_container_runs(core: Any, pod: str) -> None:
     assert executed(core, pod, "sh", "-c", "echo $WHO; hostname; echo wrong >&2") == "a Pod\nruns\nwrong\n"
     client = executed(core, pod, "sh", "-c", "head -n 1; exit 3", stdin=True, _preload_content=False)
     client.write_stdin("read me\n")
-    client.run_forever(timeout=20)
+    client.run_forever(timeout=60)
     assert (client.read_stdout(), client.returncode) == ("read me\n", 3)
     failed = executed(core, pod, "sh", "-c", "echo out; exit 3", _preload_content=False)
-    failed.run_forever(timeout=20)
+    failed.run_forever(timeout=60)
     assert (failed.read_stdout(), failed.returncode) == ("out\n", 3)
     absent = executed(core, pod, "no-such-program", _preload_content=False)
-    absent.run_forever(timeout=20)
+    absent.run_forever(timeout=60)
     assert (absent.returncode, "No such file" in absent.read_stderr()) == (127, True)
 
 
@@ -300,7 +300,7 @@ def test_a_command_has_a_terminal_where_one_is_asked_for(core: Any, pod: str) ->
     client = executed(core, pod, "sh", stdin=True, tty=True, _preload_content=False)
     client.write_channel(4, '{"Width": 101, "Height": 7}')
     client.write_stdin("stty size; tty; exit 5\n")
-    client.run_forever(timeout=20)
+    client.run_forever(timeout=60)
     said = client.read_stdout()
     assert "7 101" in said
     assert "/dev/pts/" in said
@@ -326,7 +326,7 @@ def test_a_command_ends_with_its_caller_and_with_its_container(core: Any, up: Ma
     second = executed(core, "ends", "sleep", "1002", _preload_content=False)
     eventually(lambda: left("sleep 1002"), "the command")
     core.delete_namespaced_pod("ends", NAMESPACE, grace_period_seconds=0)
-    second.run_forever(timeout=20)
+    second.run_forever(timeout=60)
     assert second.returncode == 137
     assert not left("sleep 1002")
 

@@ -182,7 +182,7 @@ async def test_L_definitions_and_objects_of_others_are_untouched_at_start_and_st
 
 
 async def established(machine: Machine) -> None:
-    async with asyncio.timeout(20), machine.cluster() as cluster:
+    async with asyncio.timeout(60), machine.cluster() as cluster:
         while not is_true("Established")(await cluster.get(CRDS, "widgets.example.com")):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -61,14 +61,14 @@ class Call:
         await self.task
 
     async def until(self, text: bytes, channel: int = 1) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while text not in self._received.get(channel, b""):
                 self._changed.clear()
                 await self._changed.wait()
         return self._received[channel]
 
     async def status(self) -> Json:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self.task
         status: Json = orjson.loads(self._received[3])
         return status
@@ -179,7 +179,7 @@ async def test_input_on_its_way_to_a_container_that_ends_hides_no_end(
 
     run = machine.folder(pod).run("main")
     assert run is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await Attachment(machine.folder(pod), "main", run, True, frozenset((1, 2))).run(
             None, typed(), receive
         )
@@ -219,7 +219,7 @@ async def test_a_container_without_input_shows_what_it_writes_from_now_on(machin
     pod = await start(machine, 'while [ ! -e "$HOME/go" ]; do sleep 0.05; done; echo out; echo err >&2')
     call = Call(machine, pod)
     call.send(b"ignored")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await call.set_up.wait()
     (machine.folder(pod).base("main", 0).parent / "home" / "go").touch()
     assert await call.until(b"out\n") == b"out\n"
@@ -250,7 +250,7 @@ async def test_what_is_written_once_all_is_set_up_is_shown(machine: Machine) -> 
     task = asyncio.create_task(
         Attachment(folder, "main", run, False, frozenset((1, 2))).run(None, no_input(), receive)
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await shown.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -26,7 +26,7 @@ def shims() -> Iterator[ForkServer]:
 
 
 async def ended(child: ShimProcess) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not child.ended:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -39,7 +39,7 @@ async def test_a_forked_shim_runs_its_container_and_shows_whose_it_is(
         tmp_path / "pod/main", "echo out; echo err >&2; while ! test -e end; do sleep 0.01; done; exit 3"
     )
     child = shims.start(intent, was_ended.set)
-    await asyncio.wait_for(was_ended.wait(), 10)
+    await asyncio.wait_for(was_ended.wait(), 60)
     assert intent.with_suffix(".started").exists()
     assert processes.with_argument(f"{tmp_path}/") == {child.pid}
     assert os.getsid(child.pid) == child.pid

@@ -16,7 +16,7 @@ from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, make_config, make_container, make_pod, phase
-from steelyard.local.machine import free_port
+from steelyard.local.machine import lasting_port
 from steelyard.local.names.run import run_names
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
@@ -69,7 +69,7 @@ def make_replica(job: str, index: int, *names: str, namespace: str = "default") 
 
 async def said(machine: Machine, name: str, namespace: str) -> tuple[Json, dict[str, str]]:
     """A Pod, and what it found names to mean, once it has looked."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             pod = await machine.cluster.get(PODS, name, namespace)
             log = machine.folder(pod).base("main", 0).with_suffix(".log")
@@ -203,7 +203,7 @@ with socket.create_server((address, 8000)) as server:
 async def test_ports_of_the_machine_lead_to_a_service_and_another_name_to_its_address(
     machine: Machine,
 ) -> None:
-    number, where = free_port(), free_address()
+    number, where = lasting_port(), free_address()
     env = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
     pod = make_pod(program(ECHO, env=env), name="echo")
     ports = [
@@ -238,7 +238,7 @@ def free_address() -> str:
 
 def ask_until_answered(port: int) -> tuple[bytes, bytes]:
     """Ask a port of the machine by both protocols, until its Pod is there."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     answers = [b"", b""]
     while not all(answers):
         assert time.monotonic() < deadline
@@ -263,6 +263,6 @@ async def test_aliases_of_a_pod_are_its_own(machine: Machine) -> None:
     own = shared.with_name(f"default@{pod['metadata']['uid']}")
     assert own.exists()
     await machine.cluster.delete(PODS, "aliased", "default")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while own.exists():  # noqa: ASYNC110
             await asyncio.sleep(0.01)

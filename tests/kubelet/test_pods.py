@@ -428,7 +428,7 @@ async def test_nothing_of_a_pod_that_is_gone_stays_in_memory(machine: Machine) -
         await machine.run(make_pod(make_container("true")))
         await machine.cluster.delete(PODS, "pod", "default", grace_seconds=0)
         await machine.until_gone()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while any(task.get_name() == "pod pod" for task in asyncio.all_tasks()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert not [obj for obj in gc.get_objects() if type(obj) is PodWorker]

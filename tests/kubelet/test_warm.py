@@ -356,7 +356,7 @@ async def test_a_killed_shim_takes_the_step_along_and_strays_are_known(shared: R
     run = PodFolder(shared.folder / "pod").run("0")
     assert run is not None
     assert run.reason == LOST
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(left := processes.with_environment(marker)) != 1:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     for pid in left:

@@ -202,14 +202,14 @@ async def test_an_upload_that_is_cancelled_ends_between_two_pieces(
     def progress(name: str, done: int, total: int) -> None:
         reports.append(done)
         begun.set()
-        given_up.wait(5)
+        given_up.wait(60)
 
     given_up = threading.Event()
     async with fake.async_client() as client:
         task = asyncio.create_task(
             client.modules.create_from_folder(tmp_path, account="acme", name="m", progress=progress)
         )
-        await asyncio.to_thread(begun.wait, 5)
+        await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -218,9 +218,9 @@ def test_a_client_that_is_left_open_is_closed_when_its_last_group_is_gone(memory
     assert threads
     del queues
     gc.collect()
-    assert ended.wait(10)
+    assert ended.wait(60)
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -15,7 +15,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None
 
     def run(case: Callable[[], Awaitable[None]]) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await case()
 
         with asyncio.Runner(loop_factory=factory) as runner:

@@ -224,11 +224,12 @@ async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> No
     seen: list[Progress] = []
     spec = make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"})
     await write_dataset(stores.dataset, 30)
-    environment, port = replace(make_environment(), watch=seen.append), free_port()
-    replicas = Fixed({f"http://127.0.0.1:{port}"})
+    environment, host = replace(make_environment(), watch=seen.append), free_host()
+    port = free_port(host)
+    replicas = Fixed({f"http://{host}:{port}"})
     going = asyncio.create_task(evaluate(plan_of(spec), stores, replicas, epoch(1), environment))
     await until(lambda: bool(seen) and seen[0].retries >= 20)
-    async with replica(ports=(port, 0)), asyncio.timeout(20):
+    async with replica(host=host, ports=(port, 0)), asyncio.timeout(60):
         assert (await going).row_errors == 0
     assert await verified_rows(stores, spec) == expected_rows(spec, 30)
 
@@ -236,9 +237,9 @@ async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> No
 async def test_a_server_that_stays_away_ends_the_attempt_after_its_time(stores: Stores) -> None:
     await write_dataset(stores.dataset, 3)
     plan = replace(plan_of(make_spec()), wait_for_server=0.1)
-    environment = make_environment()
+    environment, host = make_environment(), free_host()
     with pytest.raises(EvaluationFailed, match=r"no connection for 0\.1 s; the last try: cannot") as error:
-        await evaluate(plan, stores, Fixed({f"http://127.0.0.1:{free_port()}"}), epoch(1), environment)
+        await evaluate(plan, stores, Fixed({f"http://{host}:{free_port(host)}"}), epoch(1), environment)
     assert (error.value.code, error.value.permanent) == ("ReplicasFailing", False)
     assert isinstance(environment.log, SilentLog)
     assert len([line for line in environment.log.lines if "no server listens at" in line]) == 1

@@ -228,7 +228,7 @@ async def test_no_more_calls_than_there_is_room_for() -> None:
 async def test_a_resting_replica_sets_one_alarm_however_many_calls_end_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with pool("http://a", "http://b", per_replica=1, jitter=1.0) as replicas:
+    async with pool("http://a", "http://b", per_replica=1, jitter=60.0) as replicas:
         first, second = [await replicas.acquire() for _ in range(2)]
         replicas.release(first, GONE, now())
         loop = asyncio.get_running_loop()
@@ -247,5 +247,7 @@ async def test_a_resting_replica_sets_one_alarm_however_many_calls_end_meanwhile
             second = await task
         assert len(alarms) <= 1
         monkeypatch.undo()
+        clock = loop.time
+        monkeypatch.setattr(loop, "time", lambda: clock() + 120)  # not by itself, before the last of them
         # The replica that rests still gets its call when its rest is over.
         assert (await replicas.acquire()) is first

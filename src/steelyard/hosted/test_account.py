@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -48,7 +49,8 @@ async def kill(killed: Account) -> None:
 
 @pytest.fixture(params=["file", "memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return open_store(f"file://{tmp_path}" if request.param == "file" else f"memory://{tmp_path.name}")
+    # Not named after the folder: once it is removed, another test's may have its name.
+    return open_store(f"file://{tmp_path}" if request.param == "file" else f"memory://{secrets.token_hex(8)}")
 
 
 async def test_what_calls_have_used_stands_in_the_ledger(store: Store) -> None:

@@ -270,7 +270,7 @@ async def test_a_request_that_is_given_up_ends_the_program(program: Program, tmp
     pid = tmp_path / "pid"
     program.write(f"echo $$ > {pid}; exec sleep 100")
     task = asyncio.create_task(login(program).current())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (pid.exists() and pid.read_text().strip()):  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.01)
     task.cancel()

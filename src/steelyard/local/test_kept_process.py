@@ -34,7 +34,7 @@ def make_child(folder: Path, said: list[str], code: str = PROGRAM) -> KeptProces
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  (another process does it)
             await asyncio.sleep(0.01)
 

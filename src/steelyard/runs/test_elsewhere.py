@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.evaluation.doubles import free_port
+from steelyard.evaluation.doubles import free_host
 from steelyard.runs.context import Interrupted, RunContext, RunFailed
 from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
@@ -20,7 +20,7 @@ from steelyard.runs.run import run
 async def test_answers_of_another_endpoint_are_not_reused(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
     async with endpoint() as server:
-        nowhere = f"http://127.0.0.1:{free_port()}/v1"  # now: a port that is closed may be the next free one
+        nowhere = f"http://{free_host()}:80/v1"
         await run(make_request(prompts, server.url), tmp_path / "run")
     elsewhere = replace(make_request(prompts, nowhere), limits=Limits(wait_for_server=0.1))
     with pytest.raises(UsageError, match=rf"endpoint .*--same-model-at {nowhere}; .*--fresh"):

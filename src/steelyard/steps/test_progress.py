@@ -48,7 +48,7 @@ async def test_it_goes_on_by_itself_and_ends_with_the_block(
     progress = Progress(store, "rows", 10)
     async with progress.kept(lambda: (done, "scoring")):
         done = 2
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (tmp_path / PROGRESS).exists() or (await written(store))["done"] != 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
     await progress.report(10, "complete", last=True)

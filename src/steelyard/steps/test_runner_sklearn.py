@@ -14,10 +14,11 @@ import aiohttp
 import numpy as np
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer, unused_port
+from aiohttp.test_utils import TestClient, TestServer
 from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 
+from steelyard.evaluation.doubles import free_host, free_port
 from steelyard.steps.runner_sklearn import Model, make_app
 
 Client: TypeAlias = TestClient[web.Request, web.Application]
@@ -104,8 +105,9 @@ def test_no_model_says_so(tmp_path: Path) -> None:
 
 
 async def test_serves_on_its_own_address_alone(folder: Path) -> None:
-    port = unused_port()
-    environment = {**os.environ, "HOST": "127.0.0.7", "PORT": str(port)}
+    host, other = free_host(), free_host()
+    port = free_port(host)
+    environment = {**os.environ, "HOST": host, "PORT": str(port)}
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "steelyard.steps.runner_sklearn", "--model", str(folder)),
         env=environment,
@@ -116,13 +118,13 @@ async def test_serves_on_its_own_address_alone(folder: Path) -> None:
     async with aiohttp.ClientSession() as session:
         for _ in range(200):
             try:
-                async with session.get(f"http://127.0.0.7:{port}/ready") as answer:
+                async with session.get(f"http://{host}:{port}/ready") as answer:
                     assert answer.status == 200
                     break
             except aiohttp.ClientConnectorError:
                 await asyncio.sleep(0.02)
         with pytest.raises(aiohttp.ClientConnectorError):
-            await session.get(f"http://127.0.0.1:{port}/ready")
+            await session.get(f"http://{other}:{port}/ready")
     child.send_signal(signal.SIGTERM)
     assert await child.wait() == 0
     child._transport.close()  # type: ignore[attr-defined]

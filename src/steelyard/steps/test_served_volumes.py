@@ -75,7 +75,7 @@ async def test_an_output_is_not_gone_on_with_by_another_model(tmp_path: Path) ->
     (tmp_path / "model").rename(tmp_path / "gone")
     await _model(tmp_path, b"two")
     with pytest.raises(StepFailed, match="begun with other volumes"):
-        await asyncio.wait_for(_ask(tmp_path, spec, 2), 10)
+        await asyncio.wait_for(_ask(tmp_path, spec, 2), 60)
 
 
 async def _model(folder: Path, content: bytes) -> None:

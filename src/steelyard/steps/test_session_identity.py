@@ -24,7 +24,7 @@ def port() -> Iterator[int]:
 
 
 def test_says_its_session_on_one_connection(port: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for _ in range(2):
         connection.request("GET", "/steelyard/session")
         assert json.loads(connection.getresponse().read()) == {"session": "0d19"}

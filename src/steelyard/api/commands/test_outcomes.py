@@ -33,7 +33,7 @@ async def log() -> SlowLog:
 
 
 async def _all_read(log: SlowLog) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while log.waiting < log.partitions:  # noqa: ASYNC110 - the log tells nobody
             await asyncio.sleep(0)
 
@@ -49,7 +49,7 @@ async def test_who_expects_an_outcome_does_not_wait_for_a_read_under_way(log: Sl
         running = tasks.create_task(reader.run())
         await _all_read(log)
 
-        second = await asyncio.wait_for(reader.expect("second"), 10)
+        second = await asyncio.wait_for(reader.expect("second"), 60)
 
         await log.publish([_outcome("first"), _outcome("second")])
         log.answer.set()
@@ -82,6 +82,6 @@ async def test_an_outcome_expected_while_the_last_one_is_read_is_not_lost(log: S
 
         await log.publish([_outcome("second")])
 
-        assert (await asyncio.wait_for(second, 10)).outcome == "applied"
+        assert (await asyncio.wait_for(second, 60)).outcome == "applied"
         running.cancel()
     assert ends != await log.ends(OUTCOMES)

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import aiohttp
-from aiohttp.test_utils import unused_port
 
+from steelyard.local.machine import lasting_port
 from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import make_request, write_prompts
 from steelyard.runs.judge.spec import JudgeSpec
@@ -17,7 +17,7 @@ ROWS = [{"prompt": f"What is {a} + {b}?", "target": str(a + b)} for a in range(2
 
 
 async def test_a_run_with_a_judge_against_the_mock_endpoint(tmp_path: Path) -> None:
-    port = unused_port()
+    port = lasting_port()  # one of the ephemeral ones may be another's by the time it is bound
     command = ["-m", "steelyard.cli.main", "eval", "mock", "--port", str(port), "--latency", "0"]
     process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
     try:

@@ -24,7 +24,7 @@ from steelyard.kube.resource import EVENTS
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  (another task does it)
             await asyncio.sleep(0.002)
 

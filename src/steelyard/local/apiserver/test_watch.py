@@ -47,7 +47,7 @@ async def test_a_watch_that_selects_nothing_gets_bookmarks_while_others_write() 
                 assert not bookmark.done(), f"after {second} s"
                 time_passed += 1
             store.put("configmaps", make(f"of-others-{time_passed}"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 event = orjson.loads(await bookmark)
             assert event["type"] == "BOOKMARK"
             assert int(event["object"]["metadata"]["resourceVersion"]) == store.committed

@@ -10,8 +10,9 @@ from steelyard.local.machine import free_port
 from steelyard.local.names.forward import Forwarders
 from steelyard.local.names.table import Address
 
-HOST = "127.2.0.1"
-"""Address of the fronts: no program takes a port of it by chance, as one of 127.0.0.1 while it is free."""
+HOST, SILENT = "127.2.0.1", "127.2.0.2"
+"""Addresses of the fronts, and of what listens nowhere: no program takes a port of them by chance, as one of 127.0.0.1
+while it is free."""
 
 
 async def serve(name: bytes) -> tuple[Address, asyncio.Server]:
@@ -61,7 +62,7 @@ async def test_connections_go_to_the_ready_ones_in_turn(forwarders: Made) -> Non
 async def test_one_that_does_not_accept_is_passed_over(forwarders: Made) -> None:
     one, server = await serve(b"one")
     front = (HOST, free_port(HOST))
-    await forwarders[0].apply({front: (("127.0.0.1", free_port()), one)})
+    await forwarders[0].apply({front: ((SILENT, free_port(SILENT)), one)})
     assert [await ask(front) for _ in range(3)] == [b"one:hello"] * 3
     server.close()
 
@@ -80,7 +81,7 @@ async def test_with_none_ready_a_connection_is_refused_until_one_is(forwarders: 
 
 async def test_with_none_that_accepts_the_connection_ends(forwarders: Made) -> None:
     front = (HOST, free_port(HOST))
-    await forwarders[0].apply({front: (("127.0.0.1", free_port()),)})
+    await forwarders[0].apply({front: ((SILENT, free_port(SILENT)),)})
     # By now or by then: no answer either way.
     with contextlib.suppress(ConnectionResetError, BrokenPipeError):
         assert await ask(front) == b""
@@ -100,7 +101,7 @@ async def test_a_service_that_goes_is_no_longer_listened_for(forwarders: Made) -
 async def test_an_address_that_cannot_be_had_is_reported_once(forwarders: Made) -> None:
     front, server = await serve(b"taken")
     for _ in range(2):
-        await forwarders[0].apply({front: (("127.0.0.1", free_port()),)})
+        await forwarders[0].apply({front: ((SILENT, free_port(SILENT)),)})
         await forwarders[0].apply({front: ()})
     assert len(forwarders[1]) == 1
     assert f"{front[0]}:{front[1]}" in forwarders[1][0]
@@ -123,7 +124,7 @@ async def test_an_address_that_another_program_gives_up_is_tried_again() -> None
 
 async def test_a_spare_address_that_cannot_be_had_is_not_reported(forwarders: Made) -> None:
     front, server = await serve(b"taken")
-    await forwarders[0].apply({front: (("127.0.0.1", free_port()),)}, spare={front})
+    await forwarders[0].apply({front: ((SILENT, free_port(SILENT)),)}, spare={front})
     assert forwarders[1] == []
     server.close()
 

@@ -83,7 +83,7 @@ class LineageHarness:
             await service
 
     async def until(self, holds: Callable[[], Any]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await holds():  # noqa: ASYNC110 - what was kept tells nobody
                 await asyncio.sleep(0.005)
 
