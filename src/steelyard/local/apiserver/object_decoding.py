@@ -75,11 +75,12 @@ def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
         return errors.is_invalid(
             kind.group, str(obj["kind"]), field_of(obj, "metadata", "name") or "", [cause]
         )
-    if kind.custom:
-        text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
-        return errors.bad_request(f"{text}({kind.api_version})")
     version, name = str(obj["apiVersion"]), str(obj["kind"])
     group, _, short = version.rpartition("/")
+    served = name == kind.kind and group == kind.group and is_published(group, short, name)
+    if kind.custom or served:
+        text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
+        return errors.bad_request(f"{text}({kind.api_version})")
     text = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:110"'
     if is_published(group, short, name):
         internal = kind.group.partition(".")[0] or "core"

@@ -20,6 +20,7 @@ from steelyard.local.apiserver.listing import list_response
 from steelyard.local.apiserver.managed.apply import APPLY, apply_config, read_config
 from steelyard.local.apiserver.managed.tracking import write_of
 from steelyard.local.apiserver.messages import Request, Response
+from steelyard.local.apiserver.object_decoding import decode
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.parameters import (
@@ -101,7 +102,9 @@ class Rest:
             raise errors.method_not_allowed()
         options = self._options(request, target, write_options(request, "CreateOptions"))
         obj = read_object(request, target.kind, options)
-        raw = self.objects.create(target.kind.stored, target.namespace or "", self._in(target, obj), options)
+        raw = self.objects.create(
+            target.kind.stored, target.namespace or "", self._in(target, obj, options), options
+        )
         return self._written(request, target, raw, options, 201)
 
     def _put(self, request: Request, target: Target) -> Response:
@@ -110,7 +113,7 @@ class Rest:
         self._check_url(target, obj)
         item = self.objects.item(target.kind, target.key)
         raw = self.objects.update(
-            target.kind.stored, item, self._in(target, obj), options, target.subresource
+            target.kind.stored, item, self._in(target, obj, options), options, target.subresource
         )
         return self._written(request, target, raw, options)
 
@@ -127,7 +130,7 @@ class Rest:
         sent_patch = json_value(request.body) if sent == STRATEGIC else None
         try:
             raw = self.objects.update(
-                target.kind.stored, item, self._in(target, new), options, target.subresource
+                target.kind.stored, item, self._in(target, new, options), options, target.subresource
             )
         except Refusal as refusal:
             # Made again for the message: an update changes its argument.
@@ -152,11 +155,15 @@ class Rest:
         if stored is None:
             options.kind = "CreateOptions"
             self._check_new(target, obj)
-            raw = self.objects.create(kind.stored, target.namespace or "", self._in(target, obj), options)
+            raw = self.objects.create(
+                kind.stored, target.namespace or "", self._in(target, obj, options), options
+            )
             return self._written(request, target, raw, options, 201)
         self._check_url(target, obj)
         _check_uid(kind, stored, obj)
-        raw = self.objects.update(kind.stored, stored, self._in(target, obj), options, target.subresource)
+        raw = self.objects.update(
+            kind.stored, stored, self._in(target, obj, options), options, target.subresource
+        )
         return self._written(request, target, raw, options)
 
     def _check_new(self, target: Target, obj: Json) -> None:
@@ -189,9 +196,14 @@ class Rest:
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise errors.bad_request(text)
 
-    def _in(self, target: Target, obj: Json) -> Json:
+    def _in(self, target: Target, obj: Json, options: Options) -> Json:
         """Return the object as it is stored, where another form is served."""
-        return target.kind.convert_in(obj) if target.kind.convert_in else obj
+        if target.kind.convert_in is None:
+            return obj
+        if not target.kind.custom:
+            # Its faults are those of the form in which it came.
+            decode(target.kind, obj, options)
+        return target.kind.convert_in(obj)
 
     def _written(
         self, request: Request, target: Target, raw: bytes, options: Options, status: int = 200

@@ -1,76 +1,121 @@
 """Autoscalers in version 1, which knows one metric and keeps the others in annotations."""
 
-import orjson
+from typing import Any
 
 from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.rules import old_metrics as old_forms
 from steelyard.types import Json, mapping, sequence
 
-_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
-_BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
-_CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
-_CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
+_PREFIX = "autoscaling.alpha.kubernetes.io"
+_METRICS, _BEHAVIOR = f"{_PREFIX}/metrics", f"{_PREFIX}/behavior"
+_CONDITIONS, _CURRENT = f"{_PREFIX}/conditions", f"{_PREFIX}/current-metrics"
+_KEPT = (
+    *(_METRICS, _BEHAVIOR, _CONDITIONS, _CURRENT),
+    *(f"{_PREFIX}/scale-{direction}-tolerance" for direction in ("up", "down")),
+)
+_CONDITION = ("type", "status", "lastTransitionTime", "reason", "message")
 
 
 def as_new(obj: Json) -> Json:
     """Version 2 of what is sent as version 1."""
     metadata, spec = {**mapping(obj, "metadata")}, {**mapping(obj, "spec")}
-    annotations = {**mapping(metadata, "annotations")}
-    metrics = _parsed(annotations.pop(_METRICS, None), [])
-    behavior = _parsed(annotations.pop(_BEHAVIOR, None), None)
-    for name in (_CONDITIONS, _CURRENT):
-        annotations.pop(name, None)
+    texts = mapping(metadata, "annotations")
+    metrics = [
+        old_forms.new_metric(metric, "target")
+        for metric in old_forms.read(old_forms.METRICS, texts.get(_METRICS)) or []
+    ]
     share = spec.pop("targetCPUUtilizationPercentage", None)
     if share is not None:
-        target = {"type": "Utilization", "averageUtilization": share}
-        metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}, *metrics]
+        metrics.append(_cpu("target", {"type": "Utilization", "averageUtilization": share}))
     if metrics:
         spec["metrics"] = metrics
-    if behavior:
-        spec["behavior"] = behavior
-    _set_annotations(metadata, annotations)
+    if behavior := old_forms.read(old_forms.BEHAVIOR, texts.get(_BEHAVIOR)):
+        spec["behavior"] = old_forms.new_behavior(behavior)
     new = {**obj, "apiVersion": "autoscaling/v2", "metadata": metadata, "spec": spec}
     if isinstance(status := obj.get("status"), dict):
-        new["status"] = {key: status[key] for key in status if key != "currentCPUUtilizationPercentage"}
+        new["status"] = _new_status(status, texts)
+    _set_annotations(metadata, {})
     return new
+
+
+def _new_status(status: Json, texts: Json) -> Json:
+    new: Json = {"currentMetrics": None, **status}
+    share = new.pop("currentCPUUtilizationPercentage", None)
+    if share is not None:
+        new["currentMetrics"] = [_cpu("current", {"averageUtilization": share})]
+    if (current := old_forms.read(old_forms.STATUSES, texts.get(_CURRENT))) is not None:
+        new["currentMetrics"] = [old_forms.new_metric(metric, "current") for metric in current] or None
+    if conditions := old_forms.read(old_forms.CONDITIONS, texts.get(_CONDITIONS)):
+        new["conditions"] = conditions
+    if not new.get("currentReplicas"):
+        new.pop("currentReplicas", None)
+    return new
+
+
+def _cpu(of: str, amounts: Json) -> Json:
+    return {"type": "Resource", "resource": {"name": "cpu", of: amounts}}
 
 
 def as_old(obj: Json) -> Json:
     """Version 1 of what is stored."""
     metadata, spec = {**mapping(obj, "metadata")}, {**mapping(obj, "spec")}
-    annotations = {**mapping(metadata, "annotations")}
-    others = []
-    for metric in spec.pop("metrics", None) or []:
-        share = field_of(metric, "resource", "target", "averageUtilization")
-        if field_of(metric, "resource", "name") == "cpu" and share is not None:
-            spec["targetCPUUtilizationPercentage"] = share
-        else:
-            others.append(metric)
-    if others:
-        annotations[_METRICS] = orjson.dumps(others).decode()
+    annotations: dict[str, str] = {}
+    metrics = spec.pop("metrics", None) or []
+    shares = [share for metric in metrics if (share := _cpu_share(metric, "target")) is not None]
+    if shares:
+        spec["targetCPUUtilizationPercentage"] = shares[0]
+    _keep(
+        annotations,
+        _METRICS,
+        [
+            old_forms.old_metric(metric, "target")
+            for metric in metrics
+            if _cpu_share(metric, "target") is None
+        ],
+    )
     if behavior := spec.pop("behavior", None):
-        annotations[_BEHAVIOR] = orjson.dumps(behavior).decode()
-    _set_annotations(metadata, annotations)
+        _keep(annotations, _BEHAVIOR, old_forms.old_behavior(behavior))
     old = {**obj, "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec}
     if isinstance(status := obj.get("status"), dict):
-        kept = {key: status[key] for key in status if key not in ("conditions", "currentMetrics")}
-        old["status"] = {"currentReplicas": 0, "desiredReplicas": 0} | kept
-        conditions, current = sequence(status, "conditions"), sequence(status, "currentMetrics")
-        for name, values in ((_CONDITIONS, conditions), (_CURRENT, current)):
-            if values:
-                annotations[name] = orjson.dumps(values).decode()
-        _set_annotations(metadata, annotations)
+        old["status"] = _old_status(status, annotations)
+    _set_annotations(metadata, annotations)
     return old
 
 
-def _parsed(text: object, absent: object) -> "list[Json]":
-    try:
-        value = orjson.loads(text) if isinstance(text, str) else absent
-    except orjson.JSONDecodeError:
-        value = absent
-    return value  # type: ignore[return-value]
+def _old_status(status: Json, annotations: dict[str, str]) -> Json:
+    conditions, current = sequence(status, "conditions"), sequence(status, "currentMetrics")
+    _keep(annotations, _CURRENT, [old_forms.old_metric(metric, "current") for metric in current])
+    _keep(annotations, _CONDITIONS, [_old_condition(condition) for condition in conditions])
+    kept = {key: status[key] for key in status if key not in ("conditions", "currentMetrics")}
+    old: Json = {"currentReplicas": 0, "desiredReplicas": 0} | kept
+    shares = [share for metric in current if (share := _cpu_share(metric, "current")) is not None]
+    return old | ({"currentCPUUtilizationPercentage": shares[-1]} if shares else {})
 
 
-def _set_annotations(metadata: Json, annotations: Json) -> None:
+def _old_condition(condition: Json) -> Json:
+    return {
+        name: condition.get(name)
+        for name in _CONDITION
+        if condition.get(name) or name not in ("reason", "message")
+    }
+
+
+def _cpu_share(metric: Json, of: str) -> int | None:
+    if metric.get("type") != "Resource" or field_of(metric, "resource", "name") != "cpu":
+        return None
+    share: int | None = field_of(metric, "resource", of, "averageUtilization")
+    return share
+
+
+def _keep(annotations: dict[str, str], name: str, value: Any) -> None:
+    if value:
+        annotations[name] = old_forms.text_of(value)
+
+
+def _set_annotations(metadata: Json, kept: dict[str, str]) -> None:
+    """Replace what annotations keep of an autoscaler."""
+    own = mapping(metadata, "annotations")
+    annotations = {name: text for name, text in own.items() if name not in _KEPT} | kept
     metadata.pop("annotations", None)
     if annotations:
         metadata["annotations"] = annotations
