@@ -130,7 +130,8 @@ def _is_same(value: Any, other: Any) -> bool:
 def _empty(node: Node, path: str) -> Any:
     """A new empty value with all that Go writes in it."""
     value = zero(node)
-    if node.struct:
+    # What may be any JSON has a name in Go, too, and is null.
+    if node.struct and isinstance(value, dict):
         _read_struct(node, value, [], path)
     return value
 

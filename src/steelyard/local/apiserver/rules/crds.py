@@ -23,7 +23,7 @@ _MIGRATION = (
 _FORMATS = {
     "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
     "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
-    "datetime", "date-time", "int32", "int64", "float", "double", "k8s-short-name", "k8s-long-name",
+    "datetime",
 }  # fmt: skip
 
 
@@ -352,8 +352,9 @@ def _warn(crd: Json, old: Json | None) -> list[str]:
     def look(schema: object) -> None:
         if isinstance(schema, dict):
             name = schema.get("format")
-            if isinstance(name, str) and name not in _FORMATS and name not in unknown:
-                unknown.append(name)
+            # Hyphens do not count: `date-time` is `datetime`.
+            if schema.get("type") == "string" and isinstance(name, str) and name:
+                unknown.extend([name] if name.replace("-", "") not in _FORMATS else [])
             for below in schema.values():
                 look(below)
         elif isinstance(schema, list):
@@ -362,7 +363,7 @@ def _warn(crd: Json, old: Json | None) -> list[str]:
 
     for version in sequence(crd, "spec", "versions"):
         look(mapping(version, "schema"))
-    return [f'unrecognized format "{name}"' for name in unknown]
+    return [f'unrecognized format "{name}"' for name in dict.fromkeys(unknown)]
 
 
 DEFINITION = Rules(prepare=_prepare, default=_default, check=_check, warn=_warn)
