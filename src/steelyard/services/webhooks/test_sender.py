@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.webhooks.registration import Registration, shown_secret, signing_key
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.log import STATE, Message
+from steelyard.broker.log import STATE, Message, Record
 from steelyard.egress.doubles import names_leading
 from steelyard.schema.account import AccessGrant, Account, Identity
 from steelyard.schema.base import DyffEntity
@@ -42,13 +42,26 @@ def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "IDLE_SECONDS", 0.02)
 
 
+class FollowedLog(MemoryLog):
+    """A log that knows up to where the sender has taken its records: who follows asks only for those after them."""
+
+    taken: Mapping[int, int] = {}
+
+    async def read_each(
+        self, topic: str, starts: Mapping[int, int], limit: int = 500
+    ) -> Mapping[int, Sequence[Record]]:
+        if topic == STATE:
+            self.taken = dict(starts)
+        return await super().read_each(topic, starts, limit)
+
+
 @dataclass
 class SenderHarness:
     """A log, an accounts database with one account, and a sender."""
 
     database: AccountsDatabase
     account: Account
-    log: MemoryLog = field(default_factory=MemoryLog)
+    log: FollowedLog = field(default_factory=FollowedLog)
     settings: WebhookSettings = FAST
     policy: EgressPolicy = LOOPBACK
     _offset: int = 0
@@ -105,6 +118,12 @@ class SenderHarness:
             wanted = {partition: end for partition, end in ends.items() if end}
             while not wanted.items() <= (await self.database.webhooks.positions(self.log.epoch)).items():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+
+    async def until_taken(self) -> None:
+        """Wait until the sender has taken the whole log, also where it stores no positions yet."""
+        async with asyncio.timeout(60):
+            while self.log.taken != await self.log.ends(STATE):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
 
 
 async def make_harness(database: AccountsDatabase) -> SenderHarness:
@@ -195,7 +214,7 @@ async def test_without_a_webhook_the_sender_writes_only_positions_and_those_toge
     async with harness.running():
         for number in range(20):
             await harness.becomes(evaluation(f"e{number}"), "Complete")
-            await asyncio.sleep(0.01)  # each is a batch of its own
+            await harness.until_taken()  # each is a batch of its own
     # One removes what is too old, and one stores the positions at the end.
     assert harness.commits() - commits <= 2
     await harness.until_read()
@@ -210,7 +229,7 @@ async def test_states_without_an_end_are_no_transactions(
     async with harness.running():
         for number in range(20):
             await harness.becomes(evaluation(f"e{number}"), "Admitted")
-            await asyncio.sleep(0.01)
+            await harness.until_taken()
     assert harness.commits() - commits <= 2
     await harness.until_read()
 
