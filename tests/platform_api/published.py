@@ -134,7 +134,7 @@ class Laboratory:
         now = datetime.now(UTC)
         headers = {"id": uuid.uuid4().hex, "source": "informer", "time": command_time(now)}
         await engines.log.publish([Message(EVENTS, id, UpdateEntityStatus(data=data).dump_json(), headers)])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 version = engines.view.version()
                 stored = await engines.view.get(kind, id)

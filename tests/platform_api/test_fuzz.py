@@ -200,7 +200,7 @@ async def _check_kept(platform: MemoryPlatform, accepted: dict[str, str]) -> Non
     for topic in (DEAD, QUARANTINE, WAITING):
         for partition in range(log.partitions):
             assert not await log.read(topic, partition, 0), topic
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await outbox.pending():
             await platform.engines.view.changed(platform.engines.view.version(), 0.05)
     made = await platform.created("datasets", **dataset())

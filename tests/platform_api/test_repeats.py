@@ -139,7 +139,7 @@ async def close(writer: asyncio.StreamWriter, *, abort: bool = False) -> None:
 
 async def deliveries(engines: Engines, wanted: list[str]) -> None:
     """Waits until the outbox's rows are such. No task is woken when they change."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while sorted(row.delivery for row in await engines.accounts_database.outbox.pending()) != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

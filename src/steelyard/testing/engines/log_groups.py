@@ -44,7 +44,7 @@ async def partitions_are_shared_out(log: Log) -> None:
     first, second = await log.inbox("group", EVENTS), await log.inbox("group", EVENTS)
     await log.publish([message(f"k{number}") for number in range(100)])
     seen: list[str] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(seen) < 100:
             for member in (first, second):
                 batch = await member.batch(wait=0.05)
