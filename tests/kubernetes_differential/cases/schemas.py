@@ -51,4 +51,20 @@ CASES = [
             {"type": "object", "format": "foo", "properties": {"a": FOO, "b": FOO}},
         ),
     ),
+    Case(
+        "definitions: defaults with unknown fields",
+        *tried(
+            *(
+                {"type": kind, "default": value}
+                for kind in ("string", "integer", "boolean")
+                for value in ({"a": "b"}, {"": ""}, {}, [{"a": "b"}], [])
+            ),
+            {"type": "object", "default": {"a": "b"}},
+            {"type": "object", "default": [{"a": "b"}]},
+            {"type": "object", "properties": {"a": {"type": "integer"}}, "default": {"a": "x", "b": 1}},
+            {"type": "array", "items": {"type": "string"}, "default": {"a": "b"}},
+            {"type": "array", "items": {"type": "string"}, "default": [{"a": "b"}]},
+            {"type": "array", "items": {"type": "object"}, "default": [{"a": "b"}, 5]},
+        ),
+    ),
 ]

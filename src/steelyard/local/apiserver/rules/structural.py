@@ -13,7 +13,6 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.expressions.refusals import refused, wording_causes
 from steelyard.local.apiserver.expressions.values import rooted
 from steelyard.local.apiserver.rules.go_schema import go_form, root_fault
-from steelyard.local.apiserver.schema import compile_schema, drop_unknown
 from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json, mapping, sequence
 
@@ -222,20 +221,36 @@ def _default_causes(schema: Json, path: str) -> list[Cause]:
     if schema.get("default") is not None:
         value: Any = schema["default"]
         faults = Validator(schema).causes_of(value)
-        causes += [Cause(f"{path}.default", cause.message, cause.reason) for cause in faults]
-        node, kept = compile_schema(schema), compile_schema({"type": "object"})
-        kept.properties, kept.preserve = {"default": node}, False
-        if not faults and isinstance(value, dict | list) and drop_unknown(kept, _copied({"default": value})):
+        causes += [
+            Cause(".".join(filter(None, (f"{path}.default", cause.field))), cause.message, cause.reason)
+            for cause in faults
+        ]
+        if _has_unknown(schema, value):
             causes.append(invalid(f"{path}.default", value, "must not have unknown fields"))
     for _, below, where in _below(schema, path):
         causes += _default_causes(below, where)
     return causes
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(member) for name, member in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+def _has_unknown(schema: Json, value: Any) -> bool:
+    """Return whether a value has fields that its schema does not know, whatever its type is."""
+    if isinstance(value, list):
+        items = schema.get("items")
+        return any(_has_unknown(items if isinstance(items, dict) else {}, item) for item in value)
+    if not isinstance(value, dict):
+        return False
+    properties, others = mapping(schema, "properties"), schema.get("additionalProperties")
+    known = ("apiVersion", "kind", "metadata") if schema.get("x-kubernetes-embedded-resource") else ()
+    for name, below in value.items():
+        if name in known:
+            continue
+        if name in properties or others:
+            own = properties.get(name, others)
+            if _has_unknown(own if isinstance(own, dict) else {}, below):
+                return True
+        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+            return True
+    return False
 
 
 def _pattern_fault(pattern: str) -> str:
