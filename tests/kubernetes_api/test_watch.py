@@ -108,7 +108,7 @@ async def test_a_watch_ends_at_its_timeout(api: Api, core: str) -> None:
     begun = loop.time()
     async with api.watch(f"{core}/configmaps?watch=1&resourceVersion={start}&timeoutSeconds=1") as events:
         await events.rest()
-    assert 0.5 < loop.time() - begun < 15
+    assert 0.5 < loop.time() - begun < 60
 
 
 async def test_a_watch_of_one_object(api: Api, core: str) -> None:
