@@ -178,7 +178,7 @@ def test_what_waits_for_a_service_goes_on_when_it_is_there_again(
         said = client.inferenceservices.get(small.service)
         assert said.status in ("Created", "Admitted")
         with service(machine.state, name):
-            client.reports.wait(small.report, timeout=90)
+            client.reports.wait(small.report, timeout=300)
 
 
 def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Path, name: str) -> None:
@@ -196,7 +196,7 @@ def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Pa
             assert time.monotonic() < until, "the accepted edit was lost"
             time.sleep(0.1)
         small = make(client, tmp_path / "rows", rows=10)
-        client.reports.wait(small.report, timeout=90)
+        client.reports.wait(small.report, timeout=300)
 
 
 def test_what_is_refused_leaves_nothing_behind(machine: Machine) -> None:

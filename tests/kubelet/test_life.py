@@ -190,8 +190,8 @@ async def test_a_pod_made_again_under_its_name_is_another(machine: Machine) -> N
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
 async def test_a_process_that_listens_on_all_addresses_fails_its_pod(machine: Machine, address: str) -> None:
     family = "AF_INET6" if ":" in address else "AF_INET"
-    script = f"import socket as s, time; x = s.socket(s.{family}); x.bind(('{address}', 0)); x.listen()"
-    script += "; print(x.getsockname()[1]); time.sleep(60)"
+    script = f"import socket as s, time; x = s.socket(s.{family}); x.bind(('{address}', 0))"
+    script += "; print(x.getsockname()[1], flush=True); x.listen(); time.sleep(60)"  # it may end as soon as it listens
     pod = await machine.run(make_pod(make_container() | {"command": ["python", "-c", script]}))
     assert (phase(pod), pod["status"]["reason"]) == ("Failed", "BoundToAllAddresses")
     assert f"listens on port {machine.log(pod)[0]} of all addresses" in pod["status"]["message"]
