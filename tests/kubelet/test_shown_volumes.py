@@ -20,6 +20,12 @@ from steelyard.types import Json
 MOUNT = {"name": "v", "mountPath": "/shown"}
 
 
+VARIABLES: dict[str, Json] = {
+    "a variable": {"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "a"}}}]},
+    "all variables": {"envFrom": [{"secretRef": {"name": "s"}}]},
+}
+
+
 def config_map(text: str) -> Json:
     return {"metadata": {"name": "c", "namespace": "default"}, "data": {"a": text}}
 
@@ -75,14 +81,16 @@ async def test_a_container_that_starts_again_begins_with_the_change(machine: Mac
     ],
     ids=["secret", "projected"],
 )
+@pytest.mark.parametrize("variables", VARIABLES.values(), ids=VARIABLES)
 async def test_a_pod_that_has_ended_leaves_no_value_of_a_secret(
-    machine: Machine, source: Json, script: str
+    machine: Machine, source: Json, script: str, variables: Json
 ) -> None:
     """A cluster unmounts volumes then. The log stays, and so does what else the Pod has written."""
     await machine.cluster.create(SECRETS, secret("a-distinctive-value"))
     await machine.cluster.create(CONFIG_MAPS, config_map("one"))
     kept = {"name": "kept", "mountPath": "/kept"}
-    container = make_container(f"wc -c < /shown/a > /kept/size; {script}", volumeMounts=[MOUNT, kept])
+    script = f"test $X$a = a-distinctive-value && wc -c < /shown/a > /kept/size; {script} $(X)"
+    container = make_container(script, volumeMounts=[MOUNT, kept], **variables)
     volumes = [
         {"name": "v", **source},
         {"name": "kept", "emptyDir": {}},
@@ -121,8 +129,8 @@ async def test_a_machine_that_is_stopped_leaves_no_value_of_a_secret(machine: Ma
     volumes = [{"name": "v", "secret": {"secretName": "s"}}, {"name": "kept", "emptyDir": {}}]
     mounts = [MOUNT, {"name": "kept", "mountPath": "/kept"}]
     script = "ln -s 1 /kept/..data; wc -c < /shown/a > /kept/size; sleep 600"
-    pod = make_pod(make_container(script, volumeMounts=mounts), volumes=volumes, restartPolicy="Never")
-    pod = await machine.cluster.create(PODS, pod)
+    container = make_container(script, volumeMounts=mounts, **VARIABLES["a variable"])
+    pod = await machine.cluster.create(PODS, make_pod(container, volumes=volumes))
     folder = machine.folder(pod).path / "volumes"
     await machine.until(lambda _: (folder / "kept" / "size").exists())
     await machine.crash()

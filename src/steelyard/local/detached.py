@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -86,14 +87,21 @@ def _once_ready(folder: StateDir, process: "subprocess.Popen[bytes]", began: int
             return ready
         code = process.poll()
         if code is not None:
-            said = folder.log("up").read_bytes()[began:].decode(errors="replace").strip()
+            said = folder.log("up").read_bytes()[began:].decode(errors="replace")
             kinds = {UsageError.exit_code: UsageError, Refused.exit_code: Refused}
-            raise kinds.get(code, SteelyardError)(said.removeprefix("steelyard: ") or f"exit {code}")
+            raise kinds.get(code, SteelyardError)(error_in(said) or f"exit {code}")
         time.sleep(0.02)
     process.terminate()
     raise SteelyardError(
         f"up is not ready after {START_SECONDS:.0f} s; the end of its log:\n{tail(folder.log('up'))}"
     )
+
+
+def error_in(output: str) -> str:
+    """Return the error with which a command has ended; what it said before, such as that a port has changed, is left
+    out.
+    """
+    return re.split("^steelyard: ", output, maxsplit=1, flags=re.MULTILINE)[-1].strip()
 
 
 def stop(state: Path) -> None:

@@ -1,5 +1,6 @@
 """Requirements of `steelyard up` on the machine, checked before anything is written, with a helpful refusal."""
 
+import contextlib
 import random
 import re
 import socket
@@ -14,8 +15,9 @@ NETWORK_FILE_SYSTEMS = re.compile(
     r"|fuse\.(sshfs|glusterfs|ceph|s3fs|rclone|gcsfuse)"
 )
 
-LEAST_PORT, PORT_TRIES = 20_000, 100
-"""First port that is tried for an address that is kept, and the number of tries."""
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+LEAST_PORT, NODE_PORTS, PORT_TRIES = 20_000, 30_000, 100
+"""First port that is tried for an address that is kept, the first one of Services, and the number of tries."""
 
 
 def check_machine(platform: str = sys.platform) -> None:
@@ -73,8 +75,8 @@ def file_system(folder: Path, mounts: str) -> str:
     return kind
 
 
-def lasting_port(ephemeral: Path = Path("/proc/sys/net/ipv4/ip_local_port_range")) -> int:
-    """Return a free port that the kernel gives to no other process: one below the range of ephemeral ports.
+def reserved_lasting_port(ephemeral: Path = EPHEMERAL) -> socket.socket:
+    """Reserve a free port that the kernel gives to no other process: one below the range of ephemeral ports.
 
     Clients keep the address of the platform. A port of that range could be another process's, even as the local end
     of a connection, by the time a part of the platform that was killed starts again.
@@ -82,10 +84,50 @@ def lasting_port(ephemeral: Path = Path("/proc/sys/net/ipv4/ip_local_port_range"
     try:
         first = int(ephemeral.read_text().split()[0])
     except (OSError, ValueError, IndexError):
-        return free_port()
-    ports = list(range(LEAST_PORT, first))
+        first = 0
+    ports = list(range(LEAST_PORT, min(first, NODE_PORTS)))
     random.SystemRandom().shuffle(ports)
-    return next((port for port in ports[:PORT_TRIES] if port_is_free(port)), 0) or free_port()
+    reserved = (socket for port in ports[:PORT_TRIES] if (socket := _reserve(port, shared=False)) is not None)
+    return next(reserved, None) or _bound(0, shared=False)
+
+
+def reserved_port(port: int) -> socket.socket | None:
+    """Reserve a port of loopback until the socket is closed: a process of ours may listen on it, and nobody else
+    chooses it meanwhile. None where another process has it.
+    """
+    return _reserve(port, shared=True)
+
+
+def _reserve(port: int, *, shared: bool) -> socket.socket | None:
+    try:
+        return _bound(port, shared=shared)
+    except OSError:
+        return None
+
+
+def _bound(port: int, *, shared: bool) -> socket.socket:
+    """Return a socket that is bound and never listens: another one with SO_REUSEADDR may bind the port, and listen.
+
+    Without `shared` the port is refused where somebody has reserved it, or where connections of it are ending.
+    """
+    with contextlib.ExitStack() as opened:
+        bound = opened.enter_context(socket.socket())
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.pop_all()
+    return bound
+
+
+def lasting_port() -> int:
+    """Return a port like that of `reserved_lasting_port`, which another process may choose as well."""
+    with reserved_lasting_port() as reserved:
+        return port_of(reserved)
+
+
+def port_of(bound: socket.socket) -> int:
+    return int(bound.getsockname()[1])
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -8,9 +8,11 @@ shims and are adopted by the next Kubernetes process.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -85,17 +87,27 @@ class Up:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run from start to end; whatever happens, what was started is ended."""
+        with contextlib.ExitStack() as reserved:
+            await self._run(stop, reserved)
+
+    async def _run(self, stop: asyncio.Event, reserved: contextlib.ExitStack) -> None:
         state = self.state
         check_images(state.images)
         old = read_record(state)
         # Children of a supervisor that was killed may still be ending: two API servers on one database are refused.
         await end_leftovers(old)
         network, network_lock = claim(state.path, old.network, claims_folder())
-        port = await _choose_port("--port", self.options.port, old.port, self.say)
-        api_port = await _choose_port("--api-port", self.options.api_port, old.api_port, self.say)
+        port = await _reserve_port("--port", self.options.port, old.port, self.say)
+        reserved.enter_context(port)
+        api_port = await _reserve_port("--api-port", self.options.api_port, old.api_port, self.say)
+        reserved.enter_context(api_port)
         pid = os.getpid()
         self.record = Record(
-            pid=pid, started=process_started(pid), port=port, api_port=api_port, network=network.number
+            pid=pid,
+            started=process_started(pid),
+            port=machine.port_of(port),
+            api_port=machine.port_of(api_port),
+            network=network.number,
         )
         self.room.check()
         # Before anything is started: a supervisor that dies now leaves a record by which the next one finds what
@@ -319,28 +331,29 @@ async def _take_lock(state: StateDir) -> FileLock:
         return lock
 
 
-async def _choose_port(
+async def _reserve_port(
     option: str, requested: int, last: int, say: Callable[[str], None], patience: float = PATIENCE
-) -> int:
+) -> socket.socket:
+    """Reserve the port for a part that is to listen on it. Raises UsageError where a requested one is taken."""
     if requested:
-        if not machine.port_is_free(requested):
+        if (reserved := machine.reserved_port(requested)) is None:
             raise UsageError(
                 f"{option} {requested}: is taken by another process; choose another, or leave it out"
             )
-        return requested
+        return reserved
     # The same port as the last time, so that addresses that users and their programs know stay right. A process of ours
     # may have it for a moment: a supervisor that was killed just as it started one left no record of it.
     until = asyncio.get_running_loop().time() + patience
     while last:
-        if machine.port_is_free(last):
-            return last
+        if (reserved := machine.reserved_port(last)) is not None:
+            return reserved
         if asyncio.get_running_loop().time() >= until:
             break
         await asyncio.sleep(0.05)
-    port = machine.lasting_port()
+    chosen = machine.reserved_lasting_port()
     if last:
-        say(f"port {last} is taken by another process; this time it is {port}")
-    return port
+        say(f"port {last} is taken by another process; this time it is {machine.port_of(chosen)}")
+    return chosen
 
 
 def write_images(path: Path) -> None:

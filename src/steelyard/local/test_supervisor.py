@@ -3,7 +3,8 @@
 import asyncio
 import socket
 
-from steelyard.local.supervisor import _choose_port
+from steelyard.local import machine
+from steelyard.local.supervisor import _reserve_port
 
 
 async def test_the_last_port_is_waited_for() -> None:
@@ -13,10 +14,11 @@ async def test_the_last_port_is_waited_for() -> None:
         leftover.bind(("127.0.0.1", 0))
         leftover.listen()
         port = leftover.getsockname()[1]
-        choosing = asyncio.create_task(_choose_port("--api-port", 0, port, said.append, patience=60))
+        choosing = asyncio.create_task(_reserve_port("--api-port", 0, port, said.append, patience=60))
         await asyncio.sleep(0.1)
         assert not choosing.done()
-    assert await choosing == port
+    with await choosing as reserved:
+        assert machine.port_of(reserved) == port
     assert said == []
 
 
@@ -26,6 +28,7 @@ async def test_a_port_that_stays_taken_is_replaced() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        chosen = await _choose_port("--api-port", 0, port, said.append, patience=0.1)
+        with await _reserve_port("--api-port", 0, port, said.append, patience=0.1) as reserved:
+            chosen = machine.port_of(reserved)
     assert chosen != port
     assert said == [f"port {port} is taken by another process; this time it is {chosen}"]

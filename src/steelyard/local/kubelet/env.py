@@ -188,6 +188,13 @@ def _references(pod: Json) -> Iterator[tuple[str, str]]:
     yield from references_of_volumes(spec)
 
 
+def has_secret_variables(container: Json) -> bool:
+    """Return whether variables of a container have values of Secrets."""
+    named = (mapping(variable, "valueFrom") for variable in sequence(container, "env"))
+    sources = sequence(container, "envFrom")
+    return any("secretKeyRef" in source for source in named) or any("secretRef" in part for part in sources)
+
+
 def references_of_volumes(spec: Json) -> Iterator[tuple[str, str]]:
     """The ConfigMaps and Secrets that the volumes show."""
     for volume in sequence(spec, "volumes"):

@@ -26,6 +26,7 @@ from steelyard.local.kubelet.env import (
     VolumeMissing,
     environment,
     expand,
+    has_secret_variables,
     references,
     references_of_volumes,
 )
@@ -197,6 +198,7 @@ class RunPreparer:
             "stdin": ("once" if container.get("stdinOnce") else "open") if container.get("stdin") else "",
             "tty": bool(container.get("tty")),
             "pids": network.numbers_are_its_own(pod, available=self.can.pids),
+            "holdsSecrets": has_secret_variables(container),
         }
         path = base.with_suffix(".json")
         shim.write_whole(str(path), intent)

@@ -121,6 +121,20 @@ class PodFolder:
                 if shown or folder.suffix == ".making":
                     shutil.rmtree(folder)
 
+    def forget_variables(self) -> None:
+        """Take values of Secrets out of the intents of runs, all of which have ended: variables, and arguments made of
+        them.
+        """
+        for container in self.containers():
+            for attempt in range(self.attempts(container)):
+                path = self.base(container, attempt).with_suffix(".json")
+                intent = _read(str(path)) or {}
+                if intent.get("holdsSecrets"):
+                    times = path.stat()
+                    shim.write_whole(str(path), {**intent, "argv": [], "env": {}, "holdsSecrets": False})
+                    # What a lost run is known by.
+                    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
     def base(self, container: str, attempt: int) -> Path:
         """The path of a run's files, without their endings."""
         return self.path / container / str(attempt)

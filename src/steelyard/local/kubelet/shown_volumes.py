@@ -8,8 +8,9 @@ from datetime import datetime
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
+from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import tokens, volumes
-from steelyard.local.kubelet.env import ConfigMissing
+from steelyard.local.kubelet.env import ConfigMissing, has_secret_variables
 from steelyard.local.kubelet.preparation import RunPreparer, fetch_shown
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.types import Json, sequence
@@ -48,10 +49,12 @@ class ShownVolumes:
         return self._renew_at - moment if 0 < self._renew_at < math.inf else None
 
     async def remove_secrets(self, pod: Json) -> None:
-        """Remove the volumes with Secrets and tokens of a Pod that has ended.
+        """Remove the volumes with Secrets and tokens of a Pod that has ended, and the variables with Secrets.
 
         A cluster unmounts them then; what stays for inspection is the log, and no value.
         """
+        if any(has_secret_variables(container) for container in containers_of(pod["spec"])):
+            await asyncio.to_thread(self._folder.forget_variables)
         named = {volume["name"]: volume for volume in sequence(pod["spec"], "volumes")}
         # Also the volume of the account's token, which no manifest names: an earlier kubelet may have made it.
         for name, volume in {tokens.VOLUME: tokens.automatic_volume(), **named}.items():

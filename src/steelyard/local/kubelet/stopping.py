@@ -50,7 +50,7 @@ def _end(folder: PodFolder, container: str, run: Run) -> None:
 
 async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
     """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs, and no
-    volume shows a value of a Secret any more.
+    volume or intent holds a value of a Secret any more.
     """
     for folder, container, run in list(_open_runs(config)):
         if run.reason == records.LOST:
@@ -63,12 +63,14 @@ async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
         await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
     await _end_shims(config)
     # The next kubelet may come in a month. For a Pod that goes on then, it makes them again.
-    await asyncio.to_thread(_remove_shown_volumes, config)
+    await asyncio.to_thread(_remove_secrets, config)
 
 
-def _remove_shown_volumes(config: KubeletConfig) -> None:
+def _remove_secrets(config: KubeletConfig) -> None:
     for path in config.pods.iterdir() if config.pods.exists() else ():
-        PodFolder(path).remove_shown_volumes()
+        folder = PodFolder(path)
+        folder.remove_shown_volumes()
+        folder.forget_variables()
 
 
 async def _end_shims(config: KubeletConfig) -> None:
