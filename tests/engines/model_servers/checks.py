@@ -182,7 +182,9 @@ def ended_in_the_middle(server: Running, number: int, scratch: Path, rows: int) 
                     kept = max(kept, event["done"])
                 assert event["done"] >= done
         assert process.wait(PATIENCE) == 0
-    assert server.restarts == before + 1
+    # A server that is asked to end may answer first what it has taken, on a busy machine all rows.
+    until(lambda: server.restarts > before, "the server that was asked to end goes on")
+    assert server.restarts == before + 1, f"{server.restarts - before} restarts"
     assert kept < rows, "it ended in the middle"
     results = answers(folder)
     assert sorted(row["_index_"] for row in results) == list(range(rows))
