@@ -87,7 +87,7 @@ def reserved_lasting_port(ephemeral: Path = EPHEMERAL) -> socket.socket:
         first = 0
     ports = list(range(LEAST_PORT, min(first, NODE_PORTS)))
     random.SystemRandom().shuffle(ports)
-    reserved = (socket for port in ports[:PORT_TRIES] if (socket := _reserve(port, shared=False)) is not None)
+    reserved = (bound for port in ports[:PORT_TRIES] if (bound := _reserve(port, shared=False)) is not None)
     return next(reserved, None) or _bound(0, shared=False)
 
 
