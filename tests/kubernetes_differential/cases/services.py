@@ -168,7 +168,7 @@ CASES = [
             ),
             *(
                 {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port}
-                for port in (-1, 31999)
+                for port in (-1, 30006)
             ),
             {"type": "LoadBalancer", "externalTrafficPolicy": "foo"},
             {"type": "NodePort", "externalTrafficPolicy": ""},

@@ -13,6 +13,8 @@ from steelyard.local.machine import port_is_free
 from steelyard.types import Json, sequence
 
 FIRST, LAST = 30_000, 32_767
+_FIRST_CHOSEN = 30_086
+"""Kubernetes leaves the range's first 86 ports to manifests that name one ("static band"), so that none is taken."""
 _TRIES = 200
 _DRY_RUN_PORT = LAST + 2  # as a real server shows it: none of the range is taken
 
@@ -85,7 +87,7 @@ class NodePorts:
 
 
 def _any_port() -> str:
-    return str(random.SystemRandom().randint(FIRST, LAST))
+    return str(random.SystemRandom().randint(_FIRST_CHOSEN, LAST))
 
 
 def _ports_of(spec: Json) -> set[int]:
