@@ -42,9 +42,9 @@ class Accepted:
     restored: Restored | None = None
 
 
-async def report(settings: Settings) -> Report:
-    """Compare the log with its outlets."""
-    async with open_engines(settings) as opened:
+async def report(settings: Settings, advice: str = "") -> Report:
+    """Compare the log with its outlets. `advice` says how to go on where a file is damaged."""
+    async with open_engines(settings, advice) as opened:
         log = opened.log
         inspection = await inspect(log, outlets(opened, settings))
         missing = 0

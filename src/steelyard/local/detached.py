@@ -50,7 +50,7 @@ def start_detached(state: Path, options: Asked = Asked()) -> Ready:
     Raises SteelyardError with the end of the log when it ends instead, UsageError when one runs already.
     """
     folder = StateDir(state.resolve())
-    prepare(folder)
+    prepare(folder, new_kubernetes=options.new_kubernetes)
     command = [
         sys.executable,
         "-m",

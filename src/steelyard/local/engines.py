@@ -28,6 +28,8 @@ from steelyard.views.view import View, ViewError
 
 IMPORTED = ".steelyard/import.json"
 """Object of a storage into which a package is being imported: a call that was cut short is known by it."""
+_PUT_BACK = "Nothing was changed. Put the right file back; or "
+"""Beginning of the advice about a file that is not damaged."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def advice(state: StateDir, settings_file: Path | None) -> str:
     """Return the commands by which an administrator goes on."""
     options = f"--state-dir {state.path}" + (f" --settings {settings_file}" if settings_file else "")
     return (
-        "Nothing was changed. Put the right file back; or rebuild what the log lacks from the backup: "
-        f"steelyard log restore {options}; or accept things as they are: steelyard log accept {options}"
+        f"{_PUT_BACK}rebuild what the log lacks from the backup: steelyard log restore {options}; "
+        f"or accept things as they are: steelyard log accept {options}"
     )
 
 
@@ -192,7 +194,7 @@ async def _witness(settings: Settings) -> str | None:
 def _in_words(advice: str = "") -> Iterator[None]:
     """Turn what keeps an engine from being opened into an error of one line, without a traceback.
 
-    `advice` is added where the file is not what it was: once it was moved away, that is how to go on.
+    `advice` is added where the file is not what it was. Its commands refuse the file, too, until it is kept aside.
     """
     try:
         yield
@@ -202,7 +204,9 @@ def _in_words(advice: str = "") -> Iterator[None]:
         raise SteelyardError(str(error)) from error
     except (DatabaseError, AccountsDatabaseError, LogError, ViewError) as error:
         damaged = any(isinstance(cause, Damaged | WrongSchema) for cause in _with_causes(error))
-        raise Refused(f"{error}; or move it away. {advice}" if damaged and advice else str(error)) from error
+        commands = advice.removeprefix(_PUT_BACK)
+        said = f"{error}; or keep it aside, and then {commands}" if damaged and advice else str(error)
+        raise Refused(said) from error
 
 
 def _with_causes(error: BaseException | None) -> Iterator[BaseException]:

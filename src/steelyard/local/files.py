@@ -7,11 +7,12 @@ before a person has said so. `docs/files.md` has the list. The engines' files ar
 import asyncio
 import contextlib
 import secrets
-import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from steelyard import bounded_toml
 from steelyard.errors import Refused, SteelyardError
+from steelyard.local.platform_identity import PlatformIdentity
 from steelyard.local.state import StateDir
 from steelyard.sqlite.presence import Presence
 
@@ -49,17 +50,23 @@ def new_kubernetes(state: StateDir, say: Callable[[str], None]) -> None:
     SqliteDatabase(state.database).close()
 
 
-def check_images(path: Path) -> None:
-    """Raises Refused where the file that users write their images into cannot be read."""
+def check_images(path: Path, identity: PlatformIdentity | None = None) -> None:
+    """Raises Refused where the file that users write their images into cannot be read, or is another platform's."""
     try:
-        tomllib.loads(path.read_text())
+        text = bounded_toml.read(path)
+        bounded_toml.load(text)
     except FileNotFoundError:
         return
-    except (ValueError, OSError) as error:
+    except (bounded_toml.BadToml, OSError) as error:
         raise Refused(
             f"{path}: is not valid TOML ({error}); mend it, or delete it: "
-            "a new one, with our images alone, is then made"
+            "a new one, without images of yours, is then made"
         ) from error
+    if identity is not None and identity.is_foreign(text):
+        raise Refused(
+            f"{path}: belongs to another platform, and names its programs. Put this platform's file back; or delete "
+            "it; or take it over: delete its line '# steelyard platform ...'"
+        )
 
 
 async def watch(databases: Iterable[Path], stop: asyncio.Event, pause: float = POLL_SECONDS) -> None:

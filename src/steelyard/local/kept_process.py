@@ -14,9 +14,12 @@ from steelyard.local.pipe import READY, STOP
 from steelyard.local.state import process_started
 
 ROOM_SECONDS = 1.0  # between two checks whether the disk has room
-FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0  # seconds before a start again, doubling
-STEADY_SECONDS = 30.0  # who ran so long starts again without delay
+# Seconds before a start again, doubling. An operator keeps deadlines, which come late by the longest.
+FIRST_DELAY, LONGEST_DELAY = 0.2, 5.0
+REFUSED_DELAY = 30.0  # seconds before a start again of a program that refuses to work until somebody helps
+HEALTHY_SECONDS = 60.0  # a program that was ready for so long has the first delay again
 LOG_LIMIT = 10 << 20
+ERROR = "steelyard: "  # begins the line with which a program says why it ends
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class KeptProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._line: socket.socket | None = None
         self._ready = asyncio.Event()
+        self._ready_at: float | None = None  # in this run
         self._ending = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
@@ -87,6 +91,8 @@ class KeptProcess:
                 raise SteelyardError(f"{name} cannot be started: {error}") from error
             if done and self.refusal:
                 raise Refused(f"{name}: {self.refusal}")
+            if done and (words := last_words(log)):
+                raise SteelyardError(f"{name}: {words}")
             how = "ended before it was ready" if done else f"is not ready after {timeout:.0f} s"
             raise SteelyardError(f"{name} {how}; the end of {log}:\n{tail(log)}")
 
@@ -123,13 +129,12 @@ class KeptProcess:
         """Run it again and again until it is to end, or until its very first run fails before it was ready."""
         loop, delay = asyncio.get_running_loop(), FIRST_DELAY
         while not self._ending.is_set():
-            began = loop.time()
             try:
                 code = await self._run_once()
                 how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
                 # A process that refuses to work says why in the last line of its log.
                 self.refusal = (
-                    tail(self.program.log, 1).removeprefix("steelyard: ") if code == Refused.exit_code else ""
+                    tail(self.program.log, 1).removeprefix(ERROR) if code == Refused.exit_code else ""
                 )
                 self._changed()
             except OSError as error:  # its log cannot be opened, or there is no memory for one more process
@@ -140,10 +145,9 @@ class KeptProcess:
             # setting.
             if self._ending.is_set() or not self._ready.is_set():
                 return
-            # One that ran for a while has earned a quick start; one that fails at once waits longer each time.
-            delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_DELAY)
+            delay = next_delay(delay, loop.time() - self._ready_at if self._ready_at is not None else 0.0)
             if self.refusal:
-                delay, how = LONGEST_DELAY, f"refuses to work: {self.refusal}"
+                delay, how = REFUSED_DELAY, f"refuses to work: {self.refusal}"
             self.restarts += 1
             when = f"in {delay:.1f} s" if self._room() else "once the disk has room"
             self._say(f"{self.program.name} {how}; it starts again {when} (log: {self.program.log})")
@@ -158,6 +162,7 @@ class KeptProcess:
                 await self._ending.wait()
 
     async def _run_once(self) -> int:
+        self._ready_at = None
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, _open_log(self.program.log) as log:
@@ -182,8 +187,14 @@ class KeptProcess:
         line.setblocking(False)
         if READY.strip() in await asyncio.get_running_loop().sock_recv(line, 64):
             self._ready.set()
+            self._ready_at = asyncio.get_running_loop().time()
             self.refusal = ""
             self._changed()
+
+
+def next_delay(before: float, healthy: float) -> float:
+    """Return the delay before the next start, after a delay `before` and a run that was ready for `healthy` seconds."""
+    return FIRST_DELAY if healthy >= HEALTHY_SECONDS else min(before * 2, LONGEST_DELAY)
 
 
 @contextlib.contextmanager
@@ -197,6 +208,12 @@ def _open_log(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def last_words(log: Path) -> str:
+    """Return the error with which a program has ended, if it is the last line of its log."""
+    line = tail(log, 1)
+    return line.removeprefix(ERROR) if line.startswith(ERROR) else ""
 
 
 def tail(log: Path, lines: int = 20) -> str:

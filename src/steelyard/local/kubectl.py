@@ -1,6 +1,6 @@
 """Substitute for `kubectl` in the launchers of MPI jobs on one machine: `exec`, and nothing else.
 
-The image that brings it is this module, and `images.toml` names it with the kubeconfig: it waits until the workers
+The image that brings it is this module, called with the kubeconfig (`kubelet/images.py`): it waits until the workers
 run, and leaves a small program in the launcher's volume.
 """
 
@@ -16,6 +16,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.kubeconfig import Access, load
 from steelyard.kube.pods import phase_of
 from steelyard.kube.resource import PODS
+from steelyard.local.kubelet.shim import OWN_PYTHON
 from steelyard.types import sequence
 
 IMAGE = "localhost/steelyard/kubectl"
@@ -29,7 +30,8 @@ def deliver(kubeconfig: Path, folder: Path, namespace: str, hosts: list[str]) ->
     """Write the program once every host runs."""
     asyncio.run(_all_running(kubeconfig, namespace, hosts))
     program = folder / "kubectl"
-    words = f"exec {sys.executable} -I -m steelyard.local.kubectl run {kubeconfig} {namespace}"
+    # By a variable of the launcher: its volume is part of the state folder, which names no installation.
+    words = f'exec "${OWN_PYTHON}" -I -m steelyard.local.kubectl run {kubeconfig} {namespace}'
     program.write_text(f'#!/bin/sh\n{words} "$@"\n')
     program.chmod(0o755)
 

@@ -1,20 +1,23 @@
 """Requirements of `steelyard up` on the machine, checked before anything is written, with a helpful refusal."""
 
 import contextlib
+import os
 import random
 import re
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from steelyard.errors import UsageError
+from steelyard.local.kubelet import processes
 
 NETWORK_FILE_SYSTEMS = re.compile(
     r"nfs4?|cifs|smb\d|smbfs|ceph|lustre|gpfs|afs|glusterfs|beegfs|davfs|ocfs2|gfs2|ncpfs"
     r"|fuse\.(sshfs|glusterfs|ceph|s3fs|rclone|gcsfuse)"
 )
 
+_LISTENS = "0A"  # as the kernel's tables of sockets have it
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 LEAST_PORT, NODE_PORTS, PORT_TRIES = 20_000, 30_000, 100
 """First port that is tried for an address that is kept, the first one of Services, and the number of tries."""
@@ -118,6 +121,28 @@ def _bound(port: int, *, shared: bool) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.pop_all()
     return bound
+
+
+def listener_of(port: int) -> str:
+    """Return the process that listens on a TCP port, for a sentence: `pid 12 (python)`; `another process` where it is
+    not known, as one of another user.
+    """
+    inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(Path("/proc/net", table), port)}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if inodes & processes.sockets_of(int(pid)):
+            with contextlib.suppress(OSError):
+                name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+                return f"pid {pid} ({name if name.isprintable() else '?'})"
+    return "another process"
+
+
+def _listening(table: Path, port: int) -> Iterator[int]:
+    """Yield the inodes of the sockets that listen on a port, by the kernel's table."""
+    with contextlib.suppress(OSError):  # no IPv6
+        for line in table.read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                yield int(fields[9])
 
 
 def lasting_port() -> int:

@@ -9,6 +9,7 @@ import asyncio
 import gzip
 import shutil
 import tempfile
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ from steelyard.broker.partition import partition_of
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
 from steelyard.broker.scan import pieces
+from steelyard.compressed import TooLargeUnpacked, unpacked_gzip
 from steelyard.errors import Refused
 from steelyard.local.engines import IMPORTED, Engines, open_engines, outlets
 from steelyard.local.packages import Package, PackageWriter, read_package, write_package
@@ -33,6 +35,8 @@ from steelyard.services.backup.rebuild import check_empty
 from steelyard.services.backup.record_files import Entry, decode, encode
 from steelyard.services.identity import IDENTITY, accept, inspect, next_epoch
 from steelyard.settings import Settings
+from steelyard.storage.checked import DigestMismatch, EntityDigests, check_digest
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import ObjectMissing, Store
 from steelyard.types import Json
 
@@ -43,6 +47,7 @@ BATCH = 500
 FILE_RECORDS, FILE_BYTES = 20_000, 16 << 20
 LABEL = "import"
 ACCOUNTS = "accounts.json.gz"
+ACCOUNTS_LIMIT = 256 << 20  # bytes that the accounts of a package have at most
 Say = Callable[[str], None]
 
 
@@ -71,10 +76,11 @@ async def export_to(settings: Settings, target: Path, now: datetime, say: Say) -
             contents = await opened.accounts_database.transfer.dump()
             package.add_bytes(ACCOUNTS, gzip.compress(orjson.dumps(contents), mtime=0))
             say("the storage ...")
-            objects = 0
+            objects, digests = 0, EntityDigests(opened.store)
             async for info in opened.store.list():
                 if info.key not in (IDENTITY, IMPORTED):
                     await opened.store.download(info.key, scratch)
+                    await check_exported(opened.store, info.key, scratch, digests)
                     await asyncio.to_thread(package.add, f"storage/{info.key}", scratch)
                     objects += 1
             package.finish(command_time(now), opened.log.id, opened.log.epoch)
@@ -99,7 +105,7 @@ async def import_from(settings: Settings, source: Path, now: datetime, say: Say)
                 say("the storage ...")
                 objects = await _import_storage(opened.store, package, Path(folder) / "file")
             with package.file(ACCOUNTS) as file:
-                contents = orjson.loads(gzip.decompress(file.read()))
+                contents = orjson.loads(_accounts(file.read()))
             if not (again and len(accounts) == len(contents["accounts"])):
                 try:
                     await opened.accounts_database.transfer.load(contents)
@@ -110,6 +116,16 @@ async def import_from(settings: Settings, source: Path, now: datetime, say: Say)
             await fill_view(opened.log, opened.view)
             await opened.store.delete(IMPORTED)
     return Moved(entities, commands, objects, len(contents["accounts"]))
+
+
+async def check_exported(store: Store, key: str, file: Path, digests: EntityDigests) -> None:
+    """Raise Refused for a file whose digest is known and is another: a package vouches for what it holds."""
+    try:
+        check_digest(store, key, await asyncio.to_thread(sha256_of, file), await digests.of(key))
+    except DigestMismatch as error:
+        raise Refused(
+            f"{error}; restore it from the mirror, or remove its entity, and export again"
+        ) from error
 
 
 async def _export_topic(log: Log, topic: str, package: PackageWriter) -> int:
@@ -226,6 +242,13 @@ async def _import_log(opened: Engines, settings: Settings, package: Package) -> 
         await _publish(log, [_moved(entry.record) for entry in entries])
     await accept(log, known, opened.accounts_database.outbox)
     return count, commands
+
+
+def _accounts(data: bytes) -> bytes:
+    try:
+        return unpacked_gzip(data, ACCOUNTS_LIMIT)
+    except (TooLargeUnpacked, EOFError, zlib.error) as error:
+        raise Refused(f"{ACCOUNTS}: {error}") from error
 
 
 def _moved(record: Record) -> Message:

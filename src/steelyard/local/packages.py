@@ -16,13 +16,18 @@ from typing import BinaryIO, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from steelyard.errors import UsageError
+from steelyard.durable import rename_durably, sync_folder
+from steelyard.errors import UsageError, one_line
 from steelyard.services.backup.record_files import Damaged
-from steelyard.storage.files import sync_folder
+from steelyard.whole_files import TooLarge, check_values, read_whole
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 _PIECE = 1 << 20
+_MOST_HEADERS = 100
+"""Most headers of a member of a tar file."""
+_MANIFEST_BYTES, _ENTRY_BYTES, _MANIFEST_PARTS = 1 << 20, 2 << 10, 1000
+"""A manifest has no more bytes, lists and objects than these, and no more than so many for each file of its package."""
 
 
 class File(BaseModel):
@@ -55,14 +60,13 @@ def write_package(target: Path) -> Iterator["PackageWriter"]:
         half = target.with_name(f"{target.name}.half")
         half.unlink(missing_ok=True)
         # For its owner alone: the keys that sign tokens are in it.
-        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                yield PackageWriter(lambda name, path: tar.add(path, name, recursive=False))
-            file.flush()
-            # The installation may be removed as soon as the command has ended.
-            os.fsync(file.fileno())
-        half.rename(target)
-        sync_folder(target.parent)
+        with (
+            os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+            tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            yield PackageWriter(lambda name, path: tar.add(path, name, recursive=False))
+        # The installation may be removed as soon as the command has ended.
+        rename_durably(half, target)
         return
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: should be a new or empty folder, or a file whose name ends in .tar")
@@ -114,11 +118,15 @@ class Put(Protocol):
 class Package:
     """A package that is read."""
 
-    def __init__(self, name: Path, opened: "Open") -> None:
+    def __init__(self, name: Path, opened: "Open", members: int) -> None:
         self._name, self._open = name, opened
         with self.file(MANIFEST) as file:
             try:
-                self.manifest = Manifest.model_validate_json(file.read())
+                content = read_whole(file, _MANIFEST_BYTES + _ENTRY_BYTES * members)
+                check_values(content, _MANIFEST_PARTS + 4 * members, _MANIFEST_PARTS + members)
+                self.manifest = Manifest.model_validate_json(content)
+            except TooLarge as error:
+                raise Damaged(f"{name}/{MANIFEST}: {error} for the files that it holds") from error
             except ValidationError as error:
                 raise Damaged(f"{name}/{MANIFEST}: is damaged: it is not a manifest of a package") from error
         if self.manifest.format > FORMAT:
@@ -168,24 +176,44 @@ class Open(Protocol):
 def read_package(source: Path) -> Iterator[Package]:
     """Open a package. Raises UsageError where there is none, Damaged."""
     if source.is_dir():
-        yield Package(source, lambda name: (source / name).open("rb"))
+        files = sum(1 for path in source.rglob("*") if path.is_file())
+        yield Package(source, lambda name: (source / name).open("rb"), files)
         return
     if not source.is_file():
         raise UsageError(f"{source}: there is no such file or folder")
+    damaged = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
     try:
-        tar = tarfile.open(source, "r:")  # noqa: SIM115 - closed below
-        members = {member.name: member for member in tar.getmembers()}
-    except (tarfile.TarError, EOFError, OSError) as error:
+        opened = tarfile.open(source, "r:")  # noqa: SIM115 - closed below
+    except damaged as error:
         raise Damaged(f"{source}: is damaged or cut short, or no tar file: {error}") from error
+    with opened as tar:
+        try:
+            members = {member.name: member for member in _checked_members(tar, source)}
+        except damaged as error:
+            raise Damaged(f"{source}: is damaged or cut short, or no tar file: {error}") from error
 
-    def member(name: str) -> BinaryIO:
-        file = tar.extractfile(members[name])
-        if file is None:
-            raise KeyError(name)
-        return file  # type: ignore[return-value]
+        def member(name: str) -> BinaryIO:
+            file = tar.extractfile(members[name])
+            if file is None:
+                raise KeyError(name)
+            return file  # type: ignore[return-value]
 
-    with tar:
-        yield Package(source, member)
+        yield Package(source, member, len(members))
+
+
+def _checked_members(tar: tarfile.TarFile, source: Path) -> Iterator[tarfile.TarInfo]:
+    """Yield the members, one after the other. Raises Damaged for one that a package never has.
+
+    A sparse file stands for as many zeros as it says, a symbolic link may lead to itself, and what a header says of all
+    members is kept once for each of them.
+    """
+    while member := tar.next():
+        if member.issparse() or not (member.isreg() or member.islnk() or member.isdir()):
+            kind = "a sparse file" if member.issparse() else "neither a file nor a folder"
+            raise Damaged(f"{one_line(f'{source}/{member.name}')}: is {kind}, which no package holds")
+        if len(member.pax_headers) > _MOST_HEADERS:
+            raise Damaged(f"{source}: its members have more than {_MOST_HEADERS} headers, which are allowed")
+        yield member
 
 
 def _digest(file: BinaryIO) -> File:

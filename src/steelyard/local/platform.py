@@ -18,6 +18,7 @@ from pathlib import Path
 
 from steelyard.accounts.database import Accounts, AccountsDatabaseError
 from steelyard.accounts.secrets import Secrets
+from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
 from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
@@ -26,6 +27,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.local.engines import Engines, advice, engines, files_of, on_servers
 from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
+from steelyard.local.kubelet.images import STEPS
 from steelyard.local.resuming import resumed
 from steelyard.local.secret_keys import secret_keys
 from steelyard.local.state import StateDir, write_atomically, write_platform
@@ -174,6 +176,13 @@ async def _once_room(name: str, run: Callable[[], Coroutine[None, None, None]]) 
     await once_room(run, lambda error: _log.warning("%s waits for room on the disk: %s", name, error))
 
 
+def _api_settings(settings: Settings, state: StateDir) -> ApiSettings:
+    """Return the API's settings. On one machine methods name an image, as Dyff's do: that of the steps."""
+    if settings.api.analysis_image or not state.runs(settings.kubernetes):
+        return settings.api
+    return settings.api.model_copy(update={"analysis_image": f"{STEPS}@sha256:{'0' * 64}"})
+
+
 async def _serve(  # noqa: PLR0913 (what its caller decides)
     group: asyncio.TaskGroup,
     opened: Engines,
@@ -202,7 +211,7 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
         view=opened.view,
         accounts_database=opened.accounts_database,
         store=opened.store,
-        settings=settings.api,
+        settings=_api_settings(settings, state),
         signing_secret=await _signing_secret(state, settings, opened.accounts_database.accounts),
         pods=state.pods,
         clock=_now,
@@ -292,6 +301,7 @@ async def _service(
     """One service as a coroutine function of `stop`, on its engines."""
     from steelyard.services.aggregator import aggregator
     from steelyard.services.reaper import reaper
+    from steelyard.services.reaper.files import FileMetrics
     from steelyard.services.sinks import view as sinks
 
     log, view, backup = opened.log, opened.view, opened.backup
@@ -307,7 +317,10 @@ async def _service(
         case "webhooks":
             return _webhooks(opened, settings)
         case "reaper":
-            return lambda stop: reaper.run_reaper(log, opened.store, backup=backup, stop=stop)
+            metrics = FileMetrics(opened.figures.registry)
+            return lambda stop: reaper.run_reaper(
+                log, opened.store, backup=backup, stop=stop, metrics=metrics
+            )
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
     return _on_cluster(name, opened, settings, state, cluster)

@@ -1,8 +1,10 @@
 """The frame of a service's process: its lock, its log, its event loop, its orders. `cli/service.py` calls it."""
 
 import asyncio
+import errno
 import gc
 import logging
+import re
 import signal
 import sys
 import time
@@ -12,7 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from steelyard.errors import Refused, SteelyardError
+from steelyard.errors import Refused, SteelyardError, leaves, words_of_file_error
+from steelyard.kube.leader import LeaseLost
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
@@ -36,6 +39,8 @@ DEFAULT_THRESHOLDS = gc.get_threshold()
 """Thresholds of Python's search for cycles of garbage."""
 START_THRESHOLDS = (20_000, 20, 20)
 """The same while a part starts."""
+_ADDRESS = re.compile(r"\('(?P<host>[^']*)', (?P<port>\d+)")
+"""Address in the message of an error of `create_server`."""
 LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is about to end
 
 
@@ -75,9 +80,10 @@ def run_process(part: ServiceOptions) -> None:
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     # Nearly all that a start makes stays: to search it for garbage took a tenth of its time.
     gc.set_threshold(*START_THRESHOLDS)
-    prepare(part.state)
     orders, renewal = Orders(), Renewal(part.listener)
     with ExitStack() as locks:
+        with in_lines():
+            prepare(part.state)
         for name in part.services or (part.name,):
             locks.callback(_take_lock(part.state.lock(numbered(name, part.replica))).release)
         with in_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -96,19 +102,33 @@ def in_lines() -> Iterator[None]:
     """
     try:
         yield
-    except ExceptionGroup as group:
-        said = [error for error in _leaves(group) if isinstance(error, SteelyardError)]
+    except LeaseLost as lost:
+        raise SteelyardError(
+            f"{lost}: this process ends, and stands for election again once started"
+        ) from lost
+    except (OSError, ExceptionGroup) as failure:
+        causes = leaves(failure) if isinstance(failure, ExceptionGroup) else [failure]
+        said = [error for cause in causes if (error := _in_words(cause)) is not None]
         if not said:
             raise
-        raise next((error for error in said if error.exit_code == Refused.exit_code), said[0]) from group
+        raise next((error for error in said if error.exit_code == Refused.exit_code), said[0]) from failure
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+def _in_words(error: BaseException) -> SteelyardError | None:
+    """Return an error that is a line for a person: its own, or one of the system about a file."""
+    if isinstance(error, SteelyardError):
+        return error
+    if not isinstance(error, OSError):
+        return None
+    # Two of a moment may reserve one port, as the `up`s of two copies of a folder do; one of them listens first.
+    if error.errno == errno.EADDRINUSE and (address := _ADDRESS.search(str(error))):
+        from steelyard.local.machine import listener_of
+
+        port = int(address["port"])
+        who = f"{listener_of(port)} listens there already; end that one, or choose another port"
+        return SteelyardError(f"port {port} of {address['host']}: {who}")
+    words = words_of_file_error(error)
+    return None if words is None else SteelyardError(words)
 
 
 async def _run(part: ServiceOptions, orders: Orders, renewal: Renewal) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from steelyard.disk_space import is_cancelled, no_room, run_apart
-from steelyard.errors import Refused, is_engine_failure
+from steelyard.errors import Refused, is_engine_failure, leaves
 
 _log = logging.getLogger(__name__)
 
@@ -47,13 +47,13 @@ async def resumed(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 def may_pass(error: BaseException) -> bool:
     """Return whether every error of a group is a failure of an engine that may answer again by itself."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(may_pass(member) for member in error.exceptions)
-    return is_engine_failure(error) and not isinstance(error, Refused) and not no_room(error)
+    return all(
+        is_engine_failure(member) and not isinstance(member, Refused) and not no_room(member)
+        for member in leaves(error)
+    )
 
 
 def in_short(error: BaseException) -> str:
     """Return one line: the message of the error, or of the first of a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return " ".join(str(error).split()) or type(error).__name__
+    first = next(leaves(error))
+    return " ".join(str(first).split()) or type(first).__name__

@@ -3,11 +3,16 @@
 import logging
 from pathlib import Path
 
-from steelyard.accounts.secrets import SecretKeys, make_keys, read_keys
+from steelyard.accounts.secrets import KeyFileError, SecretKeys, make_keys, read_keys
+from steelyard.local.platform_identity import identity_of
 from steelyard.local.state import StateDir
 from steelyard.settings import Settings
 
 _log = logging.getLogger(__name__)
+_GO_ON = (
+    "Put this platform's file back, or keep it aside: new keys are then made, and secrets of before have to be set "
+    "again"
+)
 
 
 def secret_keys(state: StateDir, settings: Settings) -> SecretKeys | None:
@@ -17,10 +22,19 @@ def secret_keys(state: StateDir, settings: Settings) -> SecretKeys | None:
     read what another has written. Raises KeyFileError.
     """
     path = Path(settings.secret_keys)
-    if path.resolve() == state.secret_keys.resolve() and not path.exists():
+    if path.resolve() != state.secret_keys.resolve():
+        return read_keys(path)
+    if not path.exists():
         if not (settings.accounts.startswith("sqlite:") or state.runs(settings.kubernetes)):
             return None
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if make_keys(path):
+        if make_keys(path, identity_of(state).marked("").lstrip()):
             _log.info("%s: was made; it encrypts the secrets of accounts", path)
-    return read_keys(path)
+    try:
+        keys = read_keys(path)
+    except KeyFileError as error:
+        raise KeyFileError(f"{error}. {_GO_ON}") from error
+    if identity_of(state).is_foreign(path.read_text()):
+        raise KeyFileError(f"secret_keys {path}: belongs to another platform. {_GO_ON}")
+    identity_of(state).take_over(path)
+    return keys

@@ -22,6 +22,7 @@ from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.objects import annotations_of
 from steelyard.kube.patches import merge_patch
 from steelyard.kube.resource import CRDS, NODES
+from steelyard.local.at_work import AtWork
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.faults import Faults
 from steelyard.local.files import check_kubernetes, watch
@@ -31,7 +32,9 @@ from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.network import Network
 from steelyard.local.node import kubelet_config
 from steelyard.local.pipe import Orders
+from steelyard.local.platform_identity import identity_of
 from steelyard.local.renewal import Renewal, sample_memory, watch_memory
+from steelyard.local.set_aside import tell_set_aside
 from steelyard.local.sleeps import sleep_watch
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
@@ -68,6 +71,7 @@ async def run_kubernetes(
     config = ApiServerConfig(
         database=state.database,
         pki=state.pki,
+        platform=identity_of(state),
         tokens={state.token.read_text().strip(): ADMINISTRATOR},
         pods=state.pods,
         service_network=network.services,
@@ -75,6 +79,7 @@ async def run_kubernetes(
         listener=renewal.inherited,
         faults=(faults := Faults()),
         figures=(figures := Figures()),
+        at_work=(at_work := AtWork(state.at_work)),
     )
     async with serve(config) as server:
         write_kubeconfig(state, server.url, server.ca)
@@ -91,7 +96,18 @@ async def run_kubernetes(
                     watch_memory(cluster, lambda: sample_memory(store.version), renewal, orders.stop),
                     name="memory",
                 )
-                running.create_task(_run_parts(cluster, state, node, orders.stop, ready, faults, figures))
+                running.create_task(
+                    _run_parts(
+                        cluster,
+                        state,
+                        node,
+                        orders.stop,
+                        ready,
+                        faults=faults,
+                        figures=figures,
+                        at_work=at_work,
+                    )
+                )
             if renewal.wanted.is_set():
                 renewal.keep(server.descriptor)
             if orders.end_pods.is_set():
@@ -102,14 +118,16 @@ async def run_kubernetes(
             await cluster.close()
 
 
-async def _run_parts(
+async def _run_parts(  # noqa: PLR0913 (what the process shares with its parts)
     cluster: Cluster,
     state: StateDir,
     config: KubeletConfig,
     stop: asyncio.Event,
     ready: Callable[[], None],
+    *,
     faults: Faults,
     figures: Figures,
+    at_work: AtWork,
 ) -> None:
     """Run what works on the API until `stop`. A part that fails takes the process down: the supervisor starts
     it again.
@@ -127,14 +145,25 @@ async def _run_parts(
         parts.create_task(caches.run(stop))
         parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown, faults=faults))
         parts.create_task(
-            run_controllers(cluster, caches, stop=stop, faults=faults, slept=slept, figures=figures)
+            run_controllers(
+                cluster, caches, stop=stop, faults=faults, slept=slept, figures=figures, at_work=at_work
+            )
         )
         parts.create_task(run_queues(cluster, caches, stop=stop, now=utc_now, faults=faults))
         kubelet = run_kubelet(
-            cluster, config, stop=stop, shown=shown, faults=faults, slept=slept, figures=figures, pods=caches
+            cluster,
+            config,
+            stop=stop,
+            shown=shown,
+            faults=faults,
+            slept=slept,
+            figures=figures,
+            pods=caches,
+            at_work=at_work,
         )
         parts.create_task(kubelet)
         await caches.synced()
+        await tell_set_aside(cluster, at_work, utc_now)
         # Until the kubelet has said what the machine offers, a Pod would only wait.
         nodes = (await cluster.list(NODES)).items
         while not stop.is_set() and not any(is_true(node, "Ready") for node in nodes):
@@ -197,6 +226,7 @@ async def run_operator_service(
                 sleeps=sleep_watch(state).sleeps,
             )
     finally:
+        state.operator_metrics.unlink(missing_ok=True)
         await cluster.close()
 
 

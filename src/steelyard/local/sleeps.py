@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from steelyard.awake import LEAST_SECONDS, NO_SLEEPS, Sleep, Sleeps, SleepWatch, utc_now
-from steelyard.local.state import StateDir, boot_id, write_atomically
+from steelyard.local.state import StateDir, boot_id, is_foreign, platform_id, write_atomically
 
 Clocks = Callable[[], tuple[datetime, float]]
 """Function that returns the wall clock and the monotonic clock."""
@@ -39,6 +39,8 @@ def read_kept(state: StateDir) -> Kept:
     """
     try:
         content = json.loads(state.sleeps.read_text())
+        if isinstance(content, dict) and is_foreign(state, content):
+            return Kept()
         if isinstance(content, list):  # of a version that kept sleeps alone
             return Kept(_sleeps(content))
         return Kept(_sleeps(content["sleeps"]), str(content["boot"]), float(content["ahead"]))
@@ -98,4 +100,5 @@ class SleepRecord:
 
 def write_kept(state: StateDir, kept: Kept) -> None:
     content = [(sleep.until.isoformat(), sleep.seconds) for sleep in kept.sleeps.known]
-    write_atomically(state.sleeps, json.dumps({"boot": kept.boot, "ahead": kept.ahead, "sleeps": content}))
+    named = {"platform": platform_id(state), "boot": kept.boot, "ahead": kept.ahead, "sleeps": content}
+    write_atomically(state.sleeps, json.dumps(named))

@@ -6,14 +6,19 @@ Everything under `local/` and the command line asks this module for paths; no ot
 import json
 import logging
 import os
-import secrets
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
+
+if TYPE_CHECKING:
+    from steelyard.local.platform_identity import PlatformIdentity
 
 LEAST_SECRET = 32
 """Characters of a secret; one that we make has 43."""
@@ -29,6 +34,11 @@ class StateDir:
     @property
     def ready(self) -> Path:
         return self.path / "ready.json"
+
+    @property
+    def identity(self) -> Path:
+        """Path of the identity of the folder's platform."""
+        return self.path / "identity.json"
 
     @property
     def kubeconfig(self) -> Path:
@@ -50,6 +60,11 @@ class StateDir:
     @property
     def database(self) -> Path:
         return self.path / "kubernetes.db"
+
+    @property
+    def at_work(self) -> Path:
+        """Marks of the objects that the Kubernetes process works on (`at_work.py`)."""
+        return self.path / "at-work"
 
     @property
     def pki(self) -> Path:
@@ -134,6 +149,14 @@ class Ready:
     pid: int
 
 
+def printed_token(state: StateDir, ready: Ready) -> str:
+    """Return what `up` prints of the token: in a terminal the token, else where it is.
+
+    What is no terminal is mostly a file of a log, which more people may read, and for longer.
+    """
+    return ready.token or "" if sys.stdout.isatty() else f"in {state.ready}"
+
+
 @dataclass(frozen=True)
 class Record:
     """`supervisor.json`: who runs on the folder, and the ports and network that the next run takes again."""
@@ -182,8 +205,11 @@ def _may_be_there(path: Path) -> bool:
     return path.suffix == ".toml" or path.name == "lost+found" or path.name.startswith(".")
 
 
-def prepare(state: StateDir) -> None:
-    """Make the folder and its parts; only its owner may read it, since it holds a token."""
+def prepare(state: StateDir, *, new_kubernetes: bool = False) -> None:
+    """Make the folder and its parts; only its owner may read it, since it holds a token.
+
+    Raises Refused where its database of Kubernetes is another platform's, unless a new one is to begin.
+    """
     try:
         state.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         state.path.chmod(0o700)
@@ -191,30 +217,53 @@ def prepare(state: StateDir) -> None:
             folder.mkdir(exist_ok=True, mode=0o700)
     except OSError as error:
         raise UsageError(f"--state-dir {state.path}: cannot be used: {error.strerror}") from error
+    # Only here: it needs the paths of this module.
+    from steelyard.local.platform_identity import identity_of
+
+    identity = identity_of(state, new_kubernetes=new_kubernetes)
     for secret in (state.token, state.signing_secret):
-        _make_secret(secret)
+        _make_secret(secret, identity)
 
 
-def _make_secret(path: Path) -> None:
-    """Make what is not there, or was cut off: an empty token would let everybody in."""
+def _make_secret(path: Path, identity: "PlatformIdentity") -> None:
+    """Make what is not there, was damaged or belongs to another platform: its holders would be let in."""
     try:
         text: str | None = path.read_text().strip()
     except FileNotFoundError:
         text = None
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         text = ""
-    if text is None or len(text) < LEAST_SECRET:
+    if text is None or len(text) < LEAST_SECRET or not identity.is_own_secret(path.name, text):
         if text is not None:
             _log.warning(
-                "%s: was damaged; it is created again, and what was signed with it is no longer valid", path
+                "%s: was damaged, or is another platform's; it is created again, and what was signed with it is no "
+                "longer valid",
+                path,
             )
-        write_atomically(path, secrets.token_urlsafe(32))
+        write_atomically(path, identity.new_secret())
+
+
+def platform_id(state: StateDir) -> str | None:
+    """Return the id of the folder's platform; None where its file is missing or damaged."""
+    try:
+        return str(json.loads(state.identity.read_text())["platform"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_foreign(state: StateDir, content: Mapping[str, object]) -> bool:
+    """Return whether a record names another platform than the folder's."""
+    own, named = platform_id(state), content.get("platform")
+    return own is not None and named is not None and named != own
 
 
 def read_record(state: StateDir) -> Record:
     """The folder's record; an empty one when there is none or it cannot be read."""
     try:
         content = json.loads(state.record.read_text())
+        if is_foreign(state, content):  # its processes are another platform's
+            _log.warning("%s: belongs to another platform; it is created again", state.record)
+            return Record()
         known = {key: content[key] for key in asdict(Record()) if key in content}
         children = {
             name: (int(pid), str(started)) for name, (pid, started) in known.pop("children", {}).items()
@@ -227,7 +276,7 @@ def read_record(state: StateDir) -> Record:
 
 
 def write_record(state: StateDir, record: Record) -> None:
-    write_atomically(state.record, json.dumps(asdict(record)))
+    write_atomically(state.record, json.dumps({**asdict(record), "platform": platform_id(state)}))
 
 
 def read_ready(state: StateDir) -> Ready | None:
@@ -270,17 +319,10 @@ def write_atomically(path: Path, content: str) -> None:
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
+        rename_durably(Path(name), path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def process_started(pid: int) -> str:

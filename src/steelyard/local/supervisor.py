@@ -9,11 +9,9 @@ shims and are adopted by the next Kubernetes process.
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,13 +19,15 @@ from pathlib import Path
 from steelyard.disk_space import no_room
 from steelyard.errors import Refused, UsageError
 from steelyard.local import machine
+from steelyard.local.at_work import set_aside_in
 from steelyard.local.detached import running, start_detached, stop
 from steelyard.local.files import check_images, new_kubernetes
+from steelyard.local.images import prepare_images, write_progress
 from steelyard.local.kept_process import KeptProcess, Program, service
-from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.leftovers import PATIENCE, end_leftovers
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network, claim, claims_folder
+from steelyard.local.platform_identity import identity_of
 from steelyard.local.room import RoomWatch
 from steelyard.local.runners.images import enter_installed
 from steelyard.local.sleeps import SleepRecord
@@ -36,10 +36,10 @@ from steelyard.local.state import (
     Record,
     StateDir,
     prepare,
+    printed_token,
     process_started,
     read_platform,
     read_record,
-    write_atomically,
     write_ready,
     write_record,
 )
@@ -55,9 +55,6 @@ LOCK_SECONDS = 1.0  # a process that only checks whether the lock is held holds 
 
 STARTED = (("kubernetes",), ("operator", "platform"))
 """The parts, in the order of their start; those of a group start, and end, at the same time."""
-
-IMAGES = {"steps": "", "runner-sklearn": "runner_sklearn", "runner-mock": "mock_inference_service"}
-"""Our images, and the step that runs where a container names no command."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,8 @@ class Up:
 
     async def _run(self, stop: asyncio.Event, reserved: contextlib.ExitStack) -> None:
         state = self.state
-        check_images(state.images)
+        identity = identity_of(state, new_kubernetes=self.options.new_kubernetes)
+        check_images(state.images, identity)
         old = read_record(state)
         # Children of a supervisor that was killed may still be ending: two API servers on one database are refused.
         await end_leftovers(old)
@@ -115,7 +113,8 @@ class Up:
         write_record(state, self.record)
         # The address and token of an earlier run: read now, they would be taken for this one's.
         state.platform.unlink(missing_ok=True)
-        write_images(state.images)
+        prepare_images(state, identity)
+        write_progress(state)  # for jobs whose manifests were printed before any ran here
         enter_installed(state)
         if self.options.new_kubernetes:
             new_kubernetes(state, self.say)
@@ -193,6 +192,9 @@ class Up:
         for names in reversed(STARTED):
             group = [child for child in self.children if child.program.name in names]
             await asyncio.gather(*(child.end(END_SECONDS, leave_pods=self.leave_pods) for child in group))
+            # Also of those that had to be killed: nobody serves figures there any more.
+            for child in group:
+                self.state.metrics(child.program.name).unlink(missing_ok=True)
         # Last: while Kubernetes lives its kubelet would start again what is ended here.
         if not self.leave_pods:
             await stop_all_pods(kubelet_config(self.state, network))
@@ -242,14 +244,17 @@ class Up:
 
         can = await abilities(kubelet_config(self.state, network))
         kubeconfig = self.state.kubeconfig
+        token = printed_token(self.state, ready)
         self.say(
-            (f"The platform answers on {ready.api}\n  token:       {ready.token}\n" if ready.api else "")
+            (f"The platform answers on {ready.api}\n  token:       {token}\n" if ready.api else "")
             + f"Kubernetes answers on https://127.0.0.1:{self.record.port}\n"
             f"  kubeconfig:  {kubeconfig}\n"
             f"  try:         steelyard get evaluations --state-dir {self.state.path}\n"
             f"               kubectl --kubeconfig {kubeconfig} get nodes,evaluations -A\n"
             f"  end it with: Ctrl-C, or steelyard down --state-dir {self.state.path}"
         )
+        for mark in set_aside_in(self.state.at_work):
+            self.say(f"  note:        {mark.message}")
         if not can.mounts:
             self.say(
                 "  note:        without mount namespaces (root or user namespaces) programs that are not Steelyard's "
@@ -289,7 +294,7 @@ async def supervise(options: Options, say: Callable[[str], None]) -> None:
     """
     machine.check_machine()
     machine.check_file_system(options.state.path.resolve())
-    prepare(options.state)
+    prepare(options.state, new_kubernetes=options.new_kubernetes)
     lock = await _take_lock(options.state)
     try:
         lock.write(str(os.getpid()))
@@ -338,7 +343,8 @@ async def _reserve_port(
     if requested:
         if (reserved := machine.reserved_port(requested)) is None:
             raise UsageError(
-                f"{option} {requested}: is taken by another process; choose another, or leave it out"
+                f"{option} {requested}: is taken by {machine.listener_of(requested)}; "
+                "choose another, or leave it out"
             )
         return reserved
     # The same port as the last time, so that addresses that users and their programs know stay right. A process of ours
@@ -352,22 +358,5 @@ async def _reserve_port(
         await asyncio.sleep(0.05)
     chosen = machine.reserved_lasting_port()
     if last:
-        say(f"port {last} is taken by another process; this time it is {machine.port_of(chosen)}")
+        say(f"port {last} is taken by {machine.listener_of(last)}; this time it is {machine.port_of(chosen)}")
     return chosen
-
-
-def write_images(path: Path) -> None:
-    """Our images run in this Python, unless the user has said otherwise."""
-    if not path.exists():
-        entries = [_image_entry(name, module) for name, module in IMAGES.items()]
-        deliver = ["python", "-m", "steelyard.local.kubectl", "deliver", str(path.with_name("kubeconfig"))]
-        entries.append(f'["{KUBECTL}"]\npython = "{sys.executable}"\ncommand = {json.dumps(deliver)}\n')
-        write_atomically(
-            path,
-            "# Which program runs for which image: python = PATH or root = FOLDER.\n" + "\n".join(entries),
-        )
-
-
-def _image_entry(name: str, module: str) -> str:
-    command = f'command = ["python", "-m", "steelyard.steps.{module}"]\n' if module else ""
-    return f'["localhost/steelyard/{name}"]\npython = "{sys.executable}"\n{command}'

@@ -3,16 +3,20 @@
 import asyncio
 import contextlib
 import os
+import socket
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from steelyard.errors import Refused, SteelyardError
+from steelyard.kube.leader import LeaseLost
 from steelyard.local import files
 from steelyard.local import state as folders
 from steelyard.local.process import in_lines
 from steelyard.local.state import Record, StateDir
+from steelyard.serving.bounded import bound
 from steelyard.sqlite import DatabaseError
 
 
@@ -52,7 +56,7 @@ def test_a_damaged_database_of_kubernetes_is_kept(state: StateDir) -> None:
 
 def test_images_that_cannot_be_read_are_named(state: StateDir) -> None:
     files.check_images(state.images)
-    for damage in (b'["localhost/mine"]\npython = "/us', b"\xff"):
+    for damage in (b'["localhost/mine"]\npython = "/us', b"\xff", b"a = " + b"[" * 100_000):
         state.images.write_bytes(damage)
         with pytest.raises(Refused, match=r"images\.toml: is not valid TOML .*mend it, or delete it"):
             files.check_images(state.images)
@@ -93,3 +97,27 @@ def test_of_the_errors_of_a_group_the_one_that_needs_a_person_is_said() -> None:
         raise ExceptionGroup("", errors)
     with pytest.raises(ExceptionGroup), in_lines():
         raise ExceptionGroup("a defect", [ValueError()])
+
+
+def test_a_leader_that_lost_its_lease_ends_with_one_line() -> None:
+    with pytest.raises(SteelyardError, match=r"could not renew .*: this process ends"), in_lines():
+        raise LeaseLost("one could not renew steelyard-operator in 10 s")
+
+
+@contextlib.contextmanager
+def in_a_group(grouped: bool) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ExceptionGroup("tasks", [error]) if grouped else error from None
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_port_that_another_process_has_is_a_line_with_its_name(grouped: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        expected = (
+            rf"^port {port} of 127\.0\.0\.1: pid {os.getpid()} \(.*\) listens there already; end that one"
+        )
+        with pytest.raises(SteelyardError, match=expected), in_lines(), in_a_group(grouped):
+            bound("127.0.0.1", port)

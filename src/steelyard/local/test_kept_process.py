@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import SteelyardError
-from steelyard.local.kept_process import KeptProcess, Program
+from steelyard.local.kept_process import KeptProcess, Program, next_delay
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.state import Record, process_started
 
@@ -61,6 +61,20 @@ async def test_a_child_that_dies_is_started_again_and_said(tmp_path: Path) -> No
     assert child.identity != first
     assert "demo was killed by signal 9" in said[0]
     await child.end(20)
+
+
+@pytest.mark.parametrize(
+    ("before", "healthy", "after"),
+    [
+        pytest.param(0.2, 0.0, 0.4, id="it doubles"),
+        pytest.param(3.2, 0.0, 5.0, id="it ends at five seconds"),
+        pytest.param(5.0, 59.0, 5.0, id="less than a minute is not enough"),
+        pytest.param(30.0, 1.0, 5.0, id="after a refusal it is that of other ends"),
+        pytest.param(5.0, 60.0, 0.2, id="it begins anew after a healthy minute"),
+    ],
+)
+def test_the_delay_before_a_start_again(before: float, healthy: float, after: float) -> None:
+    assert next_delay(before, healthy) == after
 
 
 async def test_a_first_start_that_fails_shows_the_log(tmp_path: Path) -> None:

@@ -168,9 +168,8 @@ def test_pods_and_services_share_a_network_without_meeting() -> None:
     assert (Network(77).pods, Network(77).services) == ("127.77.0.0/17", "127.77.128.0/17")
 
 
+@pytest.mark.root
 def test_claims_of_another_user_are_refused(tmp_path: Path) -> None:
-    if os.getuid() != 0:
-        pytest.skip("needs root to make another user's folder")
     folder = tmp_path / "claims"
     folder.mkdir()
     os.chown(folder, 12345, 12345)

@@ -49,7 +49,10 @@ def test_keys_that_the_settings_name_have_to_be_there(state: StateDir, tmp_path:
 
 def test_a_damaged_file_is_never_replaced(state: StateDir) -> None:
     state.secret_keys.parent.mkdir(parents=True)
-    state.secret_keys.write_text("damaged")
-    with pytest.raises(KeyFileError, match="line 1"):
-        secret_keys(state, settings(state))
-    assert state.secret_keys.read_text() == "damaged"
+    for content in (b"damaged", b"\xff", b""):
+        state.secret_keys.write_bytes(content)
+        with pytest.raises(
+            KeyFileError, match=r"secret_keys .*Put this platform's file back, or keep it aside"
+        ):
+            secret_keys(state, settings(state))
+        assert state.secret_keys.read_bytes() == content

@@ -9,7 +9,6 @@ import pytest
 from steelyard.errors import UsageError
 from steelyard.local import state as folders
 from steelyard.local.state import Ready, Record, StateDir
-from steelyard.local.supervisor import write_images
 
 
 def test_the_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,12 +71,3 @@ def test_what_cannot_be_read_of_a_run_counts_as_absent(tmp_path: Path, content: 
 def test_a_process_is_known_by_its_start() -> None:
     assert folders.process_started(os.getpid()) == folders.process_started(os.getpid()) != ""
     assert folders.process_started(2**22 + 1) == ""
-
-
-def test_what_the_user_says_of_images_stays(tmp_path: Path) -> None:
-    write_images(tmp_path / "images.toml")
-    first = (tmp_path / "images.toml").read_text()
-    assert '["localhost/steelyard/steps"]' in first
-    (tmp_path / "images.toml").write_text("# mine\n")
-    write_images(tmp_path / "images.toml")
-    assert (tmp_path / "images.toml").read_text() == "# mine\n"

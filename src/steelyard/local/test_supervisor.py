@@ -1,8 +1,12 @@
 """A platform that starts again keeps its address, for which it waits a while."""
 
 import asyncio
+import os
 import socket
 
+import pytest
+
+from steelyard.errors import UsageError
 from steelyard.local import machine
 from steelyard.local.supervisor import _reserve_port
 
@@ -30,5 +34,13 @@ async def test_a_port_that_stays_taken_is_replaced() -> None:
         port = other.getsockname()[1]
         with await _reserve_port("--api-port", 0, port, said.append, patience=0.1) as reserved:
             chosen = machine.port_of(reserved)
-    assert chosen != port
-    assert said == [f"port {port} is taken by another process; this time it is {chosen}"]
+        assert chosen != port
+        assert said == [f"port {port} is taken by {machine.listener_of(port)}; this time it is {chosen}"]
+        assert f"pid {os.getpid()} (" in said[0]
+
+
+async def test_a_port_that_is_asked_for_and_taken_is_named_with_its_process() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"--port {port}: is taken by pid {os.getpid()} \("):
+            await _reserve_port("--port", port, 0, lambda _: None)

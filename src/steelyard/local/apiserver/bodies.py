@@ -5,7 +5,7 @@ from typing import Any
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, BadContent, decoded, is_too_deep
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.managed.yaml import BadYaml, duplicate_keys, yaml_object
+from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import YAML, content_type
@@ -31,9 +31,11 @@ def read_object(request: Request, kind: ResourceType, options: Options | None = 
             options.faults += strict_faults(kind.node(), request.body, free=kind.custom)
         return content
     if sent == YAML:
-        if options is not None and strict and (twice := duplicate_keys(request.body)):
+        twice: list[str] = []
+        content = _yaml_object(request.body, kind, twice if strict else None)
+        if options is not None and twice:
             options.faults.append("\n  ".join(["yaml: unmarshal errors:", *twice]))
-        return _yaml_object(request.body, kind)
+        return content
     # Messages of custom kinds are published nowhere.
     if sent == PROTOBUF and not kind.custom:
         return _protobuf_object(request.body, kind)
@@ -70,9 +72,9 @@ def _unrecognized(kind: ResourceType, fault: str, body: bytes) -> errors.Refusal
     return errors.bad_request(text)
 
 
-def _yaml_object(body: bytes, kind: ResourceType) -> Json:
+def _yaml_object(body: bytes, kind: ResourceType, twice: list[str] | None) -> Json:
     try:
-        content = yaml_object(body)
+        content = yaml_object(body, twice)
         if is_too_deep(content):
             raise BadContent(TOO_DEEP)
     except (BadYaml, BadContent) as error:

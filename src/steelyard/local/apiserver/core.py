@@ -193,7 +193,8 @@ class Core:
         for _ in range(ATTEMPTS):
             del request.warnings[warnings:]  # said again by the next attempt
             try:
-                return self._route(request, routed)
+                with errors.bounded_causes():
+                    return self._route(request, routed)
             except Pending as pending:
                 # No write is begun and nothing is held: a client that does not answer keeps no other client waiting.
                 await request.answers.fetch(pending)

@@ -1,10 +1,13 @@
-"""Kinds from CustomResourceDefinitions: their fields, and what is invalid in an object, in the real server's words."""
+"""Kinds from CustomResourceDefinitions: their fields, and what is invalid in an object, in the real server's words.
+
+Both are compiled when a kind is first used: a start with many definitions, whose schemas hold whole Pods, uses few.
+"""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
-from steelyard.local.apiserver.errors import Cause
-from steelyard.local.apiserver.expressions.rules import Ruled, rule_causes, ruled
+from steelyard.local.apiserver.errors import Cause, invalid
+from steelyard.local.apiserver.expressions.rules import rule_causes, ruled
 from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, Scaling
 from steelyard.local.apiserver.published import metadata_node
 from steelyard.local.apiserver.schema import Node, compile_schema
@@ -49,14 +52,13 @@ def _kind(spec: Json, version: Json) -> ResourceType:
     schema = version["schema"]["openAPIV3Schema"]
     subresources = mapping(version, "subresources")
     scaling = _scaling(subresources["scale"]) if "scale" in subresources else None
-    node = _node(schema)
-    check = _checks(Validator(schema), ruled(schema))
+    check = _checks(schema)
     return ResourceType(
         group=spec["group"],
         version=version["name"],
         plural=names["plural"],
         kind=names["kind"],
-        node=partial(_same, node),
+        node=cache(partial(_node, schema)),
         rules=Rules(check=check, status_check=check),
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or "",
@@ -90,10 +92,6 @@ def _scaling(scale: Json) -> Scaling:
     return Scaling(*(tuple(path.strip(".").split(".")) if path else () for path in paths))
 
 
-def _same(node: Node) -> Node:
-    return node
-
-
 def _node(schema: Json) -> Node:
     """The schema's fields, and those that every object has."""
     node = compile_schema(schema)
@@ -115,8 +113,14 @@ def _name_metadata(node: Node) -> None:
             _name_metadata(below)
 
 
-def _checks(validator: Validator, rules: Ruled | None) -> Check:
+def _checks(schema: Json) -> Check:
+    compiled = cache(lambda: (Validator(schema), ruled(schema)))
+
     def check(obj: Json, old: Json | None) -> list[Cause]:
+        try:
+            validator, rules = compiled()
+        except Exception as error:  # noqa: BLE001 - an older version stored what this one refuses
+            return [invalid("", "", f"its definition cannot check objects: {str(error)[:500]}")]
         causes = validator.causes(obj, old)
         return causes + rule_causes(rules, obj, old, causes)
 

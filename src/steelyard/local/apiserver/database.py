@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from steelyard.errors import Refused
+from steelyard.errors import Refused, SteelyardError
 from steelyard.local.apiserver.store import Row
+from steelyard.local.platform_identity import foreign_database
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +36,6 @@ NETWORK_FILE_SYSTEMS = frozenset(
 # Versions that were given out but not committed are below this jump, so that none is given out twice.
 JUMP = 100_000
 
-_GO_ON = (
-    "nothing of it was changed. Stop what runs, and put a copy of it back; or move it away and let an empty one begin "
-    "with steelyard up --new-kubernetes"
-)
 SPARE_BYTES = 1 << 20  # of free room in the file, kept for what comes next
 LOG_BYTES = 4 << 20  # of the file's log, kept for the same reason
 STEP_PAGES = 256  # given back at once: the event loop waits for it
@@ -50,6 +47,7 @@ SECRETS = "secrets"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (kind TEXT, namespace TEXT, name TEXT, raw BLOB NOT NULL,
   PRIMARY KEY (kind, namespace, name));
+CREATE TABLE IF NOT EXISTS platform (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS version (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), value INTEGER NOT NULL);
 """
 
@@ -58,14 +56,21 @@ class DatabaseUnusable(Refused, OSError):
     """The file is damaged, another one, or of another program; the message names it and says how to go on."""
 
 
+class DatabaseUnavailable(SteelyardError, OSError):
+    """The file cannot be opened or written now; the message names it."""
+
+
 class SqliteDatabase:
     """Database of the store on SQLite; every failure is an OSError that names the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, platform: str | None = None) -> None:
+        """Open the file of a platform: made where there is none, and one without a name gets the platform's."""
         refuse_network_file_system(path.parent)
         self._path = path
         try:
             self._connection = _open(path)
+            if platform is not None:
+                _claim(self._connection, path, platform)
         except sqlite3.Error as error:
             raise _unusable(path, error) from error
         self._inode = path.stat().st_ino
@@ -162,10 +167,12 @@ def _open(path: Path) -> sqlite3.Connection:
         # With NORMAL a commit in WAL mode is lost by a power loss, and it has been answered by then.
         connection.execute("PRAGMA synchronous = FULL")
         # A file with other tables belongs to another program, and must not be written to.
-        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('objects', 'version')"
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('objects', 'version', 'platform')"
         other = connection.execute(query).fetchone()
         if other is not None:
-            raise DatabaseUnusable(f"{path}: is another database (it has the table {other[0]}); {_GO_ON}")
+            raise DatabaseUnusable(
+                f"{path}: is another database (it has the table {other[0]}); {_go_on(path)}"
+            )
         connection.executescript(_SCHEMA)
         # After a large transaction SQLite would keep the log file at that size for good.
         connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
@@ -177,11 +184,34 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _claim(connection: sqlite3.Connection, path: Path, platform: str) -> None:
+    """Write the platform into a file that names none. Raises DatabaseUnusable for another platform's: its rights to the
+    objects, such as an administrator's, would be good here.
+    """
+    row = connection.execute("SELECT id FROM platform").fetchone()
+    if row is None:
+        connection.execute("INSERT INTO platform VALUES (1, ?)", (platform,))
+        # In the file itself, where it is read without a lock and without the write-ahead log.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    elif row[0] != platform:
+        connection.close()
+        raise DatabaseUnusable(foreign_database(path, str(row[0]), platform))
+
+
+def _go_on(path: Path) -> str:
+    return (
+        "nothing of it was changed. Stop what runs, and put a copy of it back; or keep it aside and let an empty one "
+        f"begin: steelyard up --new-kubernetes --state-dir {path.parent}"
+    )
+
+
 def _unusable(path: Path, error: sqlite3.Error) -> OSError:
     """Return SQLite's error in words; a damaged file needs a person."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DatabaseUnusable(f"{path}: is damaged ({error}); {_GO_ON}")
-    failure = OSError(f"{path} cannot be used: {error}")
+        return DatabaseUnusable(f"{path}: is damaged ({error}); {_go_on(path)}")
+    failure = DatabaseUnavailable(
+        f"{path} cannot be used: {error}; it has to be a file that this user may write, and that no other process has"
+    )
     failure.__cause__ = error
     return failure
 

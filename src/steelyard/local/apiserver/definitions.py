@@ -5,6 +5,7 @@ import logging
 import orjson
 
 from steelyard.kube.objects import status_of
+from steelyard.kube.resource import CRDS
 from steelyard.local.apiserver.admission.server import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item, Key
@@ -13,6 +14,7 @@ from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
+from steelyard.local.at_work import AtWork, SetAside
 from steelyard.local.faults import Faults
 from steelyard.types import Json, sequence
 
@@ -31,8 +33,8 @@ class StoredDefaults:
         self._stored: dict[tuple[str, Key], Item] = {}  # objects that are shown in another form
 
     def show(self, bucket: str, kind: ResourceType) -> None:
-        node = kind.node()
         for item in self._store.bucket(bucket).items():
+            node = kind.node()
             place = bucket, item.key
             stored = self._stored.pop(place, item)
             # Written since, it has its defaults.
@@ -53,9 +55,16 @@ class StoredDefaults:
 class Definitions:
     """Follows the store's commits."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, faults: Faults | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        faults: Faults | None = None,
+        at_work: AtWork | None = None,
+    ) -> None:
         self._store, self._registry, self._clock = store, registry, clock
-        self._faults = faults or Faults()
+        self._faults, self._at_work = faults or Faults(), at_work or AtWork()
         self._defaults = StoredDefaults(store)
         # What was stored before this start is served from the first request on.
         for item in store.bucket(BUCKET).items():
@@ -76,7 +85,10 @@ class Definitions:
     def _try_to_serve(self, item: Item) -> None:
         """One definition that cannot be served, stored by an older version for one, keeps no other from it."""
         try:
-            self._serve(item)
+            with self._at_work.on(CRDS, item.parsed()):
+                self._serve(item)
+        except SetAside as problem:
+            log.warning("the definition %s is not served: %s", item.name, problem)
         except Exception:
             log.exception("the definition %s cannot be served", item.name)
             self._faults.count("definitions", "CustomResourceDefinition")

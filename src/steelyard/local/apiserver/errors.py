@@ -3,11 +3,16 @@
 `steelyard.kube.errors` are the same words read by a client; here they are spoken.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import orjson
 
 from steelyard.types import Json
+
+_SHOWN = 1000  # characters of a fault that ends a check
 
 
 class Refusal(Exception):
@@ -25,6 +30,21 @@ class Refusal(Exception):
         return status | ({"details": self.details} if self.details is not None else {})
 
 
+MAX_CAUSES, MAX_CAUSE_LENGTH = 1000, 4 << 20
+"""Most faults that are looked for in one request's object, and characters of their texts."""
+_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
+
+
+@contextmanager
+def bounded_causes() -> Iterator[None]:
+    """End a check with a Refusal once it has found very many faults: each byte of a body can give hundreds of bytes."""
+    token = _left.set([MAX_CAUSES, MAX_CAUSE_LENGTH])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Fault of one field."""
@@ -33,9 +53,25 @@ class Cause:
     message: str
     reason: str = "FieldValueInvalid"
 
+    def __post_init__(self) -> None:
+        left = _left.get()
+        if left is None:
+            return
+        left[0] -= 1
+        left[1] -= len(self.field) + len(self.message)
+        if min(left) < 0:
+            last = f"{self.field[:_SHOWN]}: {self.message[:_SHOWN]}"
+            text = f"more than {MAX_CAUSES} faults, or {MAX_CAUSE_LENGTH} characters of them; the last was {last}"
+            raise Refusal(422, "Invalid", f"the object is invalid: it has {text}")
+
 
 def required(path: str, detail: str = "") -> Cause:
     return Cause(path, f"Required value{': ' + detail if detail else ''}", "FieldValueRequired")
+
+
+def too_many(path: str, count: int, most: int) -> Cause:
+    text = f"Too many: {count}: must have at most {most} {'item' if most == 1 else 'items'}"
+    return Cause(path, text, "FieldValueTooMany")
 
 
 def invalid(path: str, value: object, detail: str) -> Cause:

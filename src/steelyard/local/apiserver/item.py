@@ -34,9 +34,10 @@ class Item:
         return cast("Json", orjson.loads(self.raw))
 
 
-def item_of(obj: Json, earlier: Item | None = None) -> Item:
+def item_of(obj: Json, earlier: Item | None = None, raw: bytes | None = None) -> Item:
     """Return the item of an object. With its earlier state, of the same key, it shares what has not changed: watches
     keep thousands of states, whose small parts took more memory than all else, and left it in pieces when they went.
+    `raw` is its JSON, where it is known.
     """
     metadata = obj["metadata"]
     uid, labels = metadata["uid"], metadata.get("labels") or _NONE
@@ -51,7 +52,7 @@ def item_of(obj: Json, earlier: Item | None = None) -> Item:
         owners = earlier.owners if earlier.owners == owners else owners
     return Item(
         # A copy: what orjson returns keeps the buffer that it grew, about three times the bytes in it.
-        bytes(memoryview(orjson.dumps(obj))),
+        bytes(memoryview(orjson.dumps(obj))) if raw is None else raw,
         int(metadata["resourceVersion"]),
         namespace,
         name,

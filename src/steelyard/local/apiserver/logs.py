@@ -4,13 +4,16 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+import os
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from steelyard.kube.objects import status_of
+from steelyard.line_files import lines_backwards
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
@@ -74,12 +77,8 @@ class PodLogs:
             raise errors.bad_request(
                 f'container "{container}" in pod "{name}" is waiting to start: {waiting}'
             )
-        if not follow:
-            lines = _select(path.read_bytes().splitlines(keepends=True), options)
-            text = b"".join(_text(line, options) for line in lines)
-            return Response(text[: options.limit] if options.limit else text, content_type=TEXT)
-        lines_written = self._follow(path, item, container, options)
-        return Response(_limited(lines_written, options.limit), content_type=TEXT)
+        pieces = self._follow(path, item, container, options) if follow else _written(path, options)
+        return Response(_limited(pieces, options.limit), content_type=TEXT)
 
     async def _follow(
         self, path: Path, item: Item, container: str, options: LogOptions
@@ -91,22 +90,18 @@ class PodLogs:
                 return
             await asyncio.sleep(POLL_SECONDS)
         with path.open("rb") as file:
-            lines = _select(file.read().splitlines(keepends=True), options)
+            file.seek(await asyncio.to_thread(_start, file, options.tail))
             rest = b""
-            # The kubelet's shim may be in the middle of a line: its rest comes with the next read.
-            if lines and not lines[-1].endswith(b"\n"):
-                rest = lines.pop()
-            if lines:
-                yield b"".join(_text(line, options) for line in lines)
             while True:
                 ended = self._ended(item, container)  # asked before reading: what was written by then is read
-                rest += file.read(_BLOCK)
-                whole, _, rest = rest.rpartition(b"\n")
-                if whole:
-                    yield b"".join(_text(line + b"\n", options) for line in whole.split(b"\n"))
-                elif ended:
+                block = file.read(_BLOCK)
+                # The kubelet's shim may be in the middle of a line: its rest comes with the next read.
+                *lines, rest = (rest + block).split(b"\n")
+                if text := _texts(lines, options):
+                    yield text
+                elif not block and ended:
                     return
-                else:
+                elif not block:
                     await asyncio.sleep(POLL_SECONDS)
 
     def _ended(self, item: Item, container: str) -> bool:
@@ -183,24 +178,41 @@ def _options(request: Request) -> LogOptions:
     return LogOptions(request.flag("timestamps"), tail, integer(request, "limitBytes"), since)
 
 
-def _select(lines: list[bytes], options: LogOptions) -> list[bytes]:
-    if options.since:
-        lines = [line for line in lines if line.partition(b" ")[0].decode().rstrip("Z") >= options.since]
-    if options.tail is None:
-        return lines
-    return list(_tail(lines, options.tail))
+async def _written(path: Path, options: LogOptions) -> AsyncGenerator[bytes, None]:
+    """Yield the log as it is now by blocks: a chatty container's has gigabytes, and others wait meanwhile."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(await asyncio.to_thread(_start, file, options.tail))
+        rest = b""
+        while block := file.read(min(_BLOCK, end - file.tell())):
+            *lines, rest = (rest + block).split(b"\n")
+            yield _texts(lines, options)
+            await asyncio.sleep(0)
+        if rest and _is_since(rest, options):
+            yield _text(rest, options)
 
 
-def _tail(lines: list[bytes], count: int) -> Iterator[bytes]:
-    """The last lines, where a line may have come in parts."""
-    start = len(lines)
-    while start and count:
-        start -= 1
-        # A line that came in parts counts once, and is shown from its beginning.
-        while start and _part(lines[start - 1]):
-            start -= 1
-        count -= 1
-    return iter(lines[start:])
+def _start(file: BinaryIO, count: int | None) -> int:
+    """Return where the last lines begin, by default all; a line that came in parts is shown from its beginning."""
+    if count is None:
+        return 0
+    start = end = file.seek(0, os.SEEK_END)
+    for offset, line in lines_backwards(file):
+        if start == end or not _part(line):
+            if not count:
+                break
+            count -= 1
+        start = offset
+    return start
+
+
+def _texts(lines: list[bytes], options: LogOptions) -> bytes:
+    """Return the output of whole lines, given without their ends."""
+    return b"".join(_text(line + b"\n", options) for line in lines if _is_since(line, options))
+
+
+def _is_since(line: bytes, options: LogOptions) -> bool:
+    return not options.since or line.partition(b" ")[0].rstrip(b"Z") >= options.since.encode()
 
 
 def _part(line: bytes) -> bool:

@@ -1,6 +1,6 @@
 """Names, labels and keys that the API accepts, refused in the real server's words."""
 
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, too_many
 from steelyard.schema.object_names import (
     ANNOTATION_BYTES,
     annotations_size,
@@ -9,6 +9,9 @@ from steelyard.schema.object_names import (
     value_faults,
 )
 from steelyard.types import Json, mapping, sequence
+
+MOST_NAMES = 1000
+"""Stricter than a real server: labels, and finalizers, of one object. Each has its entry in `managedFields`."""
 
 
 def name_causes(name: str, path: str, kind: str = "subdomain", *, ended: str | None = None) -> list[Cause]:
@@ -39,17 +42,20 @@ def labels_causes(labels: Json, path: str) -> list[Cause]:
 
 
 def annotations_causes(annotations: Json, path: str) -> list[Cause]:
+    if annotations_size(annotations) > ANNOTATION_BYTES:
+        # Alone: hundreds of thousands of keys are not looked at one by one, nor each of their faults told.
+        return [Cause(path, "Too long: may not be more than 262144 bytes", "FieldValueTooLong")]
     causes = []
     for key in annotations:
         # Kubernetes checks keys of annotations without regard to case, other than those of labels.
         causes += key_causes(key.lower(), path, key)
-    if annotations_size(annotations) > ANNOTATION_BYTES:
-        causes.append(Cause(path, "Too long: may not be more than 262144 bytes", "FieldValueTooLong"))
     return causes
 
 
 def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
     """Return the faults of an object's metadata, whatever its kind."""
+    if many := _number_causes(metadata, {}):
+        return many
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     # What is generated of a name may end with a dash.
     causes = name_causes(prefix, "metadata.generateName", kind, ended=_unmasked(prefix)) if prefix else []
@@ -70,6 +76,15 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
     return causes
 
 
+def _number_causes(metadata: Json, before: Json) -> list[Cause]:
+    """Return what there is too much of, unless it was there before this bound."""
+    return [
+        too_many(f"metadata.{field}", count, MOST_NAMES)
+        for field in ("labels", "finalizers")
+        if (count := len(metadata.get(field) or ())) > max(MOST_NAMES, len(before.get(field) or ()))
+    ]
+
+
 def shared_causes(metadata: Json) -> list[Cause]:
     """Return the faults for which every write is checked, also one that changes something else."""
     causes = labels_causes(mapping(metadata, "labels"), "metadata.labels")
@@ -79,6 +94,8 @@ def shared_causes(metadata: Json) -> list[Cause]:
 
 def changed_causes(metadata: Json, before: Json) -> list[Cause]:
     """Return the faults of metadata that takes the place of other metadata."""
+    if many := _number_causes(metadata, before):
+        return many
     causes = []
     added = {*sequence(metadata, "finalizers")} - {*sequence(before, "finalizers")}
     # Else a deletion could be held up for ever by one new finalizer after another.

@@ -33,6 +33,11 @@ DEPLOYMENTS = "deployments.apps"
 _WHO = ("username", "uid", "groups", "extra")
 GENERATE_TRIES = 8
 MAX_BYTES = 3 << 20  # of an object; patches could make it grow without end
+NAMESPACE_BYTES, POD_BYTES = 512 << 20, 128 << 20
+"""Most bytes of all objects of a namespace, and of its Pods: they are in memory, several times where controllers watch
+them. What an owner, a name that is made up or many owners multiply ends here, whoever makes it.
+"""
+_PODS = "pods"
 _FIRST = ("apiVersion", "kind", "metadata")  # as people expect to read an object
 _SERVER_SET = [
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp",
@@ -299,7 +304,28 @@ class Objects:
         if len(raw) > MAX_BYTES and "deletionTimestamp" not in obj["metadata"]:
             text = f"Request entity too large: limit is {MAX_BYTES}"
             raise Refusal(413, "RequestEntityTooLarge", text)
+        self._check_room(kind, obj["metadata"], len(raw), options)
         return raw if options.dry_run else self.store.put(kind.bucket, obj).raw
+
+    def _check_room(self, kind: ResourceType, metadata: Json, size: int, options: Options) -> None:
+        """Refuse a write for which the namespace has no room. An object that is there can always be let go of, and its
+        status be written by the platform's own parts.
+        """
+        namespace = metadata.get("namespace", "")
+        old = self.store.get(kind.bucket, (namespace, metadata["name"]))
+        growth = size - (len(old.raw) if old else 0)
+        if growth <= 0 or (old is not None and (options.user.is_master or "deletionTimestamp" in metadata)):
+            return
+        rooms = [("objects", self.store.bytes_of(namespace), NAMESPACE_BYTES)]
+        if kind.bucket == _PODS:
+            rooms.insert(0, ("Pods", self.store.bucket(_PODS).bytes[namespace], POD_BYTES))
+        for what, held, most in rooms:
+            if held + growth > most:
+                where = (
+                    f"the namespace {namespace} has" if namespace else "the kinds without a namespace have"
+                )
+                text = f"{where} {what} of {held} bytes, and room for at most {most}"
+                raise errors.forbidden(kind.group, kind.plural, metadata["name"], text)
 
     def _remove(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
         if options.dry_run:

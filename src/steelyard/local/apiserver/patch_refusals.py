@@ -18,9 +18,14 @@ _METADATA = (
 )  # fmt: skip
 
 
+def is_undecodable(refusal: Refusal) -> bool:
+    """Return whether a patched object was refused since it cannot be decoded."""
+    return refusal.code == 400 and "cannot be handled as" in refusal.message
+
+
 def of_patch(refusal: Refusal, obj: Json | None = None, *, strategic: Json | None = None) -> Refusal:
     """Turn a refusal of the patched object into one of the patch: invalid, not undecodable."""
-    if refusal.code != 400 or "cannot be handled as" not in refusal.message:
+    if not is_undecodable(refusal):
         return refusal
     detail = refusal.message.partition(": ")[2]
     if strategic is not None:

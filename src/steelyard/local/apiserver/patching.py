@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from steelyard.kube.patches import merge_patch
+from steelyard.kube.strategic import MissingMergeKey, UnknownDirective, Unmergeable, strategic_merge
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, is_too_deep
 from steelyard.local.apiserver.errors import Refusal
@@ -13,7 +14,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import content_type, json_value
-from steelyard.local.apiserver.strategic import strategic_merge
+from steelyard.local.apiserver.patch_refusals import go_text
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
 from steelyard.types import Json, JsonValue
 
@@ -99,9 +100,23 @@ def _strategic(kind: ResourceType, patch: Json) -> Callable[[Json], Json]:
     def applied(obj: Json) -> Json:
         try:
             return strategic_merge(kind.node(), obj, patch)
+        except Unmergeable as fault:
+            raise _unmergeable(fault) from fault
         except _UNFIT as error:
             raise errors.bad_request(
                 f"error decoding patch: it does not fit a {kind.kind}: {error}"
             ) from error
 
     return applied
+
+
+def _unmergeable(fault: Unmergeable) -> Refusal:
+    """Word a fault as a real server does, which answers 500 to most of them."""
+    match fault:
+        case UnknownDirective():
+            text = f"unknown patch type: {go_text(fault.directive)} in map: {go_text(fault.patch)}"
+        case MissingMergeKey():
+            text = f"map: {go_text(fault.element)} does not contain declared merge key: {fault.key}"
+        case _:
+            return errors.bad_request(str(fault))
+    return Refusal(500, "", text)

@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from steelyard.durable import rename_durably
+from steelyard.local.platform_identity import PlatformIdentity
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -22,24 +24,45 @@ VALID = timedelta(days=3650)
 is set back.
 """
 RENEW = timedelta(days=30)
+_DAMAGED = (
+    ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion, x509.ExtensionNotFound,
+    x509.DuplicateExtension, x509.UnsupportedGeneralNameType,
+)  # fmt: skip
+"""Errors of files that are no certificate or key any more; what a certificate holds is read only when it is asked."""
 
 
-def server_context(folder: Path, host: str, now: datetime, names: Sequence[str] = ()) -> ssl.SSLContext:
+def server_context(
+    folder: Path,
+    host: str,
+    now: datetime,
+    names: Sequence[str] = (),
+    platform: PlatformIdentity | None = None,
+) -> ssl.SSLContext:
     """Return TLS of the server, by the host and further names and addresses.
 
-    Makes what is not there yet, and again what is not valid for long or lacks one of the names.
+    Makes what is not there yet, and again what is not valid for long, lacks one of the names or is another platform's:
+    certificates of another authority would make administrators.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if _is_due(folder / "ca.crt", now) or not _belong(folder / "ca.crt", folder / "ca.key"):
-        _say_anew(folder / "ca.crt", folder / "ca.key")
-        _make_authority(folder, now)
+    authority = (folder / "ca.crt", folder / "ca.key")
+    foreign = any(is_foreign(path.read_bytes(), platform) for path in authority if path.exists())
+    if foreign or _is_due(folder / "ca.crt", now) or not (_belong(*authority) and _is_authority(folder)):
+        _say_anew(*authority)
+        _make_authority(folder, now, platform)
         # A certificate of the authority before is refused by everybody who trusts the new one alone.
         (folder / "server.crt").unlink(missing_ok=True)
+    if platform is not None:
+        for path in authority:
+            platform.take_over(path)
     if not _serves(folder / "server.crt", (host, *names), now):
         _say_anew(folder / "server.crt", folder / "server.key")
         _make_server(folder, (host, *names), now)
     if not _serves(folder / "admin.crt", (), now):
         _make_client(folder, "steelyard-admin", "system:masters", now)
+    return _context(folder)
+
+
+def _context(folder: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
@@ -72,7 +95,7 @@ def kubeconfig(url: str, ca: Path, token: str) -> Json:
 def _read(path: Path) -> x509.Certificate | None:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
-    except (OSError, ValueError):
+    except (FileNotFoundError, *_DAMAGED):
         return None
 
 
@@ -81,23 +104,40 @@ def _belong(certificate: Path, key: Path) -> bool:
     loaded = _read(certificate)
     try:
         private = serialization.load_pem_private_key(key.read_bytes(), None)
-    except (OSError, ValueError, TypeError):
+        # Read only now: a certificate with a wrong bit may be loaded and have no key.
+        return loaded is not None and loaded.public_key() == private.public_key()
+    except (FileNotFoundError, *_DAMAGED):
         return False
-    return loaded is not None and loaded.public_key() == private.public_key()
+
+
+def _is_authority(folder: Path) -> bool:
+    """Return whether the authority's certificate is whole: it has signed itself, and OpenSSL can read it."""
+    loaded = _read(folder / "ca.crt")
+    try:
+        if loaded is not None:
+            loaded.verify_directly_issued_by(loaded)
+            ssl.create_default_context(cafile=folder / "ca.crt")
+            return True
+    except (ssl.SSLError, *_DAMAGED):
+        pass
+    return False
 
 
 def _say_anew(*paths: Path) -> None:
     """Warns only where files were there: a first start makes everything."""
     if any(path.exists() for path in paths):
         names = " and ".join(str(path) for path in paths)
-        why = "one is lost, damaged, about to end, not yet valid or lacks a name"
+        why = "one is lost, damaged, another platform's, about to end, not yet valid or lacks a name"
         _log.warning("%s are created again: %s", names, why)
 
 
 def _is_due(path: Path, now: datetime) -> bool:
     """Return whether the certificate is missing, ends soon, or was made while the clock was ahead."""
     loaded = _read(path)
-    return loaded is None or loaded.not_valid_after_utc < now + RENEW or loaded.not_valid_before_utc > now
+    try:
+        return loaded is None or loaded.not_valid_after_utc < now + RENEW or loaded.not_valid_before_utc > now
+    except _DAMAGED:
+        return True
 
 
 def _serves(path: Path, hosts: Sequence[str], now: datetime) -> bool:
@@ -112,15 +152,17 @@ def _serves(path: Path, hosts: Sequence[str], now: datetime) -> bool:
         return False
     try:
         loaded.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+        # What one library reads as it was meant, the other may refuse.
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(path, path.with_suffix(".key"))
+        if not hosts:  # a client's
+            return True
+        names = list(loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except (ssl.SSLError, *_DAMAGED):
         return False
-    if not hosts:  # a client's
-        return True
-    names = list(loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     return all(_alternative(host) in names for host in hosts)
 
 
-def _make_authority(folder: Path, now: datetime) -> None:
+def _make_authority(folder: Path, now: datetime, platform: PlatformIdentity | None) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("steelyard-ca")
     builder = _builder(name, name, key.public_key(), now)
@@ -135,8 +177,8 @@ def _make_authority(folder: Path, now: datetime) -> None:
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
     # After a crash between the two files they do not belong together, and both are made again.
-    write_private(folder / "ca.key", private_pem(key))
-    write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / "ca.key", private_pem(key), platform)
+    write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), platform)
 
 
 def _make_server(folder: Path, names: Sequence[str], now: datetime) -> None:
@@ -205,12 +247,17 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(*kinds, serialization.NoEncryption())
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, and for its owner alone."""
+def is_foreign(content: bytes, platform: PlatformIdentity | None) -> bool:
+    """Return whether a PEM file has the mark of another platform."""
+    return platform is not None and platform.is_foreign(content.decode(errors="replace"))
+
+
+def write_private(path: Path, content: bytes, platform: PlatformIdentity | None = None) -> None:
+    """Write a file that is there whole or not at all, and for its owner alone, with the platform's mark."""
+    if platform is not None:  # readers of PEM leave out what stands after its end
+        content = platform.marked(content.decode()).encode()
     new = path.with_suffix(".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    rename_durably(new, path)

@@ -32,7 +32,7 @@ from steelyard.local.apiserver.parameters import (
     watch_options,
     write_options,
 )
-from steelyard.local.apiserver.patch_refusals import of_patch
+from steelyard.local.apiserver.patch_refusals import is_undecodable, of_patch
 from steelyard.local.apiserver.patching import STRATEGIC, patched
 from steelyard.local.apiserver.rendering import listed, renderer
 from steelyard.local.apiserver.selection import selection
@@ -126,14 +126,15 @@ class Rest:
         new = _changed(target.kind, item, patch)
         self._check_url(target, new)
         _check_uid(target.kind, item, new)
-        sent = content_type(request)
-        sent_patch = json_value(request.body) if sent == STRATEGIC else None
         try:
             raw = self.objects.update(
                 target.kind.stored, item, self._in(target, new, options), options, target.subresource
             )
         except Refusal as refusal:
+            if not is_undecodable(refusal):
+                raise
             # Made again for the message: an update changes its argument.
+            sent_patch = json_value(request.body) if content_type(request) == STRATEGIC else None
             again = patched(request, target.kind, Options(validation="Ignore"))
             raise of_patch(refusal, _changed(target.kind, item, again), strategic=sent_patch) from refusal
         return self._written(request, target, raw, options)

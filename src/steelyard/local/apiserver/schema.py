@@ -48,6 +48,17 @@ class Node:
     def has_default(self) -> bool:
         return self.default is not _MISSING
 
+    def below(self, name: str) -> "Node":
+        """Return the schema of a field."""
+        return (self.properties or {}).get(name) or self.values or ANYTHING
+
+    def element(self) -> "Node":
+        """Return the schema of a list's items."""
+        return self.items or ANYTHING
+
+
+ANYTHING = Node()
+
 
 def no_references(name: str) -> Node:
     raise ValueError(f"$ref is not allowed here: {name}")

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiohttp import web
-
 from steelyard.figures import Figures
 from steelyard.local.apiserver import own_service, pki
 from steelyard.local.apiserver.access.accounts import Accounts
@@ -27,6 +25,7 @@ from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.definitions import Definitions
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.expiry import Expiry
+from steelyard.local.apiserver.front import Front
 from steelyard.local.apiserver.lifecycle import Lifecycle
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.objects import Objects
@@ -39,8 +38,13 @@ from steelyard.local.apiserver.rest import Rest
 from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.transport import Transport
+from steelyard.local.at_work import AtWork
 from steelyard.local.faults import Faults
+from steelyard.local.platform_identity import PlatformIdentity
+from steelyard.serving.bounded import bound
 
+QUEUED = 512
+"""Connections that wait until they are accepted."""
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -58,6 +62,8 @@ class ApiServerConfig:
     listener: int | None = None  # file descriptor of a listening socket, in place of host and port
     faults: Faults = field(default_factory=Faults)
     figures: Figures = field(default_factory=Figures)
+    platform: PlatformIdentity | None = None  # None: files are not asked whose they are
+    at_work: AtWork = field(default_factory=AtWork)
     collects_garbage: bool = True  # else a controller does (`controllers/garbage/`)
 
 
@@ -87,13 +93,14 @@ class Parts:
 
 async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     """The parts, with the first namespaces there."""
-    store = Store(SqliteDatabase(config.database) if config.database else None)
+    own = config.platform.id if config.platform else None
+    store = Store(SqliteDatabase(config.database, own) if config.database else None)
     registry = Registry()
     for _ in range(store.unreadable):
         config.faults.count("store", "row")
     # The store keeps it, as a listener of its commits. Before all else:
     # stored objects of a kind need their definition.
-    Definitions(store, registry, clock, config.faults)
+    Definitions(store, registry, clock, config.faults, config.at_work)
     QuotaController(store, config.faults)
     rbac = Rbac(store)
     webhooks = Webhooks(store, registry.versions, clock)
@@ -109,7 +116,9 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     Aggregation(store).aggregate()
     Accounts(store, objects, registry, config.pki).complete()
     await store.settled()
-    authentication = Authentication(config.tokens, AccountTokens(config.pki / "accounts.key", store, clock))
+    authentication = Authentication(
+        config.tokens, AccountTokens(config.pki / "accounts.key", store, clock, config.platform)
+    )
     logs = PodLogs(
         config.pods,
         lambda item: store.get("pods", item.key),
@@ -136,39 +145,40 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
     """A server that answers until the block is left."""
     clock = clock or Clock()
     names = (*HOSTS, service_address(config.service_network))
-    context = pki.server_context(config.pki, config.host, clock.now(), names)
+    context = pki.server_context(config.pki, config.host, clock.now(), names, config.platform)
     parts = await make_parts(config, clock)
     transport = Transport(parts.core, parts.core.reviews.authentication)
-    # Cancelled when the client goes: a watch without a reader would else run on until its next change.
-    site = web.Server(transport.answer, access_log=None, handler_cancellation=True)
+    front = Front(transport.answer)
+    listener = None
     try:
-        loop = asyncio.get_running_loop()
         if config.listener is None:
-            listener = await loop.create_server(site, config.host, config.port, ssl=context, backlog=512)
+            listener = bound(config.host, config.port, QUEUED)
+            listener.setblocking(False)
         else:
-            inherited = socket.socket(fileno=config.listener)
-            inherited.set_inheritable(False)  # a Pod that held it would keep the port from the next server
-            listener = await loop.create_server(site, sock=inherited, ssl=context, backlog=512)
+            listener = socket.socket(fileno=config.listener)
+            listener.setblocking(False)
+            listener.set_inheritable(False)  # a Pod that held it would keep the port from the next server
         tasks = [
             asyncio.create_task(parts.lifecycle.run(), name="lifecycle"),
             asyncio.create_task(parts.expiry.run(), name="expiry"),
+            asyncio.create_task(front.serve(listener, context), name="connections"),
         ]
         try:
-            address, port = listener.sockets[0].getsockname()[:2]
+            address, port = listener.getsockname()[:2]
             rest, network = parts.core.rest, config.service_network
             Addresses(parts.store, network).renew(apart=(own_service.NAMESPACE, own_service.NAME))
             OwnService(rest.objects, parts.core.registry, network, (address, port)).complete()
             await parts.store.settled()
             host = f"[{config.host}]" if ":" in config.host else config.host
-            descriptor = listener.sockets[0].fileno()
-            yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port, parts.core, descriptor)
+            url = f"https://{host}:{port}"
+            yield RunningServer(url, config.pki / "ca.crt", port, parts.core, listener.fileno())
         finally:
             for task in tasks:
                 task.cancel()
-            listener.close()
             parts.store.close()  # ends the watches, for which the site would wait
             await asyncio.gather(*tasks, return_exceptions=True)
-            await site.shutdown(timeout=2)
+            listener.close()  # now that nobody waits for it
+            await front.shutdown(timeout=2)
     finally:
         # No listener came up, because the port is taken for one: the database's lock must not stay.
         if not parts.store.closed:

@@ -6,7 +6,7 @@ fails takes its whole turn back. Versions only grow, over restarts too.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -46,6 +46,7 @@ class Bucket:
         self.ring = ring
         self.namespaces: dict[str, dict[str, Item]] = {}
         self.size = 0
+        self.bytes: Counter[str] = Counter()  # by namespace
         self._labels: dict[str, dict[str, set[Key]]] = {}  # of labels asked for: by name and value
 
     def get(self, key: Key) -> Item | None:
@@ -100,7 +101,9 @@ class Bucket:
     def set(self, key: Key, item: Item | None) -> None:
         objects = self.namespaces.setdefault(key[0], {})
         self.size += (item is not None) - (key[1] in objects)
-        self._reindex(objects.get(key[1]), item)
+        old = objects.get(key[1])
+        self.bytes[key[0]] += (len(item.raw) if item else 0) - (len(old.raw) if old else 0)
+        self._reindex(old, item)
         if item is not None:
             objects[key[1]] = item
             return
@@ -108,6 +111,7 @@ class Bucket:
         # An empty namespace would stay in the index of every kind for ever.
         if not objects:
             del self.namespaces[key[0]]
+            del self.bytes[key[0]]
 
     def shrink(self) -> None:
         """Give back the room of objects that are gone."""
@@ -136,7 +140,7 @@ class Store:
         self.unreadable = 0  # rows left out: no fault of one keeps the others from being served
         for kind, namespace, name, raw in rows:
             try:
-                self._apply(kind, None, item_of(orjson.loads(raw or b"{}")))
+                self._apply(kind, None, item_of(orjson.loads(raw or b"{}"), raw=raw))
             except (ValueError, LookupError, TypeError, AttributeError):
                 log.exception("%s %s/%s cannot be read and is left out", kind, namespace, name)
                 self.unreadable += 1
@@ -156,6 +160,10 @@ class Store:
 
     def get(self, kind: str, key: Key) -> Item | None:
         return self.bucket(kind).get(key)
+
+    def bytes_of(self, namespace: str) -> int:
+        """Return the bytes of all objects of a namespace."""
+        return sum(bucket.bytes.get(namespace, 0) for bucket in self._buckets.values())
 
     def owner(self, uid: str) -> tuple[str, Key] | None:
         """The kind and the key of the object with this uid."""

@@ -5,13 +5,19 @@ from pathlib import Path
 import orjson
 import pytest
 
+from steelyard.kube.strategic import strategic_merge
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.content import MAX_DEPTH, is_too_deep
+from steelyard.local.apiserver.content import MAX_DEPTH, MAX_PARTS, TOO_MANY, BadContent, is_too_deep
+from steelyard.local.apiserver.errors import MAX_CAUSES
 from steelyard.local.apiserver.expressions.functions import why_slow
 from steelyard.local.apiserver.expressions.program import MAX_LENGTH, OVER_BUDGET, nesting_of
 from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.protobuf.decoding import decoded_message
+from steelyard.local.apiserver.protobuf.descriptors import message_of
+from steelyard.local.apiserver.schema import Node
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.local.apiserver.strict import strict_faults
 from steelyard.types import Json
 
 TESTER = administrator("tester")
@@ -121,3 +127,116 @@ def test_depth_is_of_lists_and_objects_in_each_other() -> None:
     assert not is_too_deep(deep)
     assert is_too_deep({"a": deep})
     assert not is_too_deep([{"a": 1}] * 1000)
+
+
+MILLION = 1_000_000
+PODS, CONFIG_MAPS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/configmaps"
+CAUSES, PARTS = f"more than {MAX_CAUSES} faults", TOO_MANY
+
+
+def listed(field: str, item: bytes, count: int) -> bytes:
+    """An object whose metadata have a list of this."""
+    return b'{"metadata":{"name":"a","%s":[%s]}}' % (field.encode(), b",".join([item] * count))
+
+
+def most_memory(*, forgotten: bool = False) -> int:
+    """Return the most kilobytes that this process has had in memory, since that was last forgotten."""
+    if forgotten:
+        Path("/proc/self/clear_refs").write_text("5")
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+
+
+@pytest.mark.parametrize("path", [PODS, CONFIG_MAPS])
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (listed("finalizers", b'""', MILLION), 422, "metadata.finalizers: Too many: 1000000"),
+        (listed("ownerReferences", b"{}", MILLION), 400, PARTS),
+        (listed("ownerReferences", b"{}", MAX_PARTS // 2), 422, CAUSES),
+        (listed("ownerReferences", b'{"controller":true}', MAX_PARTS // 2), 422, CAUSES),
+        (listed("managedFields", b'{"\\u0061":1}', MILLION // 5), 400, PARTS),
+        (
+            b'{"metadata":{"name":"a","labels":{%s}}}'
+            % b",".join(b'"%d":" "' % n for n in range(MILLION // 5)),
+            422,
+            "metadata.labels: Too many: 200000",
+        ),
+        (b'["%s" x' % (b"a" * 3 * MILLION), 400, "after array element"),
+        (b'["%s" x' % (b"\\n" * MILLION), 400, "after array element"),
+        (b'{"%s":[{"a":1,"a":1}],"metadata":{"name":"a"}}' % (b"k" * MILLION), 0, ""),
+    ],
+    ids=[
+        "finalizers",
+        "owners",
+        "fewer owners",
+        "controllers",
+        "escaped names",
+        "labels",
+        "a long text",
+        "escapes",
+        "a long key",
+    ],
+)
+async def test_no_body_makes_very_many_faults(
+    tmp_path: Path, path: str, body: bytes, status: int, message: str
+) -> None:
+    parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}), Clock())
+    request = Request("POST", path, {}, {"content-type": "application/json"}, body, TESTER)
+    before = most_memory(forgotten=True)
+    response = await parts.core.handle(request)
+    assert isinstance(response.body, bytes)
+    assert response.status == (status or response.status)
+    assert message in orjson.loads(response.body).get("message", "")
+    assert len(response.body) < 64 << 10
+    assert most_memory() - before < 64 << 10
+    parts.store.close()
+
+
+def test_strict_decoding_names_few_faults_of_a_long_path() -> None:
+    twice = b",".join(b'"%d":1,"%d":1' % (number, number) for number in range(1000))
+    faults = strict_faults(Node(), b'{"%s":{%s}}' % (b"k" * MILLION, twice), free=True)
+    assert 0 < sum(map(len, faults)) < MILLION
+
+
+@pytest.mark.parametrize("fields", [b"\x0a\x00", b"\x12\x00"], ids=["metadata", "spec"])
+def test_empty_messages_are_counted(fields: bytes) -> None:
+    pods = message_of("v1", "PodList")
+    assert pods is not None
+    if fields == b"\x12\x00":
+        with pytest.raises(BadContent, match=TOO_MANY):
+            decoded_message(pods, fields * (MAX_PARTS + 1))
+    else:
+        assert decoded_message(pods, fields * (MAX_PARTS + 1)) == {"metadata": {}}
+
+
+class Name(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("directive", ["", "delete"])
+def test_items_of_a_patch_are_found_without_comparing_each_with_each(directive: str) -> None:
+    """A list of 16,000 variables, merged with another one, would else keep the server for a minute."""
+    count = 1000
+    items = [{"name": Name(f"v{n}")} for n in range(count)]
+    patch: Json = {
+        "env": [
+            {"name": Name(f"v{n}"), **({"$patch": directive} if directive else {})} for n in range(count)
+        ],
+        "$setElementOrder/env": [{"name": Name(f"v{n}")} for n in reversed(range(count))],
+        "finalizers": [Name(f"f{n}") for n in range(count)],
+        "$deleteFromPrimitiveList/owners": [Name(f"o{n}") for n in range(count)],
+    }
+    node = Node(properties={"env": Node(merge_key="name"), "finalizers": Node(merge_key="")})
+    lists: Json = {name: [Name(f"{name[0]}{n}") for n in range(count)] for name in ("finalizers", "owners")}
+    Name.compared = 0
+    merged = strategic_merge(node, {"env": items, **lists}, patch)
+    assert (len(merged["env"]), merged["owners"]) == (0 if directive else count, [])
+    assert Name.compared < 50 * count

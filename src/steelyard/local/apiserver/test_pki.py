@@ -1,6 +1,7 @@
 """The authority and the certificate: kept while they serve, made again when they do not."""
 
 import ssl
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from cryptography import x509
 
 from steelyard.local.apiserver import pki
+from steelyard.local.platform_identity import PlatformIdentity
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -109,3 +111,34 @@ def test_a_certificate_that_lacks_a_name_is_made_again(tmp_path: Path) -> None:
     before = (tmp_path / "server.crt").read_bytes()
     pki.server_context(tmp_path, "127.0.0.1", NOW, ["kubernetes.default.svc"])
     assert (tmp_path / "server.crt").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"])
+def test_a_wrong_bit_anywhere_is_healed(tmp_path: Path, name: str) -> None:
+    """Some are seen when the file is loaded, others only when a part of it is read."""
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
+    whole = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    content = whole[tmp_path / name]
+    for position in range(0, len(content), 5):
+        for path, right in whole.items():
+            path.write_bytes(right)
+        damaged = bytearray(content)
+        damaged[position] ^= 4
+        (tmp_path / name).write_bytes(damaged)
+        pki.server_context(tmp_path, "127.0.0.1", NOW)
+
+
+@pytest.mark.parametrize("names", [("ca.crt", "ca.key"), ("ca.crt", "ca.key", "server.crt", "server.key")])
+def test_an_authority_of_another_platform_is_replaced(tmp_path: Path, names: Sequence[str]) -> None:
+    """A certificate that it has signed would make an administrator here."""
+    folders = {id: tmp_path / id for id in ("a" * 32, "b" * 32)}
+    for id, folder in folders.items():
+        pki.server_context(folder, "127.0.0.1", NOW, (), PlatformIdentity(id))
+    own, other = folders.values()
+    kept = (own / "ca.crt").read_bytes()
+    pki.server_context(own, "127.0.0.1", NOW, (), PlatformIdentity("a" * 32))
+    assert (own / "ca.crt").read_bytes() == kept
+    for name in names:
+        (own / name).write_bytes((other / name).read_bytes())
+    pki.server_context(own, "127.0.0.1", NOW, (), PlatformIdentity("a" * 32))
+    assert (own / "ca.crt").read_bytes() not in (kept, (other / "ca.crt").read_bytes())

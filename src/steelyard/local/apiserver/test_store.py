@@ -232,3 +232,20 @@ async def test_states_of_one_object_share_what_has_not_changed() -> None:
     last = store.remove(KIND, other)
     assert (last.uid, last.owners, last.labels is third.labels) == ("another", (), True)
     assert store.put(KIND, obj("two")).namespace is first.namespace
+
+
+def test_a_start_has_no_object_in_memory_twice(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    large: list[Row] = []
+    for number in range(40):
+        content = {**obj(f"n{number}", text="x" * 500_000)}
+        content["metadata"]["resourceVersion"] = "1"
+        large.append((KIND, "ns", f"n{number}", orjson.dumps(content)))
+    database.commit(1, large)
+    tracemalloc.start()
+    store = Store(database)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(store.bucket(KIND).items()) == 40
+    assert most < 30_000_000  # of 20 MB of objects
+    database.close()

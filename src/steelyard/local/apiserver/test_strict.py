@@ -4,8 +4,10 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
+from steelyard.types import Json
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,30 @@ from steelyard.local.apiserver.strict import has_key_twice, strict_faults
 )
 def test_a_key_that_is_there_twice_is_noticed(body: bytes, twice: bool) -> None:
     assert has_key_twice(body, orjson.loads(body)) is twice
+
+
+@pytest.mark.parametrize(
+    ("body", "content", "faults"),
+    [
+        (b"a: 1\nb: 2\n", {"a": 1, "b": 2}, []),
+        (b"a: 1\na: 2\n", {"a": 2}, ['line 2: key "a" already set in map']),
+        (
+            b'{"a": 1,\n"b": {"c": 1, "c": 2}}',
+            {"a": 1, "b": {"c": 2}},
+            ['line 2: key "c" already set in map'],
+        ),
+        (b"x: &x {a: 1}\nb: {<<: *x, a: 2}\n", {"x": {"a": 1}, "b": {"a": 2}}, []),
+    ],
+    ids=["once", "twice", "twice in JSON", "a merge key"],
+)
+def test_keys_of_yaml_that_are_there_twice_are_told(body: bytes, content: Json, faults: list[str]) -> None:
+    twice: list[str] = []
+    assert (yaml_object(body, twice), twice) == (content, faults)
+
+
+def test_a_list_is_no_key_of_yaml() -> None:
+    with pytest.raises(BadYaml, match="found unhashable key"):
+        yaml_object(b"? [a]\n: b\n", [])
 
 
 def test_faults_stand_in_the_order_of_the_body() -> None:

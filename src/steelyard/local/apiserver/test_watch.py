@@ -6,11 +6,12 @@ import time
 from contextlib import aclosing
 
 import orjson
+import pytest
 
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.store import Store
-from steelyard.local.apiserver.watch import Watch, WatchOptions
+from steelyard.local.apiserver.watch import PIECE, Watch, WatchOptions
 from steelyard.types import Json
 
 
@@ -35,7 +36,8 @@ async def test_a_change_that_comes_while_the_reader_is_busy_is_reported_without_
 async def test_a_watch_that_selects_nothing_gets_bookmarks_while_others_write() -> None:
     store, kind = Store(None), Registry().stored("configmaps")
     time_passed = 0.0
-    options = WatchOptions("1", bookmarks=True, bookmark_seconds=50)
+    # Longer than the test waits: a bookmark that comes by the wait alone is late.
+    options = WatchOptions("1", seconds=1e6, bookmarks=True, bookmark_seconds=5000)
     watch = Watch(store, kind, lambda _: False, lambda item: item.raw, options, lambda: time_passed)
     async with aclosing(watch.stream()) as events:
         for _ in range(3):
@@ -44,8 +46,8 @@ async def test_a_watch_that_selects_nothing_gets_bookmarks_while_others_write() 
                 store.put("configmaps", make(f"of-others-{time_passed}"))
                 await store.settled()
                 await asyncio.sleep(0)
-                assert not bookmark.done(), f"after {second} s"
-                time_passed += 1
+                assert not bookmark.done(), f"after {100 * second} s"
+                time_passed += 100
             store.put("configmaps", make(f"of-others-{time_passed}"))
             async with asyncio.timeout(60):
                 event = orjson.loads(await bookmark)
@@ -70,3 +72,27 @@ async def test_a_quiet_watch_keeps_nothing_of_what_it_has_sent() -> None:
         assert not [obj for obj in gc.get_objects() if isinstance(obj, Item) and obj.name == "listed"]
         store.close()  # ends the watch
         await asyncio.gather(waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["what is there", "what has changed"])
+async def test_events_are_made_as_they_are_taken(changed: bool) -> None:
+    store, kind = Store(None), Registry().stored("configmaps")
+    made = 0
+
+    def render(item: Item) -> bytes:
+        nonlocal made
+        made += 1
+        return item.raw
+
+    watch = Watch(
+        store, kind, lambda _: True, render, WatchOptions("1" if changed else "", seconds=0), time.monotonic
+    )
+    objects = [make(str(number)) | {"data": {"a": "x" * PIECE}} for number in range(20)]
+    for obj in objects:
+        store.put("configmaps", obj)
+    await store.settled()
+    async with aclosing(watch.stream()) as events:
+        for number in range(20):
+            assert len(await anext(events)) < 2 * PIECE
+            assert made == number + 1
+    store.close()

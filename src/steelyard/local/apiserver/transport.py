@@ -11,15 +11,25 @@ from multidict import CIMultiDict
 
 from steelyard.local.apiserver.access.authentication import Authentication
 from steelyard.local.apiserver.access.users import ANONYMOUS, User
-from steelyard.local.apiserver.core import MAX_BODY, Core
+from steelyard.local.apiserver.core import Core
 from steelyard.local.apiserver.errors import Refusal, bad_request
+from steelyard.local.apiserver.front import Connection
 from steelyard.local.apiserver.health import HEALTH
+from steelyard.local.apiserver.intake import Intake, Share, read_body
+from steelyard.local.apiserver.logs import TEXT
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.streams.passing import pass_on
 from steelyard.local.apiserver.streams.session import Session
 
 _OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
+PIECE = 64 << 10
+"""Bytes of an answer that are handed to a connection at once."""
+WRITE_SECONDS = 60.0
+"""Time in which a caller has to take a piece of an answer."""
+MESSAGE_BYTES = 8 << 20
+"""Most bytes of a message over WebSocket: what a caller writes into a program at once."""
+WARNINGS = 100  # at most: clients refuse an answer of more than 128 headers
 WARNINGS_LENGTH, WARNING_LENGTH = 4096, 256  # characters: of all, and of each where all are longer
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SESSION = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward)")
@@ -30,7 +40,7 @@ class Transport:
     """One core's HTTP side."""
 
     def __init__(self, core: Core, authentication: Authentication) -> None:
-        self._core, self._authentication = core, authentication
+        self._core, self._authentication, self._intake = core, authentication, Intake()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         user = self._user(request)
@@ -44,24 +54,40 @@ class Transport:
             user = self._core.impersonated(user, request.headers.items())
         except Refusal as error:
             return _whole(json_response(error.status(), error.code))
-        if proxied := _PROXIED.fullmatch(request.rel_url.raw_path):
-            return await self._proxied(request, user, proxied[1], proxied[2] or "")
-        body = await _body(request)
-        if body is None:
-            refusal = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
-            answer = _whole(json_response(refusal.status(), 413))
+        try:
+            with self._intake.admitted(user) as share:
+                return await self._admitted(request, user, share)
+        except Refusal as error:
+            response = json_response(error.status(), error.code)
+            response.retry_after = (error.details or {}).get("retryAfterSeconds", 0)
+            answer = _whole(response)
             # The rest of the body was not read: on this connection it would be taken for the next request.
             answer.force_close()
             return answer
+
+    async def _admitted(self, request: web.BaseRequest, user: User, share: Share) -> web.StreamResponse:
+        if proxied := _PROXIED.fullmatch(request.rel_url.raw_path):
+            return await self._proxied(request, user, proxied[1], proxied[2] or "")
+        body = await read_body(request, share)
+        if isinstance(request.protocol, Connection):
+            request.protocol.expects_head = True
+        await self._intake.turn(len(body))
         incoming = _incoming(request, user, body)
         # SPDY, which older clients speak, comes by POST: the answer there says that only WebSocket is served.
         if request.method in ("GET", "POST") and _SESSION.fullmatch(request.path):
             session = await self._core.session(incoming)
-            return _whole(session) if isinstance(session, Response) else await _connected(request, session)
+            if isinstance(session, Response):
+                return _whole(session)
+            if isinstance(request.protocol, Connection):
+                request.protocol.expects_head = False
+            return await _connected(request, session)
         response = await self._core.handle(incoming)
-        if isinstance(response.body, bytes):
+        if isinstance(response.body, bytes) and len(response.body) <= PIECE:
             return _whole(response)
-        return await _stream(request, response)
+        if not isinstance(response.body, bytes):
+            return await _stream(request, response)
+        with self._intake.sending(user, len(response.body)):
+            return await _stream(request, response)
 
     async def _proxied(
         self, request: web.BaseRequest, user: User, prefix: str, path: str
@@ -100,26 +126,13 @@ def _several(request: web.BaseRequest, query: Mapping[str, str]) -> dict[str, tu
     return {name: tuple(request.query.getall(name)) for name in query}
 
 
-async def _body(request: web.BaseRequest) -> bytes | None:
-    """Read the body; None where it is too large. aiohttp's own `read` ends at 1 MiB, with a page of plain text."""
-    # A declared length is refused before anything is read; a body in chunks declares none, and is counted below.
-    if request.content_length is not None and request.content_length > MAX_BODY:
-        return None
-    body = bytearray()
-    async for piece in request.content.iter_any():
-        body += piece
-        if len(body) > MAX_BODY:
-            return None
-    return bytes(body)
-
-
 async def _connected(request: web.BaseRequest, session: Session) -> web.StreamResponse:
     """A session over WebSocket, until it or its caller is gone."""
     offered = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name]
     if offered and not set(offered) & set(session.protocols):
         text = f"none of the protocols {', '.join(offered)} is served: use {' or '.join(session.protocols)}"
         return _whole(json_response(bad_request(text).status(), 400))
-    socket = web.WebSocketResponse(protocols=session.protocols, max_msg_size=0)
+    socket = web.WebSocketResponse(protocols=session.protocols, max_msg_size=MESSAGE_BYTES)
     await socket.prepare(request)
 
     async def messages() -> AsyncIterator[bytes]:
@@ -156,8 +169,8 @@ def bounded(warnings: Iterable[str]) -> Iterator[str]:
     different = dict.fromkeys(warnings)
     most = WARNING_LENGTH if sum(map(len, different)) > WARNINGS_LENGTH else None
     length = 0
-    for warning in different:
-        if length >= WARNINGS_LENGTH:
+    for number, warning in enumerate(different):
+        if length >= WARNINGS_LENGTH or number >= WARNINGS:
             return
         yield warning[:most]
         length += len(warning[:most])
@@ -170,18 +183,37 @@ def _whole(response: Response) -> web.Response:
 
 
 async def _stream(request: web.BaseRequest, response: Response) -> web.StreamResponse:
-    """Chunks as they come; the stream is closed when the client is gone."""
+    """Chunks as they come; the stream is closed when the client is gone, or takes nothing of a whole for too long."""
     answer = web.StreamResponse(status=response.status, headers=CIMultiDict(_headers(response)))
-    answer.enable_chunked_encoding()
+    stream: AsyncIterator[bytes]
+    longest: float | None
+    if isinstance(response.body, bytes):
+        answer.content_length = len(response.body)
+        stream, longest = _pieces(response.body), WRITE_SECONDS
+    else:
+        answer.enable_chunked_encoding()
+        # Somebody may read a log slowly, page by page; a watch that is not read keeps what has changed since.
+        stream, longest = response.body, None if response.content_type == TEXT else WRITE_SECONDS
     await answer.prepare(request)
-    stream = cast("AsyncIterator[bytes]", response.body)
     async with aclosing(stream) as chunks:  # type: ignore[type-var]
         try:
             async for chunk in chunks:
-                await answer.write(chunk)
-            await answer.write_eof()
+                async with asyncio.timeout(longest):
+                    await answer.write(chunk)
+            async with asyncio.timeout(longest):
+                await answer.write_eof()
+        except TimeoutError:
+            # What is not sent yet would be kept for as long as the caller likes.
+            if request.transport is not None:
+                request.transport.abort()
         except (ConnectionError, asyncio.CancelledError):
             # A client that is gone is the usual end of a watch; anything else is an error, and is not swallowed.
             if request.transport is not None and not request.transport.is_closing():
                 raise
     return answer
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a large answer piece by piece: the connection holds no copy of the whole."""
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
+from steelyard.local.apiserver.errors import Cause, invalid, required, shown, too_many, unsupported
 from steelyard.local.apiserver.unchanged import is_unchanged
 from steelyard.types import Json, mapping, sequence
 
@@ -203,9 +203,7 @@ def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
         case Kind.MaxLength(limit=limit):
             return Cause(path, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
         case Kind.MaxItems(limit=limit) | Kind.MaxProperties(limit=limit):
-            count = len(value) if isinstance(value, list | dict) else 0
-            items = "item" if limit == 1 else "items"
-            return Cause(path, f"Too many: {count}: must have at most {limit} {items}", "FieldValueTooMany")
+            return too_many(path, len(value) if isinstance(value, list | dict) else 0, limit)
         case other:
             bound = getattr(other, "multiple_of", None) or getattr(other, "limit", "")
             rule = _LIMITS.get(type(other).__name__.rpartition("_")[2])

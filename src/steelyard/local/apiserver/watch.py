@@ -1,6 +1,6 @@
 """A watch: the state at its begin where asked for, then each committed change, bookmarks, and its end."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -15,6 +15,8 @@ from steelyard.types import Json
 
 BOOKMARK_SECONDS = 50.0
 INITIAL_END = "k8s.io/initial-events-end"
+PIECE = 64 << 10
+"""Bytes of events from which on they are written before others are made."""
 Render = Callable[[Item], bytes]
 
 
@@ -47,12 +49,13 @@ class Watch:
             version = self.store.version
         if self.options.version in ("", "0") if initial is None else initial:
             version = self.store.version
-            first = self._first_events(version, with_end=bool(initial))
+            items = [item for item in self.store.bucket(self.kind.bucket).items() if self.selects(item)]
             # Read first, then wait: what others write meanwhile may never be committed, and comes as an event if it is.
             await self.store.settled()
-            yield first
+            for piece in self._first_events(items, version, with_end=bool(initial)):
+                yield piece
             # A watch may last for an hour, and must not keep all that was there at its beginning for so long.
-            del first
+            del items
         try:
             cursor = ring.cursor(version)
         except Compacted:
@@ -67,13 +70,16 @@ class Watch:
             except Compacted:
                 yield self._too_old(version)
                 return
-            events = b"".join(self._event(change) for change in changes)
+            sent, piece = False, b""
+            for piece in pieces(map(self._event, changes)):
+                yield piece
+                sent = True
             # A bookmark moves a quiet watch on: without it the client's version grows old, and its next watch is
             # answered 410. Changes of others' objects, however many, tell it nothing.
-            if not events and self.options.bookmarks and now >= min(bookmark_due, end) and not ring.closed:
-                events = self._bookmark(self.store.committed)
-            if events:
-                yield events
+            if not sent and self.options.bookmarks and now >= min(bookmark_due, end) and not ring.closed:
+                yield self._bookmark(self.store.committed)
+                sent = True
+            if sent:
                 bookmark_due = self.monotonic() + self.options.bookmark_seconds
             now = self.monotonic()
             left = end - now
@@ -82,18 +88,19 @@ class Watch:
                 return
             # While a reader was busy with the events, others may have come: the wait would be for those after them.
             if not ring.goes_on(cursor):
-                changes, events = [], b""  # while it is quiet, the ring forgets them
+                changes, piece = [], b""  # while it is quiet, the ring forgets them
                 wait = min(left, bookmark_due - now) if self.options.bookmarks else left
                 await ring.changed(wait)
                 now = self.monotonic()
 
-    def _first_events(self, version: int, *, with_end: bool) -> bytes:
-        """Return the events of the objects that are there, and of their end where it is asked for."""
-        items = self.store.bucket(self.kind.bucket).items()
-        parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
+    def _first_events(self, items: list[Item], version: int, *, with_end: bool) -> Iterator[bytes]:
+        """Yield the events of the objects that are there, and of their end where it is asked for.
+
+        They are made as they are taken: for a watch that is read slowly, the objects alone are kept, the store's own.
+        """
+        yield from pieces(_framed(b"ADDED", self.render(item)) for item in items)
         if with_end:
-            parts.append(self._bookmark(version, initial_end=True))
-        return b"".join(parts)
+            yield self._bookmark(version, initial_end=True)
 
     def _event(self, change: Change) -> bytes:
         """Return the event of a change as a watcher of selected objects sees it."""
@@ -121,6 +128,20 @@ class Watch:
     def _too_old(self, version: int) -> bytes:
         text = f"too old resource version: {version} ({self.store.committed})"
         return _framed(b"ERROR", orjson.dumps(errors.expired(text).status()))
+
+
+def pieces(events: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield events together while they are small: one write for many, and no copy of all."""
+    together: list[bytes] = []
+    size = 0
+    for event in events:
+        together.append(event)
+        size += len(event)
+        if size >= PIECE:
+            yield b"".join(together)
+            together, size = [], 0
+    if size:
+        yield b"".join(together)
 
 
 def _framed(event: bytes, obj: bytes) -> bytes:

@@ -6,6 +6,7 @@ is nothing to claim: objects without a controller by each of their labels, owner
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from steelyard.kube.cluster import Cluster
@@ -95,7 +96,9 @@ async def claim_children(
             if controller_uid(child) != uid or resource_of(child) != adoption.children:
                 continue
             if not (selects(owner, child) and adoption.is_member(owner, child)):
-                await _patch(cluster, child, _without(owner, child, adoption.finalizer))
+                # Invalid where another has released it already, as Kubernetes' controllers take it.
+                with suppress(Invalid):
+                    await _patch(cluster, child, _without(owner, child, adoption.finalizer))
                 del claimed[child["metadata"]["uid"]]
         for orphan in list(orphans):
             if not may_adopt(owner, orphan, adoption):
@@ -147,10 +150,10 @@ def _names(reference: Json, owner: Json) -> bool:
 
 
 async def _patch(cluster: Cluster, obj: Json, metadata: Json) -> Json | None:
-    """Write the metadata if the object has not changed since it was read."""
+    """Write the metadata if the object has not changed since it was read. Raises ApiError where it is refused."""
     known = obj["metadata"]
     patch = {"metadata": {**metadata, "resourceVersion": known["resourceVersion"]}}
     try:
         return await cluster.patch(resource_of(obj), known["name"], patch, known.get("namespace"))
-    except (Conflict, Invalid, NotFound):
+    except (Conflict, NotFound):
         return None

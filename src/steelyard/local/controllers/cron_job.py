@@ -51,7 +51,10 @@ def decide(cron_job: Json, jobs: list[Json], now: datetime, taken: set[str] | No
     wait = min((following - now).total_seconds() + 0.1, LONGEST_LOOK) if following else None
     rest = Decision(status=changed, delete=delete, events=events, requeue_after=wait)
     name = due.at and f"{cron_job['metadata']['name']}-{int(due.at.timestamp()) // 60}"
-    if due.at is None or name in (taken or ()) or any(job["metadata"]["name"] == name for job in jobs):
+    if name in (taken or ()):
+        text = f'Error creating job: jobs.batch "{name}" already exists'
+        return _with_events(rest, Event("FailedCreate", text, "Warning"))
+    if due.at is None or any(job["metadata"]["name"] == name for job in jobs):
         return rest
     return _start(cron_job, jobs, due, zone, rest)
 

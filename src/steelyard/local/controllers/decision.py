@@ -3,11 +3,15 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import orjson
+
 from steelyard.kube.events import EventType
 from steelyard.types import Json
 
 FIRST_BATCH, LARGEST_BATCH = 8, 256  # Pods made or deleted in one decision
 MOST_PODS = 2000  # of one owner at once: the node takes 1,000 in all, and each that waits takes memory
+MOST_POD_BYTES = 16 << 20  # of one owner's Pods together: each is a copy of its template
+FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children could not be made
 LONGEST_WAIT = 86_400.0  # seconds until an object is decided again; a deadline may lie centuries ahead
 
 
@@ -56,6 +60,33 @@ def parse_time(text: str) -> datetime:
 def seconds_left(since: str, seconds: float, now: datetime) -> float:
     """Return the seconds until `seconds` after `since`, which may be later than any date that exists."""
     return float(seconds) - (now - parse_time(since)).total_seconds()
+
+
+@dataclass
+class Room:
+    """Pods that one owner may have at once: each is a copy of its template, so that large ones are fewer."""
+
+    pods: int = MOST_PODS
+    bytes: int = MOST_POD_BYTES
+
+    def take(self, template: Json, wanted: int) -> int:
+        """Return for how many of the wanted Pods there is room, which they take."""
+        size = len(orjson.dumps(template))
+        taken = min(wanted, self.pods, self.bytes // size)
+        self.pods -= taken
+        self.bytes -= taken * size
+        return taken
+
+
+def most_pods(template: Json) -> int:
+    """Return how many Pods an owner with one template has at once at most."""
+    return Room().take(template, MOST_PODS)
+
+
+def too_many_pods(most: int) -> Json:
+    """Return the condition of an owner that asks for more Pods than it is given."""
+    message = f"the embedded Kubernetes makes at most {most} Pods of this template for one owner"
+    return {"type": FAILURE, "status": "True", "reason": "TooManyReplicas", "message": message}
 
 
 def batch(there: int) -> int:

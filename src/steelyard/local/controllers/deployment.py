@@ -11,8 +11,8 @@ from math import ceil, floor
 
 from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, seconds_left, with_condition
-from steelyard.local.controllers.replica_set import FAILURE, replicas
+from steelyard.local.controllers.decision import FAILURE, Decision, seconds_left, with_condition
+from steelyard.local.controllers.replica_set import replicas
 from steelyard.types import Json, mapping, sequence
 
 HASH = "pod-template-hash"

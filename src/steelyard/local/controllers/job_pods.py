@@ -12,7 +12,7 @@ from steelyard.kube.objects import is_deleting
 from steelyard.kube.pods import containers_of, is_ready, phase_of
 from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import MOST_PODS
+from steelyard.local.controllers.decision import most_pods
 from steelyard.local.controllers.job_counts import FINALIZER, Counts, completions
 from steelyard.local.controllers.job_policies import INDEX
 from steelyard.types import Json
@@ -73,7 +73,7 @@ def excess(job: Json, active: list[Json], counts: Counts) -> list[Json]:
 
 def _wanted(job: Json, counts: Counts, active: int) -> int:
     parallelism = job["spec"].get("parallelism")
-    parallelism = min(1 if parallelism is None else int(parallelism), MOST_PODS)
+    parallelism = min(1 if parallelism is None else int(parallelism), most_pods(job["spec"]["template"]))
     needed = completions(job)
     if needed is None:  # a work queue: once one has succeeded, the others end by themselves
         return min(active, parallelism) if counts.succeeded else parallelism

@@ -4,8 +4,8 @@ from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Resource
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import Key, owner_key
-from steelyard.local.controllers.sync import Edge
 from steelyard.types import Json
 
 TEMPLATE: Json = {

@@ -9,10 +9,16 @@ from itertools import islice
 from steelyard.kube.objects import labels_of, status_of
 from steelyard.kube.pods import is_ready, phase_of
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import MOST_PODS, Decision, batch, seconds_left, with_condition
+from steelyard.local.controllers.decision import (
+    FAILURE,
+    Decision,
+    batch,
+    most_pods,
+    seconds_left,
+    too_many_pods,
+    with_condition,
+)
 from steelyard.types import Json
-
-FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children could not be made
 
 
 def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
@@ -22,7 +28,8 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     if replica_set["metadata"].get("deletionTimestamp"):
         return Decision()
     active = [pod for pod in pods if of.is_active(pod)]
-    difference = min(replicas(replica_set), MOST_PODS) - len(active)
+    most = most_pods(replica_set["spec"]["template"])
+    difference = min(replicas(replica_set), most) - len(active)
     few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
     base = replica_set["metadata"]["name"]
@@ -30,7 +37,7 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
     delete = sorted(active, key=_worth)[: min(max(-difference, 0), few)]
     status, wait = _status(replica_set, active, now)
-    if failures := _failures(replica_set, difference, now):
+    if failures := _failures(replica_set, most, difference, now):
         status["conditions"] = failures
     return Decision(
         status=status if status != status_of(replica_set) else None,
@@ -41,12 +48,11 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     )
 
 
-def _failures(replica_set: Json, difference: int, now: datetime) -> list[Json]:
+def _failures(replica_set: Json, most: int, difference: int, now: datetime) -> list[Json]:
     """Return why Pods are not made that should be; what the API has refused stays said until they are there."""
     known = of.condition(replica_set, FAILURE)
-    if replicas(replica_set) > MOST_PODS:
-        message = f"the embedded Kubernetes makes at most {MOST_PODS} Pods for one owner"
-        said = {"type": FAILURE, "status": "True", "reason": "TooManyReplicas", "message": message}
+    if replicas(replica_set) > most:
+        said = too_many_pods(most)
         return with_condition([known] if known else [], said, now, stamp="lastTransitionTime")
     return [known] if known and difference > 0 else []
 

@@ -25,13 +25,16 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
+from steelyard.local.at_work import SET_ASIDE, AtWork, SetAside
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.claim import claim_key
 from steelyard.local.controllers.decision import LONGEST_WAIT, Event
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM, KINDS, Key, Kind, owner_key, owner_of
-from steelyard.local.controllers.sync import NEXT_BATCH, Edge, say_failure, sync, sync_service
+from steelyard.local.controllers.sync import NEXT_BATCH, sync, sync_service
 from steelyard.local.controllers.sync_budget import sync_budget
+from steelyard.local.controllers.writes import say_failure
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
@@ -46,7 +49,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-async def run_controllers(
+async def run_controllers(  # noqa: PLR0913 (what the process shares with its parts)
     cluster: Cluster,
     caches: Caches,
     *,
@@ -55,26 +58,35 @@ async def run_controllers(
     slept: SleptSince = never_slept,
     faults: Faults | None = None,
     figures: Figures | None = None,
+    at_work: AtWork | None = None,
 ) -> None:
     """Run all controllers until `stop`; the caller runs `caches`."""
     registry = (figures or Figures()).registry
     queue = work_queue(WorkQueueMetrics(registry, "controllers"))
     reconciliations = ReconcileMetrics(registry)
 
-    def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
-        for key in keys(caches, resource, old, new):
-            queue.add(key)
-
-    caches.listen(changed)
-    await caches.synced()
     recorder = EventRecorder(cluster, component="steelyard-controllers", now=now)
 
     def record(obj: Json, event: Event) -> None:
         recorder.record(obj, event.type, event.reason, event.message)
 
     edge = Edge(cluster, caches, now, record, slept)
+
+    def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
+        own = new is not None and edge.own.take(new)
+        if old is not None and new is None:
+            edge.own.forget(old)
+        for item in keys(caches, resource, old, new):
+            if not (own and _resource(item[0]) == resource):
+                queue.add(item)
+
+    caches.listen(changed)
+    await caches.synced()
     faults = faults or Faults()
-    workers = [asyncio.create_task(work(edge, queue, faults, reconciliations)) for _ in range(WORKERS)]
+    at_work = at_work or AtWork()
+    workers = [
+        asyncio.create_task(work(edge, queue, faults, reconciliations, at_work)) for _ in range(WORKERS)
+    ]
     workers.append(asyncio.create_task(recorder.run()))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -145,20 +157,30 @@ def work_queue(metrics: WorkQueueMetrics | None = None) -> WorkQueue[Work]:
 
 
 async def work(
-    edge: Edge, queue: WorkQueue[Work], faults: Faults, reconciliations: ReconcileMetrics | None = None
+    edge: Edge,
+    queue: WorkQueue[Work],
+    faults: Faults,
+    reconciliations: ReconcileMetrics | None = None,
+    at_work: AtWork | None = None,
 ) -> None:
     """Bring one key's object to rest after the other, until cancelled."""
     while True:
         item = await queue.get()
         began, failed = time.perf_counter(), True
         try:
-            wait = await _sync(edge, item)
+            wait = await _marked_sync(edge, item, at_work)
+        except SetAside as problem:
+            # Its release is a change of the object, which leads here again.
+            queue.forget(item)
+            _log.warning("%s", problem)
+            await _say(edge, item, SET_ASIDE, str(problem))
         except ApiError as error:
             _log.warning("%s: %s; again in %.1f s", _text(item), error, queue.retry(item))
         except Exception as error:  # noqa: BLE001 - one object's surprise must not stop the others
             faults.count("controllers", _kind(item))
             _log.exception("%s cannot be worked on; again in %.1f s", _text(item), queue.retry(item))
-            await _say(edge, item, error)
+            what = f"{type(error).__name__}: {error}"[:512]
+            await _say(edge, item, "ControllerError", f"The controller cannot work on this object: {what}")
         else:
             failed = False
             queue.forget(item)
@@ -176,6 +198,15 @@ async def work(
                 reconciliations.count(_kind(item).lower(), seconds, failed=failed)
 
 
+async def _marked_sync(edge: Edge, item: Work, at_work: AtWork | None) -> float | None:
+    """Sync with the object's mark set. Raises SetAside."""
+    obj = edge.view.get(_resource(item[0]), *item[1])
+    if obj is None or at_work is None:
+        return await _sync(edge, item)
+    async with at_work.around(_resource(item[0]), obj):
+        return await _sync(edge, item)
+
+
 async def _sync(edge: Edge, item: Work) -> float | None:
     kind, key = item
     if isinstance(kind, Kind):
@@ -183,16 +214,14 @@ async def _sync(edge: Edge, item: Work) -> float | None:
     return await (sync_budget(edge, key) if kind == POD_DISRUPTION_BUDGETS else sync_service(edge, key))
 
 
-async def _say(edge: Edge, item: Work, error: Exception) -> None:
+async def _say(edge: Edge, item: Work, reason: str, message: str) -> None:
     """Report to readers of the object why nothing comes of it."""
     kind, key = item
     obj = edge.view.get(_resource(kind), *key)
     if obj is None:
         return
-    what = f"{type(error).__name__}: {error}"[:512]
-    message = f"The controller cannot work on this object: {what}"
-    edge.record(obj, Event("ControllerError", message, "Warning"))
-    await say_failure(edge, obj, "ControllerError", message)
+    edge.record(obj, Event(reason, message, "Warning"))
+    await say_failure(edge, obj, reason, message)
 
 
 def _kind(item: Work) -> str:

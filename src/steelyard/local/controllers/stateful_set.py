@@ -13,7 +13,15 @@ from steelyard.kube.objects import annotations_of, is_deleting, labels_of, statu
 from steelyard.kube.pods import is_ready, phase_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers import stateful_claims as claims_of
-from steelyard.local.controllers.decision import Decision, Event, batch
+from steelyard.local.controllers.decision import (
+    FAILURE,
+    Decision,
+    Event,
+    batch,
+    most_pods,
+    too_many_pods,
+    with_condition,
+)
 from steelyard.local.controllers.replica_set import available_in, replicas
 from steelyard.types import Json, mapping, sequence
 
@@ -89,6 +97,11 @@ def decide(sset: Json, children: list[Json], now: datetime, taken: set[str] | No
 
 def _start(sset: Json) -> int:
     return int(mapping(sset["spec"], "ordinals").get("start") or 0)
+
+
+def _most(sset: Json) -> int:
+    """Return how many Pods the set has at most. Its claims are copied for each of them, too."""
+    return most_pods({key: sset["spec"].get(key) for key in ("template", "volumeClaimTemplates")})
 
 
 def ordinal_of(sset: Json, pod: Json) -> int | None:
@@ -178,7 +191,7 @@ class _Planner:
         self.ordered = sset["spec"].get("podManagementPolicy") != "Parallel"
         self.minimum = float(sset["spec"].get("minReadySeconds") or 0)
         by_number = {ordinal_of(sset, pod): pod for pod in pods if _is_wanted(sset, pod)}
-        numbers = range(_start(sset), _start(sset) + replicas(sset))
+        numbers = range(_start(sset), _start(sset) + min(replicas(sset), _most(sset)))
         self.replicas = [(number, by_number.get(number)) for number in numbers]
         rest = [pod for pod in pods if not _is_wanted(sset, pod)]
         self.condemned = sorted(rest, key=lambda pod: ordinal_of(sset, pod) or 0, reverse=True)
@@ -208,13 +221,13 @@ class _Planner:
             text += f'pods "{name}" already exists'
             self.requeue_after = min(self.requeue_after or 10.0, 10.0)
             return Step(waits=True, events=(Event("FailedCreate", text, "Warning"),))
+        if self.room <= 0:
+            self.more = True
+            return Step(waits=True)
         claims = claims_of.wanted(self.sset, number)
         # A claim that goes with an earlier Pod of this name would be deleted under the new one.
         if any(claims_of.is_stale(self.claims.get(claim["metadata"]["name"]), name) for claim in claims):
             self.requeue_after = min(self.requeue_after or 1.0, 1.0)
-            return Step(waits=True)
-        if self.room <= 0:
-            self.more = True
             return Step(waits=True)
         self.room -= 1
         return Step(create=(*self._absent(claims), self._pod(number, name)), waits=True)
@@ -323,6 +336,8 @@ def _status(sset: Json, pods: list[Json], revisions: Revisions, now: datetime, c
         "collisionCount": collisions,
     }
     status |= {key: number for key, number in counts.items() if number}
-    if stored.get("conditions"):
-        status["conditions"] = stored["conditions"]
-    return status
+    conditions = [entry for entry in sequence(stored, "conditions") if entry.get("type") != FAILURE]
+    if replicas(sset) > (most := _most(sset)):
+        known = sequence(stored, "conditions")
+        conditions = with_condition(known, too_many_pods(most), now, stamp="lastTransitionTime")
+    return status | ({"conditions": conditions} if conditions else {})

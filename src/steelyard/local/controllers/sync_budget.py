@@ -12,8 +12,8 @@ from steelyard.kube.resource import (
     STATEFUL_SETS,
 )
 from steelyard.local.controllers import disruption
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import Key
-from steelyard.local.controllers.sync import Edge
 from steelyard.types import Json
 
 _SCALED = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Deployment": DEPLOYMENTS}

@@ -6,9 +6,10 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.objects import controller_uid, labels_of
 from steelyard.kube.resource import PODS, REPLICA_SETS
 from steelyard.local.controllers.adoption import orphan_keys, selector_key
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import REPLICA_SET
 from steelyard.local.controllers.objects import StoreView, edge, make_deployment, make_pod
-from steelyard.local.controllers.sync import Edge, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "demo")

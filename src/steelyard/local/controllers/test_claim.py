@@ -8,9 +8,10 @@ import pytest
 from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from steelyard.local.controllers.decision import Event
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM
 from steelyard.local.controllers.objects import StoreView
-from steelyard.local.controllers.sync import Edge, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "data")

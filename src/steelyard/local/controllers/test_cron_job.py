@@ -10,9 +10,10 @@ from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import CRON_JOBS, JOBS
 from steelyard.local.controllers.cron_job import LONGEST_LOOK, SCHEDULED
 from steelyard.local.controllers.decision import Event
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CRON_JOB
 from steelyard.local.controllers.objects import TEMPLATE, StoreView
-from steelyard.local.controllers.sync import Edge, sync
+from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
 KEY = ("default", "nightly")

@@ -1,26 +1,40 @@
 """One object that a controller cannot work on, and one that wants more than there is, leave the others alone."""
 
 import asyncio
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from steelyard.kube.errors import Invalid
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, REPLICA_SETS, Resource
-from steelyard.local.controllers import job, replica_set
+from steelyard.local.controllers import job, replica_set, stateful_set
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import FIRST_BATCH, MOST_PODS, Event
+from steelyard.local.controllers.decision import FIRST_BATCH, MOST_POD_BYTES, MOST_PODS, Decision, Event
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import DEPLOYMENT, JOB, REPLICA_SET
-from steelyard.local.controllers.objects import StoreView, make_deployment, make_job
+from steelyard.local.controllers.objects import TEMPLATE, StoreView, make_deployment, make_job
+from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.run import Work, work, work_queue
-from steelyard.local.controllers.sync import Edge
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
 LARGEST = 2**31 - 1
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Decide = Callable[[Json, list[Json], datetime, set[str]], Decision]
+OWNERS: dict[str, Decide] = {
+    "ReplicaSet": replica_set.decide,
+    "Job": job.decide,
+    "StatefulSet": stateful_set.decide,
+    "RayCluster": ray_cluster.decide,
+}
+"""Controllers that make Pods."""
 
 
 def make_replica_set(name: str = "demo", namespace: str = "default", **spec: Any) -> Json:
@@ -134,20 +148,62 @@ def test_children_are_made_in_batches_that_grow() -> None:
     assert sizes == [8, 8, 16, 32, 64, 128, 256, 256]
 
 
-def test_no_owner_has_more_pods_than_a_node_will_ever_run() -> None:
-    owner = make_replica_set(replicas=LARGEST)
-    owner["metadata"]["uid"] = "uid"
-    pods: list[Json] = []
-    while created := (decision := replica_set.decide(owner, pods, NOW)).create:
-        pods += created
-    assert len(pods) == MOST_PODS
-    status = decision.status or {}
-    assert [condition["reason"] for condition in status["conditions"]] == ["TooManyReplicas"]
-    assert not replica_set.decide({**owner, "status": status}, pods, NOW)
-    endless = make_job()
-    endless["spec"] |= {"completions": LARGEST, "parallelism": LARGEST}
-    endless["metadata"]["uid"] = "uid"
-    assert not job.decide(endless, pods, NOW).create
+def make_owner(kind: str, replicas: int, template: Json) -> Json:
+    """Return an owner that asks for so many Pods; a Ray cluster has 300 groups of workers, each of so many."""
+    metadata: Json = {"name": "demo", "namespace": "default", "uid": "uid"}
+    counted: Json = {"replicas": replicas, "template": template, "selector": {"matchLabels": {"app": "demo"}}}
+    if kind == "Job":
+        counted = {"completions": replicas, "parallelism": replicas, "template": template}
+    elif kind == "StatefulSet":
+        counted |= {"serviceName": "demo", "podManagementPolicy": "Parallel"}
+    elif kind == "RayCluster":
+        groups = [
+            {"groupName": f"g{n}", "replicas": replicas, "rayStartParams": {}, "template": template}
+            for n in range(300)
+        ]
+        head = {"rayStartParams": {}, "template": TEMPLATE}
+        counted = {"headGroupSpec": head, "workerGroupSpecs": groups}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": counted}
+
+
+@contextmanager
+def memory_limited(more: int) -> Iterator[None]:
+    """Let this process take so many bytes more at most: who wants them gets a MemoryError, and not the machine."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def pods_made_for(decide: Decide, owner: Json) -> tuple[list[Json], Decision]:
+    """Decide until nothing more is made; return the Pods and the last decision."""
+    children: list[Json] = []
+    while created := (decision := decide(owner, children, NOW, set())).create:
+        children += [{**obj, "metadata": {"uid": str(id(obj)), **obj["metadata"]}} for obj in created]
+        if decision.status is not None:
+            owner = {**owner, "status": decision.status}
+    return [child for child in children if child["kind"] == "Pod"], decision
+
+
+@pytest.mark.parametrize("size", [0, 100_000])
+@pytest.mark.parametrize("kind", OWNERS)
+def test_no_owner_has_more_pods_than_a_node_will_ever_run(kind: str, size: int) -> None:
+    """Neither more Pods nor a list of them is made, however many it asks for and however large their template is."""
+    template = {**TEMPLATE, "metadata": {"labels": {"app": "demo"}, "annotations": {"text": "x" * size}}}
+    owner = make_owner(kind, LARGEST, template)
+    with memory_limited(128 << 20):
+        pods, decision = pods_made_for(OWNERS[kind], owner)
+    head = 1 if kind == "RayCluster" else 0
+    if size:
+        assert len(pods) - head == MOST_POD_BYTES // len(orjson.dumps(template)) < MOST_PODS
+    else:
+        assert len(pods) - head == MOST_PODS
+    if kind in ("ReplicaSet", "StatefulSet"):
+        status = decision.status or {}
+        assert [condition["reason"] for condition in status["conditions"]] == ["TooManyReplicas"]
 
 
 @pytest.mark.parametrize("spec", [{}, {"completionMode": "Indexed"}, {"completions": None}])

@@ -5,11 +5,13 @@ import pytest
 from steelyard.kube.errors import ServerTimeout
 from steelyard.kube.memory import Crash, CrashAt
 from steelyard.kube.resource import JOBS, PODS
+from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_simulation import ENDED, KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import StoreView
-from steelyard.local.controllers.sync import Edge, sync
+from steelyard.local.controllers.sync import sync
+from steelyard.local.controllers.writes import Refused
 
 
 async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_pod() -> None:
@@ -23,7 +25,7 @@ async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_po
     lagging = StoreView(simulation.cluster)
     lagging.freeze(JOBS, PODS)
     blind = Edge(simulation.cluster, lagging, lambda: simulation.time)
-    with pytest.raises(ServerTimeout):
+    with pytest.raises(Refused, match="no answer"):
         await sync(blind, JOB, KEY)
     simulation.cluster.after_call = None
     await sync(blind, JOB, KEY)

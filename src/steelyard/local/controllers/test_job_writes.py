@@ -10,6 +10,7 @@ from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_simulation import KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.sync import sync
+from steelyard.local.controllers.writes import Refused
 from steelyard.types import Json
 
 
@@ -52,7 +53,7 @@ async def test_a_job_whose_pod_is_refused_has_a_start_from_which_its_deadline_co
             raise Forbidden("exceeded quota")
 
     simulation.cluster.before_call = refuse
-    with pytest.raises(Forbidden):
+    with pytest.raises(Refused, match="exceeded quota"):
         await sync(simulation.edge, JOB, KEY)
     assert simulation.status["startTime"]
     simulation.time += timedelta(seconds=61)

@@ -20,6 +20,7 @@ from steelyard.local.definitions.building import (
     one_of,
     version,
 )
+from steelyard.schema.unknown_fields import pod_template_schema
 from steelyard.types import Json
 
 _MOST = 2147483647
@@ -33,14 +34,10 @@ def ray_definitions() -> list[Json]:
 
 
 def _autoscaler() -> Json:
+    container = pod_template_schema()["properties"]["spec"]["properties"]["containers"]["items"]["properties"]
+    own = ("resources", "image", "imagePullPolicy", "env", "envFrom", "volumeMounts", "securityContext")
     return obj(
-        resources=ANYTHING,
-        image=STRING,
-        imagePullPolicy=STRING,
-        env=array(ANYTHING),
-        envFrom=array(ANYTHING),
-        volumeMounts=array(ANYTHING),
-        securityContext=ANYTHING,
+        **{name: container[name] for name in own},
         version=one_of("v1", "v2"),
         idleTimeoutSeconds=INT32,
         upscalingMode=one_of("Default", "Aggressive", "Conservative"),
@@ -50,7 +47,7 @@ def _autoscaler() -> Json:
 def _head_group() -> Json:
     return obj(
         ("template",),
-        template=ANYTHING,
+        template=pod_template_schema(),
         headService=ANYTHING,
         enableIngress=BOOLEAN,
         rayStartParams=_TEXTS,
@@ -73,7 +70,7 @@ def _worker_group() -> Json:
         rayStartParams=_TEXTS,
         resources=mapping_of(QUANTITY),
         labels=_TEXTS,
-        template=ANYTHING,
+        template=pod_template_schema(),
         # Always there, as with KubeRay: Ray's autoscaler replaces it.
         scaleStrategy={**obj(workersToDelete=array(STRING)), "default": {}},
     )
@@ -163,7 +160,7 @@ def _job_spec() -> Json:
         shutdownAfterJobFinishes=BOOLEAN,
         submissionMode=one_of(*_MODES, default="K8sJobMode"),
         submitterConfig=obj(backoffLimit=INT32),
-        submitterPodTemplate=ANYTHING,
+        submitterPodTemplate=pod_template_schema(),
         suspend=BOOLEAN,
         ttlSecondsAfterFinished=integer(default=0),
     )

@@ -1,7 +1,12 @@
 """Definitions of the kinds of Ray, Kueue and AppWrapper: each version has a kind, and each is marked."""
 
+import pytest
+
 from steelyard.local.apiserver.custom import kinds_of
+from steelyard.local.apiserver.rules.crds import schema_causes
 from steelyard.local.definitions.embedded import embedded_definitions
+from steelyard.schema.definitions import installed_definitions
+from steelyard.types import Json
 
 
 def test_all_definitions_are_marked_and_give_a_kind_for_each_version() -> None:
@@ -21,3 +26,15 @@ def test_all_definitions_are_marked_and_give_a_kind_for_each_version() -> None:
         ("kueue.x-k8s.io", "Workload"): " v1beta2 v1beta1",
         ("kueue.x-k8s.io", "WorkloadPriorityClass"): " v1beta2 v1beta1",
     }
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [*installed_definitions(), *embedded_definitions()],
+    ids=lambda definition: str(definition["metadata"]["name"]),
+)
+def test_the_server_finds_no_fault_in_our_own_schemas(definition: Json) -> None:
+    """A start does not look for them: it would take a second."""
+    for version in definition["spec"]["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]
+        assert schema_causes(schema, "schema", status="status" in version.get("subresources", {})) == []

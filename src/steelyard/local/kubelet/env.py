@@ -12,9 +12,11 @@ from types import MappingProxyType
 
 from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.quantity import number
+from steelyard.schema.bounds import ARGUMENT_BYTES
+from steelyard.schema.variables import START_BYTES, TooLarge, expand, size_of
 from steelyard.types import Json, mapping, sequence
 
-_REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
+_SHOWN = 100  # characters of a name in a message
 
 Objects = Mapping[
     tuple[str, str], Json | None
@@ -33,13 +35,33 @@ class Unsupported(Exception):
     """The Pod asks for something that this kubelet does not do; it fails and says what."""
 
 
-def expand(text: str, known: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes its value, `$$` a dollar; names that are not known stay as they are written."""
+class Room:
+    """Bytes that are left for the texts of one container. Each is taken before the next text is made."""
 
-    def value(match: re.Match[str]) -> str:
-        return "$" if match[1] == "$" else known.get(match[2], match[0])
+    def __init__(self, most: int = START_BYTES) -> None:
+        self._most = self._left = most
 
-    return _REFERENCE.sub(value, text)
+    def take(self, what: str, text: str, most: int = ARGUMENT_BYTES) -> str:
+        """Return the text. Raises TooLarge."""
+        size = size_of(text)
+        if size > most:
+            raise TooLarge(f"{what} takes {size} bytes, and at most {most} can be given to a program")
+        self.take_bytes(what, size)
+        return text
+
+    def take_bytes(self, what: str, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge(f"{what} and what comes before it take more than {self._most} bytes")
+
+
+def expanded(what: str, text: str, known: Mapping[str, str], room: Room) -> str:
+    """Return a text with its variables filled in. Raises TooLarge, which names it."""
+    try:
+        text = expand(text, known)
+    except TooLarge as error:
+        raise TooLarge(f"{what} {error}") from None
+    return room.take(what, text)
 
 
 @dataclass(frozen=True)
@@ -149,24 +171,44 @@ def environment(
     facts: Facts,
     objects: Objects,
     links: Mapping[str, str] = MappingProxyType({}),
+    room: Room | None = None,
 ) -> dict[str, str]:
-    """Return the variables that the container's manifest sets, in order; later ones see earlier ones, and `links`."""
+    """Return the variables that the container's manifest sets, in order; later ones see earlier ones, and `links`.
+
+    Raises TooLarge as soon as they take more than `room` has.
+    """
+    room = room or Room()
     env: dict[str, str] = {}
     known = ChainMap(env, dict(links))
+
+    def set_variable(name: str, value: str) -> None:
+        # Linux counts name and value as one text.
+        room.take(f"variable {shortened(name)}", f"{name}={value}")
+        env[name] = value
+
     for source in sequence(container, "envFrom"):
         kind = "ConfigMap" if "configMapRef" in source else "Secret"
         reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
         values = _texts(kind, reference, objects) or {}
         prefix, name = source.get("prefix", ""), reference["name"]
-        env |= {prefix + key: _text(value, key, kind, name) for key, value in values.items()}
+        for key, value in values.items():
+            set_variable(prefix + key, _text(value, key, kind, name))
     for variable in sequence(container, "env"):
         if variable.get("valueFrom"):
-            value = _value_from(variable, container, pod, facts, objects)
+            given = _value_from(variable, container, pod, facts, objects)
         else:
-            value = expand(variable.get("value") or "", known)
-        if value is not None:
-            env[variable["name"]] = value
+            try:
+                given = expand(variable.get("value") or "", known)
+            except TooLarge as error:
+                raise TooLarge(f"variable {shortened(variable['name'])} {error}") from None
+        if given is not None:
+            set_variable(variable["name"], given)
     return env
+
+
+def shortened(name: str) -> str:
+    """Return a name as messages show it."""
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
 
 
 def references(pod: Json) -> set[tuple[str, str]]:

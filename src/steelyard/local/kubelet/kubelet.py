@@ -24,6 +24,7 @@ from steelyard.kube.informer import Informer, key_of
 from steelyard.kube.objects import labels_of
 from steelyard.kube.pods import is_terminal, unended
 from steelyard.kube.resource import NAMESPACES, NODES, PODS, SERVICES, Resource
+from steelyard.local.at_work import AtWork
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.gpus.ledger import News
@@ -78,6 +79,7 @@ class Kubelet:
         now: Callable[[], datetime] = utc_now,
         *,
         pods: SharedPods | None = None,
+        at_work: AtWork | None = None,
     ) -> None:
         self.cluster, self.config, self.can, self.now = cluster, config, can, now
         self.faults = faults or Faults()
@@ -104,6 +106,7 @@ class Kubelet:
             slept,
             now,
             self._services_of,
+            at_work or AtWork(),
         )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.ended = EndedPods()
@@ -345,6 +348,7 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
     now: Callable[[], datetime] = utc_now,
     figures: Figures | None = None,
     pods: SharedPods | None = None,
+    at_work: AtWork | None = None,
 ) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt.
 
@@ -353,7 +357,8 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
     config.pods.mkdir(parents=True, exist_ok=True)
     # Intents and volumes hold the values of Secrets: no other user of the machine may read them.
     os.chmod(config.pods, 0o700)
-    kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults, now, pods=pods)
+    can = await abilities(config)
+    kubelet = Kubelet(cluster, config, can, shown, slept, faults, now, pods=pods, at_work=at_work)
     if figures is not None:
         running = Gauge(
             "kubelet_running_pods", "Pods that have a sandbox on this node.", registry=figures.registry

@@ -4,8 +4,7 @@ volumes and view of the file system.
 
 import json
 import os
-import re
-import sys
+import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -23,16 +22,16 @@ from steelyard.local.kubelet.env import (
     ConfigMissing,
     Facts,
     Objects,
+    Room,
     VolumeMissing,
     environment,
-    expand,
+    expanded,
     has_secret_variables,
     references,
     references_of_volumes,
 )
 from steelyard.local.kubelet.records import PodFolder, Sandbox
-from steelyard.local.kubelet.shim_processes import SOURCE
-from steelyard.local.kubelet.splice import Mount
+from steelyard.local.kubelet.splice import Mount, rewrite
 from steelyard.local.names.folder import file_name, folder_of, namespace_file
 from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, sequence
@@ -107,22 +106,12 @@ async def ensure_bound(cluster: Cluster, pod: Json) -> None:
             raise VolumeMissing(f"persistentvolumeclaim {name!r} is not bound")
 
 
-def rewrite(text: str, folders: Mapping[str, str]) -> str:
-    """Paths in a text moved to where the files really are, for machines without mount namespaces."""
-    if not folders:
-        return text
-    # /data/in before /data, which the pattern would else take of it.
-    longest_first = sorted(folders, key=len, reverse=True)
-    paths = "|".join(re.escape(path) for path in longest_first)
-    # Whole paths only: /data is no part of /database or of ./data, but it is the path of file:///data.
-    return re.sub(rf"(?:(?<![\w./-])|(?<=://))(?:{paths})(?![\w.-])", lambda match: folders[match[0]], text)
-
-
 def _argv(
-    container: Json, image: images.Image, env: Mapping[str, str], moved: Mapping[str, str]
+    container: Json, image: images.Image, env: Mapping[str, str], moved: Mapping[str, str], room: Room
 ) -> list[str]:
     def given(key: str) -> list[str]:
-        return [rewrite(expand(text, env), moved) for text in sequence(container, key)]
+        texts = enumerate(sequence(container, key))
+        return [rewrite(expanded(f"{key}[{index}]", text, env, room), moved) for index, text in texts]
 
     argv = image.argv({"command": given("command"), "args": given("args")})
     if not argv:
@@ -134,18 +123,28 @@ def _argv(
 
 def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
     """Return the paths that a container sees whatever is mounted: our files, and its interpreter with its
-    code.
+    code. The shim adds those of our own code and interpreter.
     """
     own = [*_own_paths(config.pods, config.hosts, config.keep)]
-    if image.python:
+    if image.python and not image.is_own:
         own += [_environment(image.python), _environment(os.path.realpath(image.python))]
     return own
 
 
 @lru_cache(4)
 def _own_paths(pods: Path, hosts: Path, keep: tuple[Path, ...]) -> tuple[str, ...]:
-    own = [pods.parent, hosts, folder_of(hosts), *keep, Path(SOURCE), Path(sys.base_prefix)]
+    own = [pods.parent, hosts, folder_of(hosts), *keep]
     return tuple(str(path.absolute()) for path in own)
+
+
+def _write_profile(home: Path, path: str) -> None:
+    """Give login shells, such as `bash -lc`, the container's PATH: the machine's /etc/profile sets another one.
+
+    `path` is empty for Steelyard's own Python, which only the shim knows. A profile that is there is the user's.
+    """
+    value = shlex.quote(path) if path else f'"${{{shim.OWN_PYTHON}%/*}}:{shim.PROGRAMS}"'
+    with suppress(FileExistsError), (home / ".profile").open("x", encoding="utf-8") as profile:
+        profile.write(f"export PATH={value}\n")
 
 
 @lru_cache(64)
@@ -161,13 +160,20 @@ class RunPreparer:
         self.config, self.folder, self.can, self.gpus = config, folder, can, gpus
 
     def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
-        """Write the intent to run a container; raises ImageMissing, ConfigMissing, VolumeMissing or Unsupported."""
+        """Write the intent to run a container.
+
+        Raises ImageMissing, ConfigMissing, VolumeMissing, TooLarge or Unsupported.
+        """
         facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
         folders = self._volumes(pod, facts, objects)
         image = images.find(self.config.images, container["image"])
         of_services = (obj for (kind, _), obj in objects.items() if kind == SERVICES.kind and obj is not None)
-        links = {**service_links.variables(of_services), **service_links.variables_of_api(self.config.api)}
-        env = environment(container, pod, facts, objects, links)
+        room = Room()
+        links = {
+            **service_links.variables(of_services, room),
+            **service_links.variables_of_api(self.config.api),
+        }
+        env = environment(container, pod, facts, objects, links, room)
         base = self.folder.base(container["name"], attempt).absolute()
         home, root = base.parent / "home", base.parent / "root"
         home.mkdir(parents=True, exist_ok=True)
@@ -175,14 +181,14 @@ class RunPreparer:
         mounts = self._mounts(container, pod, folders, base, env)
         moved = {} if self.can.mounts else {mount.target: mount.source for mount in mounts}
         intent: Json = {
-            "argv": _argv(container, image, {**links, **env}, moved),
+            "argv": _argv(container, image, {**links, **env}, moved, room),
             "env": {
                 **self._base_env(pod, image, home),
                 **links,
                 **{name: rewrite(value, moved) for name, value in env.items()},
                 # After the manifest's: one that names GPUs itself would take those of others.
                 **self.gpus.variables(pod, container),
-                **({"STEELYARD_MOUNTS": json.dumps(moved)} if moved else {}),
+                **({shim.MOUNTS: json.dumps(moved)} if moved else {}),
                 # Last: a manifest that sets the variable itself cannot hide what a killed shim leaves behind.
                 MARKER: str(base),
             },
@@ -192,6 +198,7 @@ class RunPreparer:
             "lease": str(self.config.lease.absolute()),
             "leaseSeconds": self.config.lease_seconds,
             "keep": _kept(self.config, image),
+            "ownPython": image.is_own,
             "mounts": [vars(mount) for mount in mounts] if self.can.mounts else None,
             "hostname": network.host_name(pod),
             "address": sandbox.ip if network.binds_are_its_own(pod, available=self.can.binds) else "",
@@ -200,49 +207,54 @@ class RunPreparer:
             "pids": network.numbers_are_its_own(pod, available=self.can.pids),
             "holdsSecrets": has_secret_variables(container),
         }
+        _write_profile(home, intent["env"].get("PATH", ""))
         path = base.with_suffix(".json")
         shim.write_whole(str(path), intent)
         return path
 
     def _base_env(self, pod: Json, image: images.Image, home: Path) -> dict[str, str]:
         return {
-            "PATH": image.path(),
+            **({} if image.is_own else {"PATH": image.path()}),
             "HOME": str(home),
             "LANG": "C.UTF-8",
             "HOSTNAME": network.host_name(pod) or os.uname().nodename,
             "PYTHONUNBUFFERED": "1",
             "STEELYARD_HOSTS": str(self._hosts(pod)),
+            **image.variables,
         }
 
     def _volumes(self, pod: Json, facts: Facts, objects: Objects) -> dict[str, Path]:
         """Return the folders of the Pod's volumes by name. Raises VolumeMissing."""
-        folders = {}
+        folders, room = {}, Room(volumes.SHOWN_BYTES)
         for volume in sequence(pod["spec"], "volumes"):
             try:
-                folders[volume["name"]] = self._volume(volume, pod, facts, objects)
+                folders[volume["name"]] = self._volume(volume, pod, facts, objects, room)
             except ConfigMissing as problem:
                 text = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
                 raise VolumeMissing(text) from problem
         return folders
 
-    def _volume(self, volume: Json, pod: Json, facts: Facts, objects: Objects) -> Path:
+    def _volume(self, volume: Json, pod: Json, facts: Facts, objects: Objects, room: Room) -> Path:
         if volumes.kind_of(volume) == "persistentVolumeClaim":
             return volumes.claimed(self.config.claims / pod["metadata"]["namespace"], volume)
         folder = self.folder.volume(pod, volume["name"])
         if volumes.is_shown(volume) and folder.exists():
             # A container that starts again sees what there is now.
             now = {**objects, **_present_tokens(pod, self.folder)}
-            volumes.refresh(volume, volumes.files_of(volume, pod, facts, now), folder)
+            volumes.refresh(volume, volumes.files_of(volume, pod, facts, now, room), folder)
             return folder
-        return volumes.make(volume, volumes.files_of(volume, pod, facts, objects), folder)
+        if not volumes.is_shown(volume):
+            return volumes.make(volume, {}, folder)
+        return volumes.make(volume, volumes.files_of(volume, pod, facts, objects, room), folder)
 
     def refresh(self, pod: Json, sandbox: Sandbox, objects: Objects) -> None:
         """Bring the volumes that show objects up to date. Raises ConfigMissing where a required object is gone."""
         facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
+        room = Room(volumes.SHOWN_BYTES)
         for volume in sequence(pod["spec"], "volumes"):
             folder = self.folder.volume(pod, volume["name"])
             if volumes.is_shown(volume) and folder.exists():
-                volumes.refresh(volume, volumes.files_of(volume, pod, facts, objects), folder)
+                volumes.refresh(volume, volumes.files_of(volume, pod, facts, objects, room), folder)
 
     def _mounts(
         self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path, env: Mapping[str, str]

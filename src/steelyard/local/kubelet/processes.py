@@ -118,6 +118,15 @@ def proportional(pids: Iterable[int]) -> int:
     return total
 
 
+def arguments(pid: int) -> list[str]:
+    """Return the command line of a process; empty where it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return [os.fsdecode(argument) for argument in file.read().split(b"\0")]
+    except OSError:
+        return []
+
+
 def with_argument(prefix: str) -> set[int]:
     """Shims of the Pods below a folder: processes whose last-but-one argument is an intent there."""
     start, pids = os.fsencode(prefix), set()

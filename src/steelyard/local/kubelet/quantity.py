@@ -7,6 +7,8 @@ from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard.schema.quantity import amount as amount_of
 from steelyard.types import Json, mapping, sequence
 
+CONTAINERS = 4
+"""Containers of a Pod that run side by side and take the place of one Pod of the node."""
 _LARGEST = Decimal(2**63 - 1)
 
 
@@ -54,7 +56,9 @@ def requests_of(pod: Json) -> dict[str, float]:
             beside = amounts
         for name, amount in amounts.items():
             total[name] = max(total.get(name, 0.0), amount)
-    return {**total, "pods": 1.0}
+    # Each container is two processes here, and few Pods have more than some.
+    running = len(pod["spec"]["containers"]) + len(sidecars(pod))
+    return {**total, "pods": max(1.0, running / CONTAINERS)}
 
 
 def memory_limit(container: Json) -> int | None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -180,7 +180,7 @@ class PodFolder:
             return None
         base = f"{self._text}/{container}/{number}"
         started = _read(f"{base}.started", "startedAt", "pid", "shim", "shimStart", "boot")
-        if started and is_alive(started):
+        if started and is_alive(started, f"{base}.json"):
             return Run(
                 number,
                 "running",
@@ -196,6 +196,10 @@ class PodFolder:
         if started is not None or exited is not None:
             return self._ended(container, number, self._lost(base, started or {}))
         return Run(number, "intended")
+
+    def has_recorded_end(self, container: str, attempt: int) -> bool:
+        """Return whether the record of a run's end is there; the run counts as running until its shim is gone, too."""
+        return self.base(container, attempt).with_suffix(".exited").exists()
 
     def _lost(self, base: str, started: Json) -> Json:
         """The shim was killed, or the machine, or a record is damaged: the run has ended in an unknown way."""
@@ -239,11 +243,31 @@ class PodFolder:
         shim.write_whole(str(path), {"reason": reason, "message": message})
 
 
-def is_alive(started: Json) -> bool:
-    """Return whether the shim of a started record still runs: pid, start time and boot must agree."""
+def is_alive(started: Json, intent: str) -> bool:
+    """Return whether the shim of a started record still runs: pid, start time, boot and intent must agree."""
     return bool(
-        started["boot"] == current_boot() and processes.start_time(started["shim"]) == started["shimStart"]
+        started["boot"] == current_boot()
+        and processes.start_time(started["shim"]) == started["shimStart"]
+        and is_shim_of(started["shim"], started["shimStart"], intent)
     )
+
+
+@lru_cache(8192)
+def is_shim_of(pid: int, start: int, intent: str) -> bool:
+    """Return whether the command line of a shim that runs names this intent, by whatever path.
+
+    A folder that was copied from another one, while its Pods ran, has records of shims that are not this folder's to
+    end. A path that is too long for a command line is not shown, and counts as this one.
+    """
+    shown = [path for path in processes.arguments(pid) if path.startswith("/") and path.endswith(".json")]
+    return not shown or any(path == intent or _is_same(path, intent) for path in shown)
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def is_locked(base: Path) -> bool:

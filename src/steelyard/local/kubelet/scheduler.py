@@ -19,7 +19,9 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.objects import conditions_of, owner_references, status_of
+from steelyard.kube.refusals import BUSY, Pauses
 from steelyard.kube.resource import PODS
+from steelyard.kube.workqueue import Backoff
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import node as fits
@@ -45,6 +47,7 @@ CROWD = 8  # Pods of one owner, from which on its further ones leave room to oth
 BATCH = 32  # Pods bound, and Pods refused, before the order is looked at again
 SHARE = 4.0  # pause after a pass, as a multiple of the time for which it kept the event loop to itself
 RETRY_SECONDS = 1.0
+RETRIES = Backoff(base=RETRY_SECONDS, cap=10.0)  # of all that a server that is busy does not take
 REFUSED = "refused"  # the message for a Pod that will not be tried again
 GATED = "SchedulingGated"
 _ENDED = ("Succeeded", "Failed")
@@ -93,31 +96,36 @@ class Scheduler:
         self.pods, self.faults, self.now = pods, faults or Faults(), now
         self.wake = asyncio.Event()
         self._bound: dict[str, Json] = {}  # what the informer may not have seen yet
+        self._pauses: Pauses[str] = Pauses(monotonic)  # of Pods whose binding the API has refused
         self._reported: dict[str, str] = {}  # by uid, what was reported that a Pod lacks
         self._asked: dict[str, dict[str, float] | None] = {}  # by uid; None for a Pod that cannot be read
 
     async def run(self) -> None:
+        failures = 0
         while True:
             await self.wake.wait()
             self.wake.clear()
             self._took = 0.0
             try:
                 more = await self.bind_some()
-            except ApiError as error:
-                log.warning("scheduling: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
-                more = True
-            except Exception:
-                log.exception("scheduling failed; again in %.0f s", RETRY_SECONDS)
-                self.faults.count("scheduler", "Pod")
-                await asyncio.sleep(RETRY_SECONDS)
-                more = True
+                failures = 0
+            except Exception as error:
+                seconds = RETRIES.of(failures)
+                failures, more = failures + 1, True
+                if isinstance(error, ApiError):
+                    log.warning("scheduling: %s; again in %.0f s", error, seconds)
+                else:
+                    log.exception("scheduling failed; again in %.0f s", seconds)
+                    self.faults.count("scheduler", "Pod")
+                await asyncio.sleep(seconds)
             if more:
                 self.wake.set()
             # No change may ever come that wakes this loop: a Pod that waits for a
             # ConfigMap gives up its turn by the clock.
             elif self._crowded:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self.wake.set)
+            elif (pause := self._pauses.next_in()) is not None:
+                asyncio.get_running_loop().call_later(pause, self.wake.set)
             await asyncio.sleep(min(SHARE * self._took, RETRY_SECONDS))
 
     async def bind_some(self) -> bool:
@@ -135,6 +143,7 @@ class Scheduler:
             if _waits(pod)
             and not is_gated(pod)
             and self._reported.get(pod["metadata"]["uid"]) != REFUSED
+            and not self._pauses.holds(pod["metadata"]["uid"])
             and self._readable(pod)
         ]
         late = self._monotonic() - START_SECONDS
@@ -261,13 +270,16 @@ class Scheduler:
             bound = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
             return  # the room that it was counted for is free in the next pass
+        except BUSY:
+            raise
         except ApiError as error:
-            # These refusals are of this one object, and would be the same at every
-            # repeat. All others are the API's own trouble.
-            if error.status not in (400, 403, 413, 422):
-                raise
-            await self._refuse(pod, "SchedulerError", f"The Pod cannot be bound: {error.message}", REFUSED)
+            # It is about this Pod: the others are bound all the same.
+            self._pauses.begin(metadata["uid"])
+            kind = f"refused: {error.status}"
+            if self._reported.get(metadata["uid"]) != kind:
+                await self._refuse(pod, "SchedulerError", f"The Pod cannot be bound: {error.message}", kind)
             return
+        self._pauses.forget(metadata["uid"])
         self._bound[metadata["uid"]] = bound
         self._begun[metadata["uid"]] = self._monotonic()
         self._reported.pop(metadata["uid"], None)
@@ -300,6 +312,10 @@ class Scheduler:
             )
         except (NotFound, Conflict):
             return
+        except BUSY:
+            raise
+        except ApiError as error:  # the event says it all the same
+            log.warning("the status of pod %s is refused: %s", metadata["name"], error)
         self._reported[metadata["uid"]] = kind
         if reason != GATED:
             self.events.record(pod, "Warning", "FailedScheduling", message)

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from steelyard.kube.informer import key_of
 from steelyard.kube.objects import spec_of
+from steelyard.local.kubelet.env import Room
 from steelyard.types import Json, sequence
 
 API = ("default", "kubernetes")
@@ -33,14 +34,21 @@ def variables_of_api(api: tuple[str, int] | None) -> dict[str, str]:
     }
 
 
-def variables(services: Iterable[Json]) -> dict[str, str]:
-    """Return the variables of all Services that have an address."""
+def variables(services: Iterable[Json], room: Room | None = None) -> dict[str, str]:
+    """Return the variables of all Services that have an address.
+
+    Raises TooLarge as soon as they take more than `room` has: each Pod of a namespace gets those of each Service.
+    """
     result: dict[str, str] = {}
+    room = room or Room()
     for service in services:
         # One that an older version has stored must not keep its namespace's Pods from starting. Who makes the table of
         # names reports it.
         with suppress(LookupError, TypeError, ValueError, AttributeError):
-            result |= dict(_variables(service))
+            # Whole, so that one which cannot be read gives no variable at all.
+            for name, value in dict(_variables(service)).items():
+                room.take(f"variables of Services (enableServiceLinks): {name}", f"{name}={value}")
+                result[name] = value
     return result
 
 

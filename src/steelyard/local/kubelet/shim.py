@@ -28,7 +28,14 @@ BUSY = 75  # another shim holds the lock
 NO_ROOM = 74  # nothing was started: the disk is full
 ROOM_SECONDS = 0.5  # before a repeat
 FULL = (errno.ENOSPC, errno.EDQUOT)
+SOURCE = os.path.abspath(__file__).rpartition("/steelyard/local/kubelet/")[0]
+PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of a container without an image's own programs."""
+OWN_PYTHON = "STEELYARD_PYTHON"
+"""Variable with Steelyard's own Python, which is in every container's sight."""
 LINE = 16384  # longer lines are cut into partial ones, as container runtimes do
+MOUNTS = "STEELYARD_MOUNTS"
+"""Name of a container's variable: JSON, where the folders of mount paths are where mounts are not to be had."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGNALS = (signal.SIGTERM, signal.SIGUSR2, signal.SIGCHLD)
 
@@ -55,6 +62,24 @@ def write_bytes(path: str, content: bytes) -> None:
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     os.fsync(folder)
     os.close(folder)
+
+
+def read_intent(path: str, python: str = sys.executable) -> dict[str, Any]:
+    """Read the intent to run a container, and complete it by what only the installation that runs it knows.
+
+    An intent outlives its installation: where the container runs in our own Python, the file does not name it.
+    """
+    with open(path, "rb") as file:
+        intent: dict[str, Any] = json.loads(file.read())
+    if "ownPython" not in intent:
+        return intent  # of an earlier version, which wrote everything down
+    argv, env, keep = intent["argv"], intent["env"], [*intent["keep"], SOURCE, sys.base_prefix]
+    if intent["ownPython"]:
+        env = {"PATH": f"{os.path.dirname(python)}:{PROGRAMS}", **env}
+        keep += [os.path.dirname(os.path.dirname(file)) for file in (python, os.path.realpath(python))]
+        if argv and argv[0] in ("python", "python3"):
+            argv = [python, *argv[1:]]
+    return {**intent, "argv": argv, "env": {**env, OWN_PYTHON: python}, "keep": keep}
 
 
 def nanoseconds_text(moment: int) -> str:
@@ -540,8 +565,7 @@ def run(path: str, say_started: Callable[[], None], execute: Execute = None) -> 
             return BUSY
         if os.path.exists(f"{base}.started") or os.path.exists(f"{base}.exited"):
             return 0  # this run has been: never again
-        with open(path) as file:
-            intent = json.load(file)
+        intent = read_intent(path)
         # Orphans of the container come to us and not to the machine's init: whatever daemons it makes end with it.
         splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         asked: set[int] = set()
@@ -572,8 +596,7 @@ def exec_main() -> None:
 
     PARENT is the process that starts this one. The command ends with it, also where it is gone by now.
     """
-    with open(sys.argv[1]) as file:
-        intent = json.load(file)
+    intent = read_intent(sys.argv[1])
     own_numbers = intent["mounts"] is not None and splice.enter(int(sys.argv[2]))
     die_with_parent()  # after that: to enter a user namespace would undo it
     if os.getppid() != int(sys.argv[3]):
@@ -583,10 +606,12 @@ def exec_main() -> None:
     os.chdir(intent["cwd"])
     if os.isatty(0):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    moved = json.loads(intent["env"].get(MOUNTS, "{}"))
+    command = [splice.rewrite(word, moved) for word in sys.argv[4:]]
     try:
-        os.execvpe(sys.argv[4], sys.argv[4:], intent["env"])
+        os.execvpe(command[0], command, intent["env"])
     except OSError as problem:
-        os.write(2, f"{sys.argv[4]}: {problem.strerror}\n".encode())
+        os.write(2, f"{command[0]}: {problem.strerror}\n".encode())
         os._exit(126 if isinstance(problem, PermissionError) else 127)  # as shells do
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import select
@@ -13,18 +12,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from steelyard.local.kubelet import forks, processes, warm
+from steelyard.local.kubelet import forks, processes, shim, warm
 
 log = logging.getLogger(__name__)
 FORK_SECONDS = 10.0  # a fork takes a millisecond
 BRIEF_SECONDS = 0.02  # a container that ends within them is reported once, by its end
-SOURCE = str(Path(__file__).parents[3])
 
 
 def program(entry: str, module: str = "shim") -> str:
     """Python that runs an entry point of the shim without site-packages, for a quick start."""
     where = "steelyard.local.kubelet"
-    return f"import sys; sys.path.insert(0, {SOURCE!r}); from {where} import {module}; {module}.{entry}()"
+    return (
+        f"import sys; sys.path.insert(0, {shim.SOURCE!r}); from {where} import {module}; {module}.{entry}()"
+    )
 
 
 class ShimProcess:
@@ -156,7 +156,7 @@ class StepTemplate:
     def launch(self, intent: Path) -> Started | None:
         """Start the shim of a step's intent; None where it has to be started otherwise."""
         try:
-            if not warm.fits(json.loads(intent.read_bytes()), self.python) or not self.answers():
+            if not warm.fits(shim.read_intent(str(intent), self.python), self.python) or not self.answers():
                 return None
             assert self._connection is not None
             return _request(self._connection, intent)

@@ -17,6 +17,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x04000000,
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE, MS_UNBINDABLE = 1, 32, 4096, 16384, 1 << 19, 1 << 17
 MNT_DETACH = 2
+_LONGEST = 131_071  # bytes of an argument or a variable (MAX_ARG_STRLEN without its NUL)
 _KEPT_FLAGS = {
     2: 2,
     4: 4,
@@ -54,6 +55,24 @@ def with_kept(mounts: list[Mount], keep: list[str]) -> list[Mount]:
     taken = {mount.target for mount in mounts}
     kept = [Mount(path, path) for path in dict.fromkeys(hidden) if path not in taken]
     return sorted([*mounts, *kept], key=lambda mount: mount.target)
+
+
+def rewrite(text: str, folders: Mapping[str, str]) -> str:
+    """Paths in a text moved to where the files really are, for machines without mount namespaces.
+
+    Raises OSError, before it is made, for a text that Linux would not give to a program.
+    """
+    if not folders:
+        return text
+    # /data/in before /data, which the pattern would else take of it.
+    longest_first = sorted(folders, key=len, reverse=True)
+    paths = "|".join(re.escape(path) for path in longest_first)
+    # Whole paths only: /data is no part of /database or of ./data, but it is the path of file:///data.
+    pattern = re.compile(rf"(?:(?<![\w./-])|(?<=://))(?:{paths})(?![\w.-])")
+    grown = sum(len(folders[match[0]]) - len(match[0]) for match in pattern.finditer(text))
+    if len(text) + grown > _LONGEST:
+        raise OSError(errno.E2BIG, f"a text takes more than {_LONGEST} bytes with the paths of its volumes")
+    return pattern.sub(lambda match: folders[match[0]], text)
 
 
 def folders_to_splice(mounts: list[Mount], exists: Callable[[str], bool]) -> list[str]:

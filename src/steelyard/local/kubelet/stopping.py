@@ -37,6 +37,10 @@ def _send(run: Run, number: signal.Signals) -> None:
 
 def _end(folder: PodFolder, container: str, run: Run) -> None:
     """Ask a run to end; one that has not begun will not. On a full disk nothing says why it ended."""
+    # The shim lives on for a moment after it has recorded the end. The Pod goes on after the next start: a disruption
+    # would fail it.
+    if folder.has_recorded_end(container, run.attempt):
+        return
     try:
         # Before the signal: the next kubelet reports a disruption, and not that the program failed by itself.
         folder.fail(SHUTDOWN)

@@ -14,12 +14,14 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.objects import conditions_of, is_deleting
+from steelyard.kube.refusals import BUSY, Pauses
 from steelyard.kube.resource import PODS
+from steelyard.kube.workqueue import Backoff
 from steelyard.local.kubelet.placement import has_taint, tolerated_for
 from steelyard.types import Json
 
 log = logging.getLogger(__name__)
-RETRY_SECONDS = 1.0
+RETRIES = Backoff(base=1.0, cap=10.0)
 _TARGET = {
     "type": "DisruptionTarget",
     "status": "True",
@@ -50,17 +52,20 @@ class TaintEviction:
     ) -> None:
         self.cluster, self.events = place.cluster, place.events
         self._pods, self._node, self._monotonic = pods, node, monotonic
+        self._pauses: Pauses[str] = Pauses(monotonic)
         self._since: dict[str, float] = {}  # by uid, when a taint was first seen that ends the Pod some time
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
+        failures = 0
         while True:
             self.wake.clear()
             try:
                 pause = await self.evict_some()
+                failures = 0
             except ApiError as error:
                 log.warning("evicting by taints: %s", error)
-                pause = RETRY_SECONDS
+                pause, failures = RETRIES.of(failures), failures + 1
             try:
                 async with asyncio.timeout(pause):
                     await self.wake.wait()
@@ -86,8 +91,10 @@ class TaintEviction:
             left = self._since.setdefault(uid, now) + limit - now
             if left > 0:
                 waits.append(left)
-            else:
+            elif not self._pauses.holds(uid):
                 await self._evict(pod)
+        if (pause := self._pauses.next_in()) is not None:
+            waits.append(pause)
         return min(waits, default=None)
 
     async def _evict(self, pod: Json) -> None:
@@ -98,8 +105,15 @@ class TaintEviction:
             pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {namespace}/{name}"
         )
         try:
-            patch = {"metadata": {"uid": uid}, "status": {"conditions": [*others, _TARGET]}}
-            await self.cluster.patch(PODS, name, patch, namespace, subresource="status")
+            if _TARGET not in conditions_of(pod):
+                patch = {"metadata": {"uid": uid}, "status": {"conditions": [*others, _TARGET]}}
+                await self.cluster.patch(PODS, name, patch, namespace, subresource="status")
             await self.cluster.delete(PODS, name, namespace, uid=uid)
         except (NotFound, Conflict):
             return  # gone, or another Pod has the name
+        except BUSY:
+            raise
+        except ApiError as error:
+            # It is about this Pod: the others are evicted all the same.
+            log.warning("evicting %s/%s: %s", namespace, name, error)
+            self._pauses.begin(uid)

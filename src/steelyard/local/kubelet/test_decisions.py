@@ -207,6 +207,9 @@ def test_init_containers_ask_one_by_one_the_others_together() -> None:
         initContainers=[make_container(name="i", **asks("350m")), make_container(name="j", **asks("2"))],
     )
     assert requests_of(pod)["cpu"] == 2
+    assert requests_of(pod)["pods"] == 1
+    crowded = make_pod(*(make_container(f"c{n}") for n in range(100)))
+    assert requests_of(crowded)["pods"] == 25
     assert requests_of(make_pod(make_container(resources={"limits": {"cpu": "1"}})))["cpu"] == 1
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from steelyard.local.kubelet import images, shim, shim_processes, splice, volumes
 from steelyard.local.kubelet.addresses import AHEAD, REST_SECONDS, Addresses, NoAddressLeft
-from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, expand, field
+from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, field
 from steelyard.local.kubelet.guard import Listener, parse_listeners
-from steelyard.local.kubelet.preparation import rewrite
 from steelyard.local.kubelet.records import log_tail
-from steelyard.local.kubelet.splice import Mount, folders_to_splice, with_kept
+from steelyard.local.kubelet.splice import Mount, folders_to_splice, rewrite, with_kept
 from steelyard.local.kubelet.testing import make_container, make_pod
+from steelyard.schema.variables import expand
 
 FACTS = Facts("127.200.0.7", "127.0.0.1", "node", {"cpu": 2.0, "memory": 2.0**30})
 
@@ -120,6 +120,21 @@ def test_an_image_brings_its_python_and_its_command(tmp_path: Path) -> None:
     assert image.path().startswith("/env/bin:")
     with pytest.raises(images.ImageMissing, match=r'\["localhost/b"\]'):
         images.find(path, "localhost/b")
+
+
+@pytest.mark.parametrize(
+    "name", ["localhost/steelyard/steps:1", "r.example.org/dyff/workflows/run-report@sha256:0"]
+)
+def test_methods_of_the_steps_run_in_the_environment_of_dyff_audit(tmp_path: Path, name: str) -> None:
+    path, python = tmp_path / "images.toml", tmp_path / "bin" / "python"
+    path.write_text(f'["localhost/steelyard/runner-dyff-audit"]\npython = "{python}"\n')
+    image = images.find(path, name)
+    assert (image.is_own, image.variables) == (True, {})
+    (tmp_path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}").mkdir(parents=True)
+    python.parent.mkdir()
+    python.touch()
+    assert images.find(path, name).variables == {"STEELYARD_ANALYSIS_PYTHON": str(python)}
+    assert images.find(path, "localhost/steelyard/runner-mock").variables == {}
 
 
 def test_an_image_of_rays_is_the_ray_of_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,15 @@
-"""A kubelet on an in-memory cluster, and Pods for it; for tests that need Pods that really run."""
+"""A kubelet on an in-memory cluster, and Pods for it; for tests that need Pods that really run. Also the rights of this
+user on this machine, which the markers of tests ask for.
+"""
 
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ from steelyard.kube.errors import NotFound
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.objects import conditions_of, status_of
 from steelyard.kube.resource import CONFIG_MAPS, PODS
+from steelyard.local.kubelet.abilities import abilities
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import SharedPods, run_kubelet
 from steelyard.local.kubelet.records import PodFolder
@@ -20,6 +26,20 @@ from steelyard.types import Json
 
 IMAGE = "localhost/steelyard/steps"
 ENDED = ("Succeeded", "Failed")
+
+
+@cache
+def missing_right(name: str) -> str | None:
+    """Return why tests with the marker of this name cannot run here; None where they can."""
+    if name == "root":
+        return "this needs root" if os.geteuid() else None
+    loop = asyncio.new_event_loop()  # not `asyncio.run`, which would take the thread's own loop away
+    with tempfile.TemporaryDirectory() as folder, closing(loop):
+        can = loop.run_until_complete(abilities(make_config(Path(folder))))
+    rights = {"mounts": "mount namespaces", "pids": "process namespaces"}
+    return (
+        None if getattr(can, name) else f"this machine allows no {rights[name]}, also none in user namespaces"
+    )
 
 
 def make_container(script: str = "true", name: str = "main", **fields: Any) -> Json:

@@ -14,21 +14,27 @@ from steelyard.local.kubelet.env import (
     ConfigMissing,
     Facts,
     Objects,
+    Room,
     Unsupported,
+    VolumeMissing,
     contents,
-    expand,
     field,
     resource_field,
+    shortened,
 )
 from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.records import OPEN
 from steelyard.local.kubelet.splice import Mount
+from steelyard.schema.variables import TooLarge, expand
 from steelyard.types import Json, mapping, sequence
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim", "projected")
 _PROJECTED = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
 _SHOWN = frozenset({"configMap", "secret", "downwardAPI", "projected"})  # made of what the API holds
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
+SHOWN_BYTES = 32 << 20
+"""Most bytes of the files that one Pod's volumes show of the API."""
+PATH_BYTES = 4095  # the longest path that Linux takes
 _HOST_TYPES = {
     "Directory": Path.is_dir,
     "File": Path.is_file,
@@ -62,33 +68,54 @@ def _chosen(source: Json, values: dict[str, bytes], what: str) -> dict[str, byte
     return {item["path"]: values[item["key"]] for item in items if item["key"] in values}
 
 
-def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, bytes]:
-    """Return the files that a volume holds at its start, by relative path."""
+def files_of(
+    volume: Json, pod: Json, facts: Facts, objects: Objects, room: Room | None = None
+) -> dict[str, bytes]:
+    """Return the files that a volume holds at its start, by relative path.
+
+    Raises VolumeMissing as soon as they take more than `room` has.
+    """
+    room = room or Room(SHOWN_BYTES)
     kind = kind_of(volume)
-    source = mapping(volume, kind)
+    try:
+        return _files(kind, mapping(volume, kind), pod, facts, objects, room)
+    except TooLarge as error:
+        raise VolumeMissing(f"the volumes show more than {SHOWN_BYTES} bytes of the API: {error}") from error
+
+
+def _files(
+    kind: str, source: Json, pod: Json, facts: Facts, objects: Objects, room: Room
+) -> dict[str, bytes]:
     if kind == "configMap":
         values = contents("ConfigMap", source["name"], objects, bool(source.get("optional")))
-        return _chosen(source, values or {}, "config")
+        return _counted(_chosen(source, values or {}, "config"), room)
     if kind == "secret":
         values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
-        return _chosen(source, values or {}, "secret")
+        return _counted(_chosen(source, values or {}, "secret"), room)
     if kind == "downwardAPI":
-        return _fields(source, pod, facts)
+        return _fields(source, pod, facts, room)
     files: dict[str, bytes] = {}
     for part in sequence(source, "sources"):
-        files |= _projected(part, pod, facts, objects)
+        files |= _projected(part, pod, facts, objects, room)
     return files
 
 
-def _projected(part: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, bytes]:
+def _counted(files: dict[str, bytes], room: Room) -> dict[str, bytes]:
+    """Return the files, whose bytes are taken from the room: an object that is shown at many paths is many files."""
+    for path, content in files.items():
+        room.take_bytes(f"file {shortened(path)}", len(content))
+    return files
+
+
+def _projected(part: Json, pod: Json, facts: Facts, objects: Objects, room: Room) -> dict[str, bytes]:
     """Return the files of one source of a projected volume."""
     for field_name, kind, what in (("configMap", "ConfigMap", "config"), ("secret", "Secret", "secret")):
         if field_name in part:
             source = part[field_name]
             values = contents(kind, source["name"], objects, bool(source.get("optional")))
-            return _chosen(source, values or {}, what)
+            return _counted(_chosen(source, values or {}, what), room)
     if "downwardAPI" in part:
-        return _fields(part["downwardAPI"], pod, facts)
+        return _fields(part["downwardAPI"], pod, facts, room)
     source = part["serviceAccountToken"]
     token = objects.get(token_key(source))
     if token is None:
@@ -111,8 +138,11 @@ def token_sources(pod: Json) -> list[tuple[Json, Json]]:
     ]
 
 
-def _fields(source: Json, pod: Json, facts: Facts) -> dict[str, bytes]:
-    return {item["path"]: _field_text(item, pod, facts).encode() for item in sequence(source, "items")}
+def _fields(source: Json, pod: Json, facts: Facts, room: Room) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for item in sequence(source, "items"):
+        files |= _counted({item["path"]: _field_text(item, pod, facts).encode()}, room)
+    return files
 
 
 def _field_text(item: Json, pod: Json, facts: Facts) -> str:
@@ -231,13 +261,13 @@ def claimed(folder: Path, volume: Json) -> Path:
 def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping[str, str]) -> list[Mount]:
     """Return which folder the container sees where; what the API holds is read-only."""
     kinds = {volume["name"]: kind_of(volume) for volume in sequence(pod["spec"], "volumes")}
-    mounted = []
+    mounted, room = [], Room()
     for mount in sequence(container, "volumeMounts"):
         if mount["name"] not in folders:
             raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
         writable = kinds[mount["name"]] in _WRITABLE and not mount.get("readOnly")
         source = folders[mount["name"]]
-        if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", env):
+        if below := mount.get("subPath") or _expanded_path(mount.get("subPathExpr") or "", env, room):
             source = _inside(source, below)
             # Kubernetes makes a folder that is missing, also where an optional object that would give a file is not
             # there; what is there may also be a file of the volume.
@@ -245,6 +275,14 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
                 source.mkdir(parents=True, exist_ok=True)
         mounted.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
     return mounted
+
+
+def _expanded_path(text: str, env: Mapping[str, str], room: Room) -> str:
+    """Return a `subPathExpr` with its variables filled in. Raises TooLarge."""
+    try:
+        return room.take("subPathExpr", expand(text, env, PATH_BYTES))
+    except TooLarge as error:
+        raise TooLarge(f"volumeMounts: subPathExpr {shortened(text)} {error}") from None
 
 
 def check(pod: Json) -> None:

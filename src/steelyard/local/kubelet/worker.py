@@ -11,7 +11,7 @@ import logging
 import shutil
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from steelyard.awake import SleptSince, never_slept, utc_now
@@ -21,6 +21,9 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.objects import status_of
 from steelyard.kube.pods import containers_of
+from steelyard.kube.refusals import BUSY
+from steelyard.kube.resource import PODS
+from steelyard.local.at_work import SET_ASIDE, AtWork, SetAside
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.gpus import ANNOTATION, Gpus
 from steelyard.local.gpus.ledger import Unavailable
@@ -43,6 +46,7 @@ from steelyard.local.kubelet.shown_volumes import ShownVolumes
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.kubelet.unapplied import unapplied
 from steelyard.local.names.shown import Shown
+from steelyard.schema.variables import TooLarge
 from steelyard.types import Json, mapping
 
 log = logging.getLogger(__name__)
@@ -74,6 +78,7 @@ class Node:
     now: Callable[[], datetime] = utc_now
     services: Callable[[Json], Awaitable[Objects]] = no_services
     """The Services whose addresses a Pod is given, by kind and by namespace and name."""
+    at_work: AtWork = field(default_factory=AtWork)
 
 
 class PodWorker:
@@ -144,11 +149,15 @@ class PodWorker:
             self._faults = 0
             if self._nothing_left():
                 return True
-        except ApiError as error:
+        except BUSY as error:
             # The API server may be about to restart. The containers run on, and
             # a later reconciliation does what this one could not.
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
             pause = RETRY_SECONDS
+        except ApiError as error:
+            log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
+            self.events.record(self.pod, "Warning", "FailedSync", f"error syncing pod: {error.message}")
+            pause = self._longer_pause()
         except Exception as error:  # noqa: BLE001
             # The outermost edge: whatever it is, it is this one Pod's, and its processes are not left alone for it.
             pause = self._after_fault(error)
@@ -165,15 +174,20 @@ class PodWorker:
     def _after_fault(self, error: Exception) -> float:
         """Report what went wrong; return the seconds until the next reconciliation."""
         name = self.pod["metadata"]["name"]
-        self._faults += 1
         # A full disk is no fault of this Pod. An event would need room itself,
         # and a line each second would fill the rest.
         if no_room(error):
+            self._faults += 1
             if self._faults == 1:
                 log.warning("pod %s waits for room on the disk: %s", name, error)
             return RETRY_SECONDS
         log.error("pod %s: a reconciliation has failed", name, exc_info=error)
         self.events.record(self.pod, "Warning", "FailedSync", f"{type(error).__name__}: {error}")
+        return self._longer_pause()
+
+    def _longer_pause(self) -> float:
+        """Return the seconds until the next try, which are twice those of the last one."""
+        self._faults += 1
         return min(LONGEST_RETRY_SECONDS, RETRY_SECONDS * 2.0 ** min(self._faults - 1, 10))
 
     async def _step(self) -> float | None:
@@ -316,9 +330,11 @@ class PodWorker:
             self._warn("FailedMount", str(problem))
         except ConfigMissing as problem:
             self.waiting[name] = ("CreateContainerConfigError", str(problem))
+        except SetAside as problem:
+            self.waiting[name] = (SET_ASIDE, str(problem))
         except Unavailable as problem:
             self.waiting[name] = (NO_GPU, str(problem))
-        except OSError as problem:
+        except (OSError, TooLarge) as problem:
             self.waiting[name] = ("CreateContainerError", str(problem))
         except Unsupported as problem:
             self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
@@ -332,10 +348,11 @@ class PodWorker:
 
     def _start(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Started:
         """Prepare a run and start its shim."""
-        intent = self.launcher.prepare(pod, container, sandbox, objects, attempt)
-        # The intent is on the disk: a kubelet that dies here leaves a start that the next one finishes, and none
-        # that is made twice.
-        return self.node.shims.launch(intent)
+        with self.node.at_work.on(PODS, pod):
+            intent = self.launcher.prepare(pod, container, sandbox, objects, attempt)
+            # The intent is on the disk: a kubelet that dies here leaves a start that the next one finishes, and none
+            # that is made twice.
+            return self.node.shims.launch(intent)
 
     def _without_gpus(self, assignment: Assignment) -> Failure | None:
         """Return why no container of the Pod can start with its GPUs any more; another Pod can, with others."""

@@ -16,6 +16,8 @@ from steelyard.kube.resource import (
 from steelyard.local.controllers.ray.submitter import submitter_template
 from steelyard.types import Json, mapping, sequence
 
+DEFAULT = "default"
+"""Name of the LocalQueue that takes the jobs of its namespace which name none."""
 QUEUE, PRIORITY_CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 
 
@@ -247,6 +249,22 @@ def managed_of(obj: Json) -> Managed:
 def is_queued(obj: Json) -> bool:
     """Return whether a queue admits the object: it names one, and belongs to no other job that is admitted itself."""
     kinds = {(resource.api_version, resource.kind) for resource in (RAY_JOBS, APP_WRAPPERS)}
-    owned = any((owner.get("apiVersion"), owner.get("kind")) in kinds for owner in owner_references(obj))
     # A job on a cluster that is there has no Pods of its own to admit.
-    return bool(labels_of(obj).get(QUEUE)) and not owned and not mapping(obj, "spec", "clusterSelector")
+    return (
+        bool(labels_of(obj).get(QUEUE))
+        and not _is_owned(obj, kinds)
+        and not mapping(obj, "spec", "clusterSelector")
+    )
+
+
+def takes_default_queue(obj: Json) -> bool:
+    """Return whether a new job is given the queue `default` of its namespace, if there is one (Kueue 0.12).
+
+    It names none, and none admits its owner.
+    """
+    kinds = {(resource.api_version, resource.kind) for resource in MANAGED}
+    return QUEUE not in labels_of(obj) and not _is_owned(obj, kinds)
+
+
+def _is_owned(obj: Json, kinds: set[tuple[str, str]]) -> bool:
+    return any((owner.get("apiVersion"), owner.get("kind")) in kinds for owner in owner_references(obj))

@@ -20,7 +20,8 @@ def demand(pod_set: Json) -> dict[str, float]:
     """Return what all Pods of a set ask for."""
     template = mapping(pod_set, "template")
     spec = {"containers": [], **mapping(template, "spec")}
-    amounts = requests_of({"spec": spec})
+    # A Pod is one for a quota, though one of many containers takes several places of the node.
+    amounts = {**requests_of({"spec": spec}), "pods": 1.0}
     return {name: amount * pod_set["count"] for name, amount in amounts.items() if amount}
 
 

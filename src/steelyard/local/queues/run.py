@@ -10,7 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from steelyard.kube.errors import ApiError
+from steelyard.kube.events import EventRecorder
 from steelyard.kube.objects import labels_of
 from steelyard.kube.resource import (
     CLUSTER_QUEUES,
@@ -22,16 +23,18 @@ from steelyard.kube.resource import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
-    resource_of,
 )
+from steelyard.kube.workqueue import Backoff
 from steelyard.local.controllers.caches import Caches
+from steelyard.local.controllers.decision import Event
 from steelyard.local.faults import Faults
 from steelyard.local.queues.managed import MANAGED, QUEUE
-from steelyard.local.queues.plan import Plan, Snapshot, plan
+from steelyard.local.queues.plan import Snapshot, plan
+from steelyard.local.queues.writes import Refusals, without_refused, write
 from steelyard.types import Json
 
 ROUNDS = 12  # at most: after one outside change a job needs four
-RETRY_SECONDS = 1.0
+RETRIES = Backoff(base=1.0, cap=10.0)
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +55,14 @@ async def run_queues(
 
     caches.listen(changed)
     await caches.synced()
+    recorder = EventRecorder(cluster, component="steelyard-queues", now=now)
+
+    def record(obj: Json, event: Event) -> None:
+        recorder.record(obj, event.type, event.reason, event.message)
+
+    refusals, failures = Refusals(record), 0
     stopping = asyncio.create_task(stop.wait())
+    recording = asyncio.create_task(recorder.run())
     try:
         while not stop.is_set():
             waiting = asyncio.create_task(wake.wait())
@@ -61,27 +71,36 @@ async def run_queues(
             if stop.is_set():
                 return
             wake.clear()
+            pause = RETRIES.of(failures)
             try:
-                await settle(cluster, now)
+                again = await settle(cluster, now, refusals)
+                failures = 0
             except ApiError as error:
-                _log.warning("queues: %s; again in %.1f s", error, RETRY_SECONDS)
-                asyncio.get_running_loop().call_later(RETRY_SECONDS, wake.set)
+                again, failures = pause, failures + 1
+                _log.warning("queues: %s; again in %.1f s", error, pause)
             except Exception:  # noqa: BLE001 - the outermost edge: one object's defect must not end admission
+                again, failures = pause, failures + 1
                 (faults or Faults()).count("queues", "Workload")
-                _log.exception("queues: again in %.1f s", RETRY_SECONDS)
-                asyncio.get_running_loop().call_later(RETRY_SECONDS, wake.set)
+                _log.exception("queues: again in %.1f s", pause)
+            if again is not None:
+                asyncio.get_running_loop().call_later(again, wake.set)
     finally:
-        stopping.cancel()
-        await asyncio.gather(stopping, return_exceptions=True)
+        for task in (stopping, recording):
+            task.cancel()
+        await asyncio.gather(stopping, recording, return_exceptions=True)
 
 
-async def settle(cluster: Cluster, now: Callable[[], datetime]) -> None:
-    """Decide and write until there is nothing more to write."""
+async def settle(
+    cluster: Cluster, now: Callable[[], datetime], refusals: Refusals | None = None
+) -> float | None:
+    """Decide and write until there is nothing more to write; return the seconds until the next try, if any."""
+    refusals = refusals or Refusals()
     for _ in range(ROUNDS):
-        changes = plan(await read(cluster), now())
+        changes = without_refused(plan(await read(cluster), now()), refusals)
         if not changes:
-            return
-        await _write(cluster, changes)
+            break
+        await write(cluster, changes, refusals)
+    return refusals.next_in()
 
 
 async def read(cluster: Cluster) -> Snapshot:
@@ -102,30 +121,3 @@ async def read(cluster: Cluster) -> Snapshot:
         priority_classes=await listed(WORKLOAD_PRIORITY_CLASSES),
         namespaces=await listed(NAMESPACES),
     )
-
-
-async def _write(cluster: Cluster, changes: Plan) -> None:
-    """Write. The next round decides again about what has changed meanwhile."""
-    for obj, status in changes.statuses:
-        try:
-            await cluster.replace(resource_of(obj), {**obj, "status": status}, subresource="status")
-        except (Conflict, NotFound):
-            return
-    for obj, patch in changes.patches:
-        metadata = obj["metadata"]
-        guarded = {**patch, "metadata": {"resourceVersion": metadata["resourceVersion"]}}
-        try:
-            await cluster.patch(resource_of(obj), metadata["name"], guarded, metadata["namespace"])
-        except (Conflict, NotFound):
-            return
-    for obj in changes.deletes:
-        metadata = obj["metadata"]
-        try:
-            await cluster.delete(WORKLOADS, metadata["name"], metadata["namespace"], uid=metadata["uid"])
-        except (Conflict, NotFound):
-            return
-    for obj in changes.creates:
-        try:
-            await cluster.create(WORKLOADS, obj)
-        except AlreadyExists:
-            return

@@ -22,6 +22,7 @@ from steelyard.kube.resource import (
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.queues.managed import managed_of
+from steelyard.local.queues.quota import demand
 from steelyard.local.queues.run import settle
 from steelyard.types import Json
 
@@ -106,6 +107,12 @@ class Simulation:
         assert obj is not None
         status: Json = obj["status"]
         return status
+
+
+def test_a_pod_is_one_for_a_quota_whatever_its_containers() -> None:
+    container = {"name": "c", "image": "x"}
+    spec = {"containers": [container] * 8, "initContainers": [{**container, "restartPolicy": "Always"}] * 8}
+    assert demand({"template": {"spec": spec}, "count": 3}) == {"pods": 3}
 
 
 async def test_jobs_are_admitted_in_their_order_while_there_is_quota() -> None:

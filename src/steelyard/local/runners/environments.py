@@ -18,7 +18,7 @@ from pathlib import Path
 from steelyard.errors import UsageError
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.state import write_atomically
-from steelyard.runners.kind import RunnerKind, Variant
+from steelyard.runners.kind import Program, Variant
 
 TIMEOUT_SECONDS = 300.0
 RECORD = "environment.json"
@@ -69,7 +69,7 @@ def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
     )
 
 
-def read(kind: RunnerKind, folder: Path | None = None) -> Environment | None:
+def read(kind: Program, folder: Path | None = None) -> Environment | None:
     """Return the environment of a kind; None where none is installed, or its Python is gone."""
     path = (folder or data_folder()) / kind.name / RECORD
     try:
@@ -84,12 +84,12 @@ def write(environment: Environment, folder: Path) -> None:
     write_atomically(folder / environment.kind / RECORD, json.dumps(asdict(environment)))
 
 
-def lock_text(kind: RunnerKind, variant: Variant) -> str:
+def lock_text(kind: Program, variant: Variant) -> str:
     """Return the lock: every package of the environment with its version and digests."""
     return (files("steelyard.runners") / "locks" / kind.environments[variant].lock).read_text()
 
 
-def lock_digest(kind: RunnerKind, variant: Variant) -> str:
+def lock_digest(kind: Program, variant: Variant) -> str:
     return sha256(lock_text(kind, variant).encode()).hexdigest()
 
 
@@ -104,7 +104,7 @@ def contents(python: Path, module: str) -> tuple[dict[str, str], list[str]]:
     return content["versions"], content["faults"]
 
 
-def faults(kind: RunnerKind, environment: Environment) -> list[str]:
+def faults(kind: Program, environment: Environment) -> list[str]:
     """Return what is wrong with an environment: damaged files, other versions, another lock."""
     versions, wrong = contents(environment.python, kind.module)
     for name, version in environment.versions.items():
@@ -117,7 +117,7 @@ def faults(kind: RunnerKind, environment: Environment) -> list[str]:
     return wrong
 
 
-def remove(kind: RunnerKind, folder: Path | None = None) -> bool:
+def remove(kind: Program, folder: Path | None = None) -> bool:
     """Remove the environment of a kind, and what interrupted installations left; False where there was none."""
     folder = folder or data_folder()
     if not (folder / kind.name).exists():
@@ -129,7 +129,7 @@ def remove(kind: RunnerKind, folder: Path | None = None) -> bool:
     return there
 
 
-def remove_unnamed(kind: RunnerKind, folder: Path) -> None:
+def remove_unnamed(kind: Program, folder: Path) -> None:
     """Remove the folders that no record names."""
     named = read(kind, folder)
     for path in (folder / kind.name).iterdir():
@@ -138,7 +138,7 @@ def remove_unnamed(kind: RunnerKind, folder: Path) -> None:
 
 
 @contextmanager
-def locked(kind: RunnerKind, folder: Path) -> Iterator[None]:
+def locked(kind: Program, folder: Path) -> Iterator[None]:
     """Let one command at a time work on a kind's environment."""
     (folder / kind.name).mkdir(parents=True, exist_ok=True)
     try:

@@ -5,25 +5,25 @@ An entry that a user has written stays; ours are known by the folder that their 
 
 import json
 import re
-import tomllib
 
+from steelyard import bounded_toml
 from steelyard.errors import UsageError
 from steelyard.local.lock import waited_for
 from steelyard.local.runners.environments import data_folder, read
 from steelyard.local.state import StateDir, write_atomically
-from steelyard.runners.table import KINDS
+from steelyard.runners.table import PROGRAMS
 
 
 def enter_installed(state: StateDir) -> None:
     """Make the entries of the runners say what is installed now. Raises UsageError."""
     with waited_for(state.lock("images")):
-        said = state.images.read_text() if state.images.exists() else ""
         try:
-            known = tomllib.loads(said)
-        except tomllib.TOMLDecodeError as error:
+            said = bounded_toml.read(state.images) if state.images.exists() else ""
+            known = bounded_toml.load(said)
+        except bounded_toml.BadToml as error:
             raise UsageError(f"{state.images}: {error}") from error
         text = said
-        for kind in KINDS.values():
+        for kind in PROGRAMS.values():
             name, installed = f"localhost/{kind.image}", read(kind)
             entry = known.get(name)
             python = str((entry or {}).get("python", ""))

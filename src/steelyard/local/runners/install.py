@@ -23,7 +23,7 @@ from steelyard.local.runners.environments import (
     remove_unnamed,
     write,
 )
-from steelyard.runners.kind import RunnerKind, Variant
+from steelyard.runners.kind import Program, Variant
 
 DEVICE = Path("/dev/nvidiactl")
 """Present where NVIDIA's driver is loaded."""
@@ -33,13 +33,13 @@ class InstallFailed(SteelyardError):
     """The environment could not be installed; nothing of it is left."""
 
 
-def default_variant(kind: RunnerKind) -> Variant:
+def default_variant(kind: Program) -> Variant:
     """Return cuda where this machine has NVIDIA's driver and the kind can use it, else cpu."""
     return "cuda" if "cuda" in kind.environments and DEVICE.exists() else "cpu"
 
 
 def install(
-    kind: RunnerKind, variant: Variant, say: Callable[[str], None], folder: Path | None = None
+    kind: Program, variant: Variant, say: Callable[[str], None], folder: Path | None = None
 ) -> Environment:
     """Install the environment of a kind in place of any other one, and return it; one that is there is kept.
 
@@ -67,7 +67,7 @@ def install(
     return environment
 
 
-def _check_room(kind: RunnerKind, variant: Variant, folder: Path, say: Callable[[str], None]) -> None:
+def _check_room(kind: Program, variant: Variant, folder: Path, say: Callable[[str], None]) -> None:
     size, free = kind.environments[variant].size, shutil.disk_usage(folder).free
     say(
         f"{kind.title} for {variant}: about {size / 1e9:.1f} GB into {folder / kind.name}; {free / 1e9:.1f} GB are free"
@@ -79,7 +79,7 @@ def _check_room(kind: RunnerKind, variant: Variant, folder: Path, say: Callable[
         )
 
 
-def _filled(kind: RunnerKind, variant: Variant, place: Path) -> Environment:
+def _filled(kind: Program, variant: Variant, place: Path) -> Environment:
     """Make the virtual environment in its final place, since its programs name that."""
     uv, python = _uv(), str(place / "bin" / "python")
     _run([sys.executable, "-m", "venv", *(["--without-pip"] if uv else []), str(place)])

@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from steelyard.errors import UsageError
 from steelyard.runners.kind import ModelFiles
 from steelyard.runs.served import model_volume
-from steelyard.schema.paths import files_below
+from steelyard.schema.paths import BadFolder, files_below
 from steelyard.storage.digest import sha256_of_all
 from steelyard.storage.digest_cache import DigestCache
 from steelyard.types import JsonValue
@@ -19,7 +20,10 @@ def described(
     if model.parts:
         paths = {path.name: path for path in model.parts}
     else:
-        paths = {path.relative_to(model.path).as_posix(): path for path in files_below(model.path)}
+        try:
+            paths = {path.relative_to(model.path).as_posix(): path for path in files_below(model.path)}
+        except BadFolder as error:
+            raise UsageError(str(error)) from error
     digests = sha256_of_all(list(paths.values()), DigestCache(cache_file()), stopped)
     return model_volume(
         name,

@@ -1,22 +1,26 @@
 """Tokens of ServiceAccounts: signed with a key of the state folder, good while the account and its Pod are there."""
 
 import hashlib
+import logging
 from collections import OrderedDict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from steelyard.local.apiserver.access.users import User, account_user
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.pki import private_pem, write_private
+from steelyard.local.apiserver.pki import is_foreign, private_pem, write_private
 from steelyard.local.apiserver.store import Store
+from steelyard.local.platform_identity import PlatformIdentity
 from steelyard.types import Json, mapping
 
+_log = logging.getLogger(__name__)
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _EXTRA = "authentication.kubernetes.io/"
 _BUCKETS = {"pod": "pods", "secret": "secrets", "node": "nodes"}
@@ -26,9 +30,11 @@ _CACHED = 2000  # tokens whose signatures were checked; a check costs as much as
 class AccountTokens:
     """Makes the tokens and reads them."""
 
-    def __init__(self, key: Path, store: Store, clock: Clock) -> None:
+    def __init__(
+        self, key: Path, store: Store, clock: Clock, platform: PlatformIdentity | None = None
+    ) -> None:
         self._store, self._clock = store, clock
-        self._key = _key(key)
+        self._key = _key(key, platform)
         public = self._key.public_key()
         self._public = public
         content = public.public_bytes(
@@ -129,15 +135,20 @@ def discovery_document(url: str) -> Json:
     }
 
 
-def _key(path: Path) -> ec.EllipticCurvePrivateKey:
+def _key(path: Path, platform: PlatformIdentity | None) -> ec.EllipticCurvePrivateKey:
     """The key in the file, made where there is none: tokens outlive a restart."""
     try:
-        loaded = serialization.load_pem_private_key(path.read_bytes(), None)
-        if isinstance(loaded, ec.EllipticCurvePrivateKey):
+        content = path.read_bytes()
+        loaded = serialization.load_pem_private_key(content, None)
+        if isinstance(loaded, ec.EllipticCurvePrivateKey) and not is_foreign(content, platform):
             return loaded
-    except (OSError, ValueError, TypeError):
+    except FileNotFoundError:
         pass
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        content = b""
+    if path.exists():
+        _log.warning("%s: was damaged, or is another platform's; it is created again", path)
     key = ec.generate_private_key(ec.SECP256R1())
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(path, private_pem(key))
+    write_private(path, private_pem(key), platform)
     return key

@@ -4,21 +4,34 @@ from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.store import Store
 from steelyard.local.definitions.building import EMBEDDED
-from steelyard.local.queues.managed import MANAGED, is_queued, suspend_new
+from steelyard.local.queues.managed import (
+    DEFAULT,
+    MANAGED,
+    QUEUE,
+    is_queued,
+    suspend_new,
+    takes_default_queue,
+)
 from steelyard.types import Json
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_QUEUES = "localqueues.kueue.x-k8s.io"
 _WORKLOADS = ("", "workloads.kueue.x-k8s.io")
 _BUCKETS = frozenset(f"{resource.plural}.{resource.group}" for resource in MANAGED)
 
 
 def add_queue(store: Store, kind: ResourceType, obj: Json) -> None:
-    """Suspend a new job that names a queue. With a Kueue that the user has installed, its own webhook does that."""
+    """Suspend a new job that names a queue, or gets the queue `default` of its namespace.
+
+    With a Kueue that the user has installed, its own webhook does that.
+    """
     if kind.bucket not in _BUCKETS or not isinstance(obj.get("spec"), dict):
         return
-    named = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
-    if not is_queued(named):
-        return
     definition = store.get(_DEFINITIONS, _WORKLOADS)
-    if definition is not None and EMBEDDED in annotations_of(definition.parsed()):
+    if definition is None or EMBEDDED not in annotations_of(definition.parsed()):
+        return
+    named = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
+    if takes_default_queue(named) and store.get(_QUEUES, (obj["metadata"].get("namespace", ""), DEFAULT)):
+        obj["metadata"].setdefault("labels", {})[QUEUE] = DEFAULT
+    if is_queued(named):
         suspend_new(named)

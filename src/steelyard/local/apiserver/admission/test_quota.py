@@ -1,6 +1,7 @@
 """Quotas: what objects use, what is refused, and that no two writes take the same rest."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +144,10 @@ def test_an_update_is_charged_with_what_it_uses_more() -> None:
 
 
 @pytest.fixture
-async def parts(tmp_path: Path) -> Parts:
-    return await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
+    made = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+    yield made
+    made.store.close()
 
 
 async def ask(
@@ -180,7 +183,6 @@ async def test_creates_at_once_do_not_exceed_a_quota(parts: Parts) -> None:
         'pods "p3" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3'
     )
     assert status_of(parts) == {"hard": {"pods": "3"}, "used": {"pods": "3"}}
-    parts.store.close()
 
 
 async def test_what_goes_or_ends_is_given_back(parts: Parts) -> None:
@@ -196,7 +198,6 @@ async def test_what_goes_or_ends_is_given_back(parts: Parts) -> None:
     assert (await ask(parts, "DELETE", f"{CORE}/pods/b"))[0] == 200
     await settled(parts)
     assert status_of(parts)["used"] == {"pods": "0", "count/pods": "1"}
-    parts.store.close()
 
 
 async def test_a_dry_run_and_a_refused_write_use_nothing(parts: Parts) -> None:
@@ -208,7 +209,6 @@ async def test_a_dry_run_and_a_refused_write_use_nothing(parts: Parts) -> None:
     assert (await ask(parts, "POST", f"{CORE}/pods", pod("a")))[0] == 409
     await settled(parts)
     assert status_of(parts)["used"] == {"pods": "1"}
-    parts.store.close()
 
 
 async def test_another_limit_counts_at_once_and_what_is_there_is_counted(parts: Parts) -> None:
@@ -226,4 +226,3 @@ async def test_another_limit_counts_at_once_and_what_is_there_is_counted(parts: 
         "used": {"secrets": "1"},
     }
     assert (await ask(parts, "POST", f"{CORE}/secrets", {"metadata": {"name": "b"}}))[0] == 403
-    parts.store.close()

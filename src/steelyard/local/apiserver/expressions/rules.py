@@ -84,6 +84,5 @@ def _items_before(schema: Json, value: list[Any], old: Any) -> list[Any]:
     """Return for each item of a list map the old item with the same keys; items of other lists have no past."""
     if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
         return [ABSENT] * len(value)
-    keys = [key_of(schema, item) for item in old]
-    item_keys = [key_of(schema, item) for item in value]
-    return [old[keys.index(key)] if key in keys else ABSENT for key in item_keys]
+    before = {repr(key_of(schema, item)): item for item in reversed(old)}
+    return [before.get(repr(key_of(schema, item)), ABSENT) for item in value]

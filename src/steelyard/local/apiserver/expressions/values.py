@@ -75,9 +75,9 @@ def _object(schema: Json, value: Json, like: Any) -> Json:
 def _in_order(schema: Json, value: list[Any], like: Any) -> list[Any]:
     if not isinstance(like, list) or schema.get("x-kubernetes-list-type") not in ("set", "map"):
         return value
-    keys = [key_of(schema, item) for item in like]
-    last = len(keys)
-    places = [keys.index(key) if (key := key_of(schema, item)) in keys else last for item in value]
+    last = len(like)
+    at = {repr(key_of(schema, item)): last - 1 - place for place, item in enumerate(reversed(like))}
+    places = [at.get(repr(key_of(schema, item)), last) for item in value]
     return [item for _, item in sorted(zip(places, value, strict=True), key=lambda pair: pair[0])]
 
 

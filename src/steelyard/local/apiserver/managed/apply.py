@@ -12,7 +12,7 @@ from steelyard.local.apiserver.managed.ownership import Applied, Conflicts, Writ
 from steelyard.local.apiserver.managed.reading import faults_of
 from steelyard.local.apiserver.managed.shape import ANY, below
 from steelyard.local.apiserver.managed.tracking import managers_of
-from steelyard.local.apiserver.managed.yaml import BadYaml, duplicate_keys, yaml_object
+from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.schema import Node
@@ -24,13 +24,14 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def read_config(request: Request, options: Options) -> Json:
     """The object in the body, as JSON or YAML."""
+    twice: list[str] = []
     try:
-        config = yaml_object(request.body)
+        config = yaml_object(request.body, twice if options.validation != "Ignore" else None)
     except BadYaml as error:
         raise errors.bad_request(f"error decoding YAML: {error}") from error
     if is_too_deep(config):
         raise errors.bad_request(f"error decoding YAML: {TOO_DEEP}")
-    if options.validation != "Ignore" and (twice := duplicate_keys(request.body)):
+    if twice:
         if options.validation == "Strict":
             text = "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:"
             raise errors.bad_request("\n  ".join([text, *twice]))

@@ -1,5 +1,6 @@
 """An applied value merged into the live one, and fields taken out of a value. Neither is changed."""
 
+from collections import Counter
 from typing import Any
 
 from steelyard.local.apiserver.managed.fieldset import FieldSet, field_element
@@ -93,9 +94,9 @@ def _merged_lists(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
 
 def _once(elements: list[str], items: list[Any]) -> dict[str, Any]:
     """Items by element; of those that are there twice none is merged with."""
+    counts = Counter(elements)
     return {
-        element: item if elements.count(element) == 1 else None
-        for element, item in zip(elements, items, strict=True)
+        element: item if counts[element] == 1 else None for element, item in zip(elements, items, strict=True)
     }
 
 

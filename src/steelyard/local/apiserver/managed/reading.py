@@ -1,5 +1,6 @@
 """Fields of a value: which there are, which differ between two, and whether an applied one fits its schema."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,8 @@ from steelyard.local.apiserver.managed.shape import (
 )
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
+
+_MOST_FAULTS = 100  # that are named
 
 # ---- fields of one value
 
@@ -52,12 +55,13 @@ def _map_fields(node: Node, value: Json) -> FieldSet:
 def _list_fields(node: Node, value: list[Any]) -> FieldSet:
     fields = FieldSet()
     elements = elements_of(node, value)
+    counts = Counter(elements)
     for element, item in zip(elements, value, strict=True):
         if not element:
             continue
         fields.members.add(element)
         # Of items that are there twice only the element is a field: it is unknown which one is meant.
-        if elements.count(element) == 1 and (inner := _fields(node.items or ANY, item)):
+        if counts[element] == 1 and (inner := _fields(node.items or ANY, item)):
             fields.children[element] = inner
     return fields
 
@@ -167,13 +171,16 @@ def _by_element(node: Node, items: list[Any]) -> dict[str, list[Any]]:
 
 
 def faults_of(node: Node, value: Any) -> list[str]:
-    """Reasons that keep a value from being applied, in a real server's words."""
+    """Reasons that keep a value from being applied, in a real server's words; the first ones of very many."""
     faults: list[str] = []
     _check(node, value, (), faults)
-    return faults
+    return faults[:_MOST_FAULTS]
 
 
 def _check(node: Node, value: Any, path: tuple[str, ...], faults: list[str]) -> None:
+    if len(faults) >= _MOST_FAULTS:
+        return None
+
     def fault(text: str) -> None:
         where = _where(path)
         faults.append(f"{where}: {text}" if where else text)

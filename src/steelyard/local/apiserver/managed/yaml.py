@@ -2,15 +2,21 @@
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import orjson
 import yaml
 
-from steelyard.local.apiserver.content import MAX_DEPTH, TOO_DEEP
+from steelyard import bounded_yaml
+from steelyard.bounded_yaml import Limits, check
+from steelyard.local.apiserver.content import MAX_DEPTH
 from steelyard.types import Json
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+LIMITS = Limits(nodes=30_000, depth=MAX_DEPTH)
+"""Fewer nodes than a body of JSON may have, which clients send: to read YAML takes fifty times as long."""
 
 
 class BadYaml(ValueError):
@@ -36,12 +42,19 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), 
 _Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
-def yaml_object(body: bytes) -> Json:
-    """Raises BadYaml."""
+def yaml_object(body: bytes, twice: list[str] | None = None) -> Json:
+    """Return the object of a body, and add to `twice` the keys that an object in it has twice, with their lines.
+
+    Raises BadYaml.
+    """
     try:
         value = orjson.loads(body)  # JSON is YAML, and what nearly all clients send
     except orjson.JSONDecodeError:
-        value = _loaded(body)
+        value = _loaded(body, twice)
+    else:
+        if twice is not None and not _is_plain_json(body):
+            with suppress(BadYaml):
+                _loaded(body, twice)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -51,42 +64,27 @@ def yaml_object(body: bytes) -> Json:
     return value
 
 
-def _loaded(body: bytes) -> Any:
+def _loaded(body: bytes, twice: list[str] | None) -> Any:
     try:
-        _check_depth(body)
-        value = yaml.load(body, Loader=_Loader)
+        check(body, _Loader, LIMITS)
+        return _as_json(_constructed(body, twice))
+    except bounded_yaml.BadYaml as error:
+        raise BadYaml(f"error converting YAML to JSON: yaml: {error}") from error
     except yaml.MarkedYAMLError as error:
         raise BadYaml(f"error converting YAML to JSON: yaml: {_where(error)}{error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadYaml(f"error converting YAML to JSON: yaml: {error}") from error
-    if value is None:
-        return None
-    # Aliases can make gigabytes of a few lines; without them a node takes at least a byte.
-    if _nodes(value, len(body) + 1) > len(body):
-        raise BadYaml("error converting YAML to JSON: yaml: document contains excessive aliasing")
-    return _as_json(value)
 
 
-def _check_depth(body: bytes) -> None:
-    """Refuse what is nested too deep. The parser goes by events; what makes nodes of them calls itself, in C."""
-    depth = 0
-    for event in yaml.parse(body, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise BadYaml(f"error converting YAML to JSON: yaml: {TOO_DEEP}")
-
-
-def _nodes(value: Any, most: int) -> int:
-    """Number of nodes, counted no further than `most`."""
-    waiting, count = [value], 0
-    while waiting and count < most:
-        node = waiting.pop()
-        count += 1
-        if isinstance(node, dict):
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return count
+def _constructed(body: bytes, twice: list[str] | None) -> Any:
+    loader = _Loader(body)
+    try:
+        node = loader.get_single_node()
+        if twice is not None:
+            _visit(node, twice)  # before merge keys are followed: what they bring is in no object twice
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def _as_json(value: Any) -> Any:
@@ -105,18 +103,6 @@ def _key(name: Any) -> str:
     return name if isinstance(name, str) else json.dumps(name)
 
 
-def duplicate_keys(body: bytes) -> list[str]:
-    """Keys that an object in the body has twice, with their lines."""
-    if _is_plain_json(body):
-        return []
-    duplicates: list[str] = []
-    try:
-        _visit(yaml.compose(body, Loader=_Loader), duplicates)
-    except yaml.YAMLError:
-        return []
-    return duplicates
-
-
 def _is_plain_json(body: bytes) -> bool:
     """Return whether this is JSON without a key twice: reading it as YAML takes a hundred times as long."""
     twice = False
@@ -127,19 +113,19 @@ def _is_plain_json(body: bytes) -> bool:
 
     try:
         json.loads(body, object_pairs_hook=once)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return not twice
 
 
 def _visit(node: Any, duplicates: list[str]) -> None:
-    # Aliases are refused before where they would make this long.
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
-                duplicates.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
-            seen.add(key.value)
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    duplicates.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                seen.add(key.value)
             _visit(value, duplicates)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:

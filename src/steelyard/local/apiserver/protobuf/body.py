@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from steelyard.local.apiserver.content import TOO_DEEP, BadContent, is_too_deep
+from steelyard.local.apiserver.content import BadContent, check_shape
 from steelyard.local.apiserver.protobuf.decoding import decoded_message
 from steelyard.local.apiserver.protobuf.descriptors import UNKNOWN, message_named, message_of
 from steelyard.types import Json
@@ -40,6 +40,5 @@ def enveloped_object(content: Envelope) -> Json:
     obj: Json = {"apiVersion": content.api_version, "kind": content.kind}
     value = decoded_message(message, content.raw, obj)
     # JSON within protobuf has a depth of its own.
-    if is_too_deep(value):
-        raise BadContent(TOO_DEEP)
+    check_shape(value)
     return obj

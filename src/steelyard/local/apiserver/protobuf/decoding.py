@@ -4,7 +4,7 @@ import base64
 import struct
 from typing import Any
 
-from steelyard.local.apiserver.content import MAX_DEPTH, TOO_DEEP, BadContent
+from steelyard.local.apiserver.content import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, BadContent
 from steelyard.local.apiserver.protobuf.descriptors import (
     DROP_ZERO,
     INLINE,
@@ -48,7 +48,11 @@ def _set(value: Json, field: Field, content: Value, depth: int) -> None:
         name, item = _entry(field, content, depth)
         value.setdefault(field.json, {})[name] = item
     elif field.flags & REPEATED:
-        value.setdefault(field.json, []).append(_one(field.type, content, depth))
+        items = value.setdefault(field.json, [])
+        items.append(_one(field.type, content, depth))
+        # Two bytes are an empty message.
+        if len(items) > MAX_PARTS and isinstance(field.type, Message):
+            raise BadContent(TOO_MANY)
     elif isinstance(field.type, Message):
         assert isinstance(content, bytes)
         if field.flags & INLINE:

@@ -6,11 +6,11 @@ from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.fields import (
     PROTOCOLS,
+    at_most,
     duplicates,
     ip_causes,
     one_of,
     port_number,
-    too_many,
 )
 from steelyard.types import Json, sequence
 
@@ -28,7 +28,7 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
     kind = obj.get("addressType")
     causes = [] if kind in _TYPES else [unsupported("addressType", kind or "", _TYPES)]
     endpoints, ports = sequence(obj, "endpoints"), sequence(obj, "ports")
-    causes += too_many("endpoints", len(endpoints), 1000) + too_many("ports", len(ports), 20000)
+    causes += at_most("endpoints", len(endpoints), 1000) + at_most("ports", len(ports), 20000)
     causes += duplicates((port["name"] for port in ports), "ports", "name")
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"ports[{index}]")
@@ -39,7 +39,7 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
 
 def _endpoint_causes(endpoint: Json, kind: str, path: str) -> list[Cause]:
     addresses, where = sequence(endpoint, "addresses"), f"{path}.addresses"
-    causes = too_many(where, len(addresses), 100)
+    causes = at_most(where, len(addresses), 100)
     if not addresses:
         causes.append(required(where, "must contain at least 1 address"))
     for index, address in enumerate(addresses):

@@ -6,6 +6,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, unsupport
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
 from steelyard.schema.object_names import data_key_faults, variable_faults
+from steelyard.schema.variables import size_faults
 from steelyard.types import Json, sequence
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
@@ -30,6 +31,9 @@ def env_causes(container: Json, path: str) -> list[Cause]:
         causes += _variable_causes(variable, f"{path}.env[{index}]")
     for index, entry in enumerate(sequence(container, "envFrom")):
         causes += _from_causes(entry, path, f"{path}.envFrom[{index}]")
+    texts = {field: sequence(container, field) for field in ("command", "args")}
+    for field, fault in size_faults(sequence(container, "env"), texts):
+        causes.append(Cause(f"{path}.{field}", f"Too long: {fault}", "FieldValueTooLong"))
     return causes
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import orjson
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
+from steelyard.local.apiserver.errors import Cause, invalid, required, too_many, unsupported
 from steelyard.local.apiserver.quantity import quantity
 from steelyard.types import Json
 
@@ -111,9 +111,9 @@ def duplicate(path: str, value: str) -> Cause:
     return Cause(path, f'Duplicate value: "{value}"', "FieldValueDuplicate")
 
 
-def too_many(path: str, count: int, most: int) -> list[Cause]:
-    text = f"Too many: {count}: must have at most {most} items"
-    return [Cause(path, text, "FieldValueTooMany")] if count > most else []
+def at_most(path: str, count: int, most: int) -> list[Cause]:
+    """A number of items, or what has too many of them."""
+    return [too_many(path, count, most)] if count > most else []
 
 
 def ip_causes(value: str, path: str) -> list[Cause]:

@@ -6,7 +6,7 @@ from typing import Any
 from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
 from steelyard.local.apiserver.names import key_causes, name_causes
-from steelyard.local.apiserver.rules.fields import not_negative, too_many
+from steelyard.local.apiserver.rules.fields import at_most, not_negative
 from steelyard.types import Json, mapping, sequence
 
 _ACTIONS = ["Count", "FailIndex", "FailJob", "Ignore"]
@@ -92,7 +92,7 @@ def _failure_causes(spec: Json) -> list[Cause]:
     if spec.get("podFailurePolicy") is None:
         return []
     rules, path = sequence(spec, "podFailurePolicy", "rules"), "spec.podFailurePolicy.rules"
-    causes = too_many(path, len(rules), _MOST_RULES)
+    causes = at_most(path, len(rules), _MOST_RULES)
     for index, rule in enumerate(rules):
         causes += _failure_rule_causes(spec, rule, f"{path}[{index}]")
     return causes
@@ -105,7 +105,7 @@ def _failure_rule_causes(spec: Json, rule: Json, path: str) -> list[Cause]:
     codes, patterns = rule.get("onExitCodes"), sequence(rule, "onPodConditions")
     if codes is not None:
         causes += _exit_code_causes(spec, codes, f"{path}.onExitCodes")
-    causes += too_many(f"{path}.onPodConditions", len(patterns), _MOST_RULES)
+    causes += at_most(f"{path}.onPodConditions", len(patterns), _MOST_RULES)
     for index, pattern in enumerate(patterns):
         where = f"{path}.onPodConditions[{index}]"
         causes += key_causes(pattern.get("type") or "", f"{where}.type")
@@ -133,7 +133,7 @@ def _exit_code_causes(spec: Json, codes: Json, path: str) -> list[Cause]:
         causes.append(invalid(f"{path}.containerName", name, text))
     if not values:
         causes.append(invalid(f"{path}.values", codes.get("values"), "at least one value is required"))
-    causes += too_many(f"{path}.values", len(values), _MOST_VALUES)
+    causes += at_most(f"{path}.values", len(values), _MOST_VALUES)
     for index, value in enumerate(values):
         if value == 0 and codes.get("operator") == "In":
             causes.append(invalid(f"{path}.values[{index}]", 0, "must not be 0 for the In operator"))
@@ -159,7 +159,7 @@ def _success_causes(spec: Json) -> list[Cause]:
             for rule in rules
         ]
         return [invalid(path, {"Rules": listed}, "requires indexed completion mode")]
-    causes = too_many(f"{path}.rules", len(rules), _MOST_RULES)
+    causes = at_most(f"{path}.rules", len(rules), _MOST_RULES)
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
         causes.append(required(f"{path}.rules", text))

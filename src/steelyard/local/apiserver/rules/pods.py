@@ -19,6 +19,7 @@ from steelyard.local.apiserver.rules.containers import (
 )
 from steelyard.local.apiserver.rules.fields import (
     MAX_INT32,
+    at_most,
     between,
     duplicate,
     ip_causes,
@@ -46,6 +47,9 @@ RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SYSTEMS = ["linux", "windows"]
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+MOST_CONTAINERS = 100
+"""Stricter than a real server: each container of a list is at least two processes of this machine."""
 _MAY_CHANGE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 _FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -91,6 +95,10 @@ def _drop_image_volumes(spec: Json) -> None:
 
 
 def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
+    """Return the faults of a Pod's or a template's spec."""
+    for field in _CONTAINERS:
+        if many := at_most(f"{path}.{field}", len(sequence(spec, field)), MOST_CONTAINERS):
+            return many
     causes, volumes = volume_causes(spec, path)
     causes += claim_name_causes(spec, path)
     containers = sequence(spec, "containers")
@@ -98,7 +106,7 @@ def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
         causes.append(required(f"{path}.containers"))
     grace, policy = spec.get("terminationGracePeriodSeconds") or 0, spec.get("restartPolicy") or ""
     names: set[str] = set()
-    for field in ("containers", "initContainers", "ephemeralContainers"):
+    for field in _CONTAINERS:
         for index, container in enumerate(sequence(spec, field)):
             where, name = f"{path}.{field}[{index}]", container.get("name") or ""
             causes += container_causes(container, where, volumes, policy)

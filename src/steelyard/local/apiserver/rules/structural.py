@@ -23,6 +23,7 @@ _UNSUPPORTED = (
     "$schema", "id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref",
 )  # fmt: skip
 _JUNCTORS = ("anyOf", "allOf", "oneOf")
+_SINGLE = ("items", "additionalProperties", "not")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 # Words that say what a value is, and not which values are valid; by what they must be where only the latter is said.
 _GENERIC = {
@@ -84,13 +85,14 @@ def _below(schema: Json, path: str) -> Iterator[tuple[str, Json, str]]:
 
 
 def _inside(schema: Json) -> Iterator[Json]:
-    """The schema and all schemas in it."""
-    yield schema
-    parts = [below for _, below, _ in _below(schema, "")]
-    parts += [part for word in _JUNCTORS for part in sequence(schema, word)]
-    parts += [schema["not"]] if isinstance(schema.get("not"), dict) else []
-    for part in parts:
-        yield from _inside(part)
+    """The schema and all schemas in it, in any order. Definitions that hold a Pod's template have thousands."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += mapping(part, "properties").values()
+        waiting += [part[word] for word in _SINGLE if isinstance(part.get(word), dict)]
+        waiting += [inner for word in _JUNCTORS if word in part for inner in sequence(part, word)]
 
 
 def has_default(schema: Json) -> bool:

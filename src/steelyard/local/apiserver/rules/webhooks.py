@@ -6,7 +6,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, unsupport
 from steelyard.local.apiserver.expressions.plain import CONDITION, fault_of
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
-from steelyard.local.apiserver.rules.fields import duplicate, one_of, too_many
+from steelyard.local.apiserver.rules.fields import at_most, duplicate, one_of
 from steelyard.types import Json, mapping, sequence
 
 OPERATIONS = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]
@@ -191,7 +191,7 @@ def _service_causes(service: Json, path: str) -> list[Cause]:
 
 
 def condition_causes(conditions: list[Json], path: str, names: tuple[str, ...] = CONDITION) -> list[Cause]:
-    causes = too_many(path, len(conditions), 64)
+    causes = at_most(path, len(conditions), 64)
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         where = f"{path}[{index}]"

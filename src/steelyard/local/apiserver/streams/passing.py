@@ -7,6 +7,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from steelyard.connections import TrackingConnector
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.streams.upstream import Upstream
 
@@ -28,7 +29,7 @@ async def pass_on(request: web.BaseRequest, upstream: Upstream, prefix: str, pat
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
     session = aiohttp.ClientSession(
         # As a real server, which cannot know whose certificates Pods have.
-        connector=aiohttp.TCPConnector(ssl=False, force_close=True),
+        connector=TrackingConnector(ssl=False, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=timeout,
         auto_decompress=False,

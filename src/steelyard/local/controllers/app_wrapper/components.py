@@ -8,7 +8,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.objects import controller_uid, labels_of
 from steelyard.kube.pods import container_statuses, phase_of, terminated_state
-from steelyard.kube.resource import resource_of
+from steelyard.kube.resource import APP_WRAPPERS, resource_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.queues.managed import MANAGED, component_pods
 from steelyard.types import Json, mapping, sequence
@@ -61,13 +61,15 @@ def _templates(node: object) -> Iterable[Json]:
 
 
 def unknown_kind(wrapper: Json) -> str:
-    """Return the kind of a component that cannot be made here; empty where all can."""
+    """Return the kind of a component that is not made here; empty where all are."""
     for entry in sequence(wrapper["spec"], "components"):
         template = entry["template"]
         try:
             resource = resource_of(template)
         except KeyError:
             return f"{template.get('apiVersion')} {template.get('kind')}"
+        if resource == APP_WRAPPERS:
+            return f"{template['kind']}, which would hold its components once more for each level"
         if not resource.namespaced:
             return f"{template['kind']}, which has no namespace"
     return ""

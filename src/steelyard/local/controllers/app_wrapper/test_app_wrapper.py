@@ -227,8 +227,15 @@ async def test_a_ray_cluster_counts_its_head_and_workers() -> None:
     assert simulation.condition("PodsReady")[0] == "True"
 
 
-async def test_what_cannot_be_made_fails_the_wrapper() -> None:
-    strange = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}},
+        {**make_wrapper(make_job("j")), "metadata": {"name": "inner"}},
+    ],
+    ids=["a kind that is not there", "an AppWrapper"],
+)
+async def test_what_cannot_be_made_fails_the_wrapper(strange: Json) -> None:
     simulation = Simulation(strange)
     await simulation.settle()
     assert (simulation.phase, simulation.condition("Unhealthy")) == ("Failed", ("True", "CreateFailed"))

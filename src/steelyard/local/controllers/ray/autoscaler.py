@@ -3,15 +3,28 @@
 It reads what Ray waits for, and writes `replicas` and `workersToDelete` of the worker groups; the controller follows.
 """
 
+import shlex
+
+from steelyard.kube.pods import join_by
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.ray import names
 from steelyard.types import Json, mapping, sequence
 
 CONTAINER = "autoscaler"
 _RESOURCES = {"cpu": "500m", "memory": "512Mi"}
+# The command looks for the head at the machine's own address, which is not the Pod's; releases of Ray before 2.60 have
+# no option for another one.
+_PROGRAM = """
+import os, sys
+from ray.autoscaler._private.kuberay import run_autoscaler
+from ray.scripts.scripts import main
+run_autoscaler.get_node_ip_address = lambda *arguments: os.environ["POD_IP"]
+sys.argv[0] = "ray"
+main()
+"""
 _COMMAND = (
-    "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE) "
-    f"--gcs-address $(POD_IP):{names.GCS_PORT}"  # this machine's own address is not the Pod's
+    f"python -c {shlex.quote(_PROGRAM)} kuberay-autoscaler "
+    "--cluster-name $(RAY_CLUSTER_NAME) --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
 )
 
 
@@ -53,10 +66,12 @@ def add_to(cluster: Json, spec: Json) -> None:
         "command": ["/bin/bash", "-c", "--"],
         # Ray knows the API's port by this variable alone.
         "args": [f"export KUBERNETES_SERVICE_PORT_HTTPS=$KUBERNETES_SERVICE_PORT; exec {_COMMAND}"],
-        "env": [*env, *variables(cluster), *sequence(options, "env")],
+        "env": join_by("name", env, variables(cluster), sequence(options, "env")),
         "resources": mapping(options, "resources") or amounts,
-        # It writes its log where the dashboard reads it.
-        "volumeMounts": [*sequence(head, "volumeMounts"), *sequence(options, "volumeMounts")],
+        # It writes its log where the dashboard reads it. The platform's certificates are mounted by both lists.
+        "volumeMounts": join_by(
+            "mountPath", sequence(head, "volumeMounts"), sequence(options, "volumeMounts")
+        ),
     }
     optional: Json = {
         name: options[name] for name in ("envFrom", "imagePullPolicy", "securityContext") if name in options

@@ -3,13 +3,14 @@
 `sync.py` calls `decide` with the cluster, then its Pods and Services as they are stored.
 """
 
+from collections import defaultdict
 from datetime import datetime
 from itertools import islice
 
 from steelyard.kube.objects import is_deleting, labels_of, status_of
 from steelyard.kube.pods import is_ready, is_terminal, phase_of
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import MOST_PODS, Decision, Event, batch
+from steelyard.local.controllers.decision import Decision, Event, Room, batch
 from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.controllers.ray.pods import head_pod, worker_pod
 from steelyard.local.controllers.ray.service import head_service
@@ -49,8 +50,9 @@ def decide(cluster: Json, children: list[Json], now: datetime, taken: set[str] |
             # The account first: a Pod whose account is not there is refused.
             create += autoscaler.access(cluster) if autoscaler.is_autoscaled(cluster) else []
             create.append(head_pod(cluster))
-        workers, surplus = _workers(cluster, pods, live, taken or set())
-        more = len(workers) > (few := batch(len(pods)))
+        few = batch(len(pods))
+        workers, surplus = _workers(cluster, pods, live, taken or set(), few + 1)
+        more = len(workers) > few
         create += workers[:few]
         delete += [pod for pod in surplus if pod not in delete]
     status = wanted_status(cluster, unfinished if suspended else live, services, now)
@@ -80,29 +82,33 @@ def invalid(cluster: Json) -> str:
 
 
 def _workers(
-    cluster: Json, pods: list[Json], live: list[Json], taken: set[str]
+    cluster: Json, pods: list[Json], live: list[Json], taken: set[str], most: int
 ) -> tuple[list[Json], list[Json]]:
-    """Return the workers to make and those to delete, of all groups."""
+    """Return at most `most` workers to make, and those to delete, of all groups."""
     metadata = cluster["metadata"]
     used = taken | {pod["metadata"]["name"] for pod in pods}
     create: list[Json] = []
     delete: list[Json] = []
     groups = sequence(cluster["spec"], "workerGroupSpecs")
+    # Of all groups together, however many there are.
+    room = Room()
+    by_group = defaultdict[str | None, list[Json]](list)
+    for pod in live:
+        if not is_head(pod):
+            by_group[labels_of(pod).get(names.GROUP)].append(pod)
     for group in groups:
-        mine = [
-            pod for pod in live if not is_head(pod) and labels_of(pod).get(names.GROUP) == group["groupName"]
-        ]
+        mine = by_group.pop(group["groupName"], [])
         named = set(sequence(group, "scaleStrategy", "workersToDelete"))
         chosen = [pod for pod in mine if pod["metadata"]["name"] in named]
         rest = [pod for pod in mine if pod not in chosen]
-        lacking = min(pods_of(group), MOST_PODS) - len(rest)
+        lacking = room.take(group["template"], pods_of(group)) - len(rest)
         base = names.worker_base(metadata["name"], group["groupName"])
         free = of.free_names(base, of.series_of(cluster), used)
-        create += [worker_pod(cluster, group, name) for name in islice(free, max(lacking, 0))]
+        wanted = min(max(lacking, 0), most - len(create))
+        create += [worker_pod(cluster, group, name) for name in islice(free, wanted)]
         delete += chosen + sorted(rest, key=_deletion_order)[: max(-lacking, 0)]
-    group_names = {group["groupName"] for group in groups}
-    delete += [pod for pod in live if not is_head(pod) and labels_of(pod).get(names.GROUP) not in group_names]
-    return create, delete
+    # What is left is of groups that are no more.
+    return create, delete + [pod for rest in by_group.values() for pod in rest]
 
 
 def _deletion_order(pod: Json) -> tuple[bool, bool, str]:

@@ -3,6 +3,7 @@
 That API has no watch, so the state of a RayJob that runs is polled.
 """
 
+import json
 import logging
 
 from steelyard.kube.cluster import Cluster
@@ -35,9 +36,13 @@ async def observe(cluster: Cluster, job: Json, children: list[Json]) -> list[Jso
 async def _ask(url: str, job: Json) -> Json:
     import aiohttp
 
+    from steelyard.connections import TrackingConnector
+
     job_id = status_of(job)["jobId"]
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as session:
+        async with aiohttp.ClientSession(
+            connector=TrackingConnector(), timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)
+        ) as session:
             async with session.get(f"{url}{job_id}") as answer:
                 if answer.status == 200:
                     info: Json = await answer.json()
@@ -61,5 +66,15 @@ def submission(job: Json) -> Json:
         "metadata": mapping(spec, "metadata"),
         "entrypoint_num_cpus": spec.get("entrypointNumCpus"),
         "entrypoint_num_gpus": spec.get("entrypointNumGpus"),
+        "entrypoint_resources": _resources(spec.get("entrypointResources") or "{}"),
     }
     return {name: value for name, value in fields.items() if value not in (None, {})}
+
+
+def _resources(text: str) -> Json:
+    """Return the amounts that a RayJob gives as text; none where the text is something else."""
+    try:
+        amounts = json.loads(text)
+    except ValueError:
+        return {}
+    return amounts if isinstance(amounts, dict) else {}

@@ -9,6 +9,7 @@ from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import rfc3339, with_condition
 from steelyard.local.controllers.ray import names
 from steelyard.local.kubelet.quantity import number
+from steelyard.schema.bounds import INT32
 from steelyard.types import Json, mapping, sequence
 
 HEAD_READY, PROVISIONED = "HeadPodReady", "RayClusterProvisioned"
@@ -64,6 +65,7 @@ def failed(cluster: Json, reason: str, message: str, now: datetime) -> Json:
     condition = {"type": FAILURE, "status": "True", "reason": reason, "message": message}
     conditions = list(sequence(before, "conditions"))
     after = {**before, "state": "failed", "reason": message}
+    after["observedGeneration"] = cluster["metadata"].get("generation", 1)
     after["conditions"] = with_condition(conditions, condition, now, stamp="lastTransitionTime")
     if after == before:
         return before
@@ -79,9 +81,9 @@ def _counts(cluster: Json, workers: list[Json]) -> Json:
     most = sum(int(group.get("maxReplicas") or 0) * host for group, host in zip(groups, hosts, strict=True))
     least = sum(int(group.get("minReplicas") or 0) * host for group, host in zip(groups, hosts, strict=True))
     return {
-        "desiredWorkerReplicas": sum(pods_of(group) for group in groups),
-        "minWorkerReplicas": least,
-        "maxWorkerReplicas": min(most, 2**31 - 1),
+        "desiredWorkerReplicas": min(sum(pods_of(group) for group in groups), INT32),
+        "minWorkerReplicas": min(least, INT32),
+        "maxWorkerReplicas": min(most, INT32),
         "availableWorkerReplicas": sum(phase_of(pod) == "Running" for pod in workers),
         "readyWorkerReplicas": sum(is_ready(pod) for pod in workers),
     }

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import yaml
 
+from steelyard.bounded_yaml import load
 from steelyard.kube.objects import status_of
 from steelyard.local.controllers import pods as of
 from steelyard.types import Json, mapping, sequence
@@ -85,7 +86,7 @@ def command(job: Json) -> str:
 def runtime_environment(job: Json) -> Json:
     """Return the runtime environment of the job; empty where it gives none that can be read."""
     try:
-        content = yaml.safe_load(job["spec"].get("runtimeEnvYAML") or "")
-    except yaml.YAMLError:
+        content = load(job["spec"].get("runtimeEnvYAML") or "")
+    except (yaml.YAMLError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

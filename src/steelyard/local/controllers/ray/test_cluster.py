@@ -1,6 +1,9 @@
 """The RayCluster controller: heads, workers, autoscaling and crashes."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +23,9 @@ from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.kinds import RAY_CLUSTER
 from steelyard.local.controllers.objects import edge
 from steelyard.local.controllers.ray.cluster import decide
-from steelyard.local.controllers.ray.pods import start_command
+from steelyard.local.controllers.ray.pods import head_pod, start_command
 from steelyard.local.controllers.sync import sync
+from steelyard.local.controllers.writes import Refused
 from steelyard.types import Json
 
 KEY = ("default", "demo")
@@ -136,6 +140,47 @@ async def test_a_cluster_gets_a_head_its_service_and_workers_and_is_ready_when_t
     assert simulation.condition("RayClusterProvisioned") == ("True", "AllPodRunningAndReadyFirstTime")
 
 
+def test_what_head_and_autoscaler_both_mount_or_set_is_there_once() -> None:
+    mount, variable = {"name": "certificates", "mountPath": "/c"}, {"name": "RAY_USE_TLS", "value": "1"}
+    own = {"name": "logs", "mountPath": "/l"}
+    cluster = make_ray_cluster(
+        enableInTreeAutoscaling=True,
+        autoscalerOptions={"volumeMounts": [mount, own], "env": [variable, {"name": "POD_IP", "value": "a"}]},
+    )
+    template = cluster["spec"]["headGroupSpec"]["template"]["spec"]
+    template["containers"][0] |= {"volumeMounts": [mount], "env": [variable]}
+    cluster["metadata"]["uid"] = "u"
+    _, autoscaler = head_pod(cluster)["spec"]["containers"]
+    assert sorted(mount["mountPath"] for mount in autoscaler["volumeMounts"]) == ["/c", "/l", "/tmp/ray"]
+    values = [variable.get("value") for variable in autoscaler["env"] if variable["name"] == "POD_IP"]
+    assert values == ["a"]
+
+
+def test_the_autoscaler_looks_for_the_head_at_the_address_of_its_pod(tmp_path: Path) -> None:
+    """Ray of any release has this command; only from 2.60 on has it an option for the address."""
+    module = tmp_path / "ray/autoscaler/_private/kuberay/run_autoscaler.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("get_node_ip_address = lambda: 'of the machine'\n")
+    scripts = tmp_path / "ray/scripts/scripts.py"
+    scripts.parent.mkdir()
+    ran = "def main():\n    print(run_autoscaler.get_node_ip_address(), *sys.argv)\n"
+    scripts.write_text(f"import sys\nfrom ray.autoscaler._private.kuberay import run_autoscaler\n{ran}")
+    cluster = make_ray_cluster(enableInTreeAutoscaling=True)
+    cluster["metadata"]["uid"] = "u"
+    container = head_pod(cluster)["spec"]["containers"][1]
+    program = (
+        container["args"][0]
+        .replace("$(RAY_CLUSTER_NAME)", "demo")
+        .replace("$(RAY_CLUSTER_NAMESPACE)", "team")
+    )
+    paths = {"PATH": f"{Path(sys.executable).parent}:/bin", "PYTHONPATH": str(tmp_path)}
+    shell = [*container["command"], program]
+    said = subprocess.run(
+        shell, env={**paths, "POD_IP": "127.1.1.1"}, capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "127.1.1.1 ray kuberay-autoscaler --cluster-name demo --cluster-namespace team\n"
+
+
 async def test_a_cluster_that_scales_itself_has_rays_autoscaler_next_to_its_head_and_its_rights() -> None:
     simulation = Simulation(
         enableInTreeAutoscaling=True,
@@ -146,7 +191,7 @@ async def test_a_cluster_that_scales_itself_has_rays_autoscaler_next_to_its_head
     head = next(pod for pod in simulation.pods if pod["metadata"]["name"] == "demo-head")
     ray, autoscaler = head["spec"]["containers"]
     assert "--no-monitor" in ray["args"][0]
-    assert "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME)" in autoscaler["args"][0]
+    assert "kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME)" in autoscaler["args"][0]
     assert autoscaler["resources"] == {"limits": {"cpu": "100m"}}
     # Both write into the same folder of logs.
     assert ray["volumeMounts"] == autoscaler["volumeMounts"]
@@ -270,7 +315,7 @@ async def test_what_the_api_refuses_is_said_in_the_status() -> None:
             raise Invalid("Pod is invalid: no image")
 
     simulation.cluster.before_call = refuse
-    with pytest.raises(Invalid):
+    with pytest.raises(Refused, match="no image"):
         await sync(simulation.edge, RAY_CLUSTER, KEY)
     simulation.cluster.before_call = None
     assert (simulation.status["state"], simulation.status["reason"]) == ("failed", "Pod is invalid: no image")

@@ -239,12 +239,13 @@ async def test_a_job_may_choose_a_cluster_which_stays() -> None:
 
 
 async def test_jobs_by_http_have_no_submitter() -> None:
-    simulation = Simulation(submissionMode="HTTPMode")
+    simulation = Simulation(submissionMode="HTTPMode", entrypointResources='{"slot": 0.5}')
     await simulation.running()
     assert (simulation.state, simulation.submitters) == ("Running", [])
     body = submission(simulation.job)
     assert body["submission_id"] == simulation.status["jobId"]
     assert body["entrypoint"] == "python -c 'print(1)'"
+    assert body["entrypoint_resources"] == {"slot": 0.5}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before a call", "after a call"])

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from steelyard.connections import TrackingConnector
 from steelyard.local.apiserver.admission.webhooks.review import Verdict, verdict_of
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
@@ -101,7 +102,7 @@ async def call(address: Address, bundle: str, seconds: int, review: Json, *, mut
 async def _posted(address: Address, bundle: str, seconds: int, review: Json) -> tuple[int, bytes, str]:
     # A session for each call: a connection that a webhook has left open would have to be managed.
     async with (
-        aiohttp.ClientSession() as session,
+        aiohttp.ClientSession(connector=TrackingConnector()) as session,
         session.post(
             f"{address.connect}?timeout={seconds}s",
             data=orjson.dumps(review),
