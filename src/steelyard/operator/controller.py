@@ -11,6 +11,7 @@ from steelyard.awake import Sleeps, no_sleeps
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.objects import status_of
+from steelyard.kube.refusals import ToldRefusals
 from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Event
 from steelyard.operator.edge import (
@@ -57,12 +58,14 @@ class Controller:
         self._caches = caches
         self._recorder = recorder or NullRecorder()
         self._workflows = workflows
+        self._refusals: ToldRefusals[Key] = ToldRefusals()
 
     async def sync(self, key: Key, now: datetime) -> Synced:
         """Reconcile one resource. Raises Stale, ApiError or Defect, after which the caller tries again later."""
         resource = self._caches.resource(key.resource, key.namespace, key.name)
         # The garbage collector removes the children of what is deleted; nothing may be created for it any more.
         if resource is None or resource["metadata"].get("deletionTimestamp"):
+            self._refusals.forget(key)
             return Synced()
         try:
             return await self._sync(key, resource, now)
@@ -97,7 +100,7 @@ class Controller:
         except Refused as refused:
             status = workflow.refused(resource, str(refused), now)
         except HeldUp as held:
-            held_up, status = held, workflow.held_up(status, str(held), now) if workflow.held_up else status
+            held_up, status = held, self._held_up(key, held, status, now)
         # The one write of the status in a reconciliation, with everything that was decided.
         changed = await self._write_status(key.resource, resource, status)
         # After the write: an event about a status that was refused as stale would be recorded twice.
@@ -109,12 +112,19 @@ class Controller:
         # Raised only now: the status says first why it waits, then the work queue backs off.
         if held_up:
             raise held_up.error
+        self._refusals.forget(key)
         if desired.delete_resource and await writes.delete_resource(key.resource):
             self._recorder.record_event(resource, workflow.expired(resource))
         # An adopted child is the resource's own only from now on: what it does with the child comes next.
         adopts = any("ownerReferences" in patch.patch.get("metadata", {}) for patch in desired.patch)
         more = adopts or (changed and workflow.follows(status_of(resource), status))
         return Synced(min((time for time in requeue_times if time > now), default=None), more)
+
+    def _held_up(self, key: Key, held: HeldUp, status: Json, now: datetime) -> Json:
+        """Return the status that tells of a refused child: for a while, what was said of its last refusal."""
+        words = self._refusals.words(key, held.child, str(held), now)
+        held_up = self._workflows[key.resource].held_up
+        return held_up(status, words, now) if held_up else status
 
     async def _write_status(self, resource: Resource, obj: Json, status: Json) -> bool:
         """Write a changed status; return whether it was written and kept. Raises Stale if the resource has changed."""

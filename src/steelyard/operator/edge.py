@@ -29,7 +29,8 @@ class HeldUp(Exception):
     """
 
     def __init__(self, child: Json, error: ApiError) -> None:
-        super().__init__(f"{child['kind']} {child['metadata']['name']}: {error.message}")
+        self.child = f"{child['kind']} {child['metadata']['name']}"
+        super().__init__(f"{self.child}: {error.message}")
         self.error = error
 
 

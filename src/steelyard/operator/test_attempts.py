@@ -7,22 +7,33 @@ import pytest
 
 from steelyard.awake import Sleep, Sleeps
 from steelyard.kube.objects import true_condition
-from steelyard.kube.resource import EVALUATIONS, JOBS
+from steelyard.kube.resource import JOBS, resource_of
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key
 from steelyard.operator.simulation import environment as env
-from steelyard.operator.simulation.resources import NAMESPACE, make_evaluation
+from steelyard.operator.simulation.resources import (
+    NAMESPACE,
+    make_analysis,
+    make_audit,
+    make_data_source,
+    make_dataset,
+    make_evaluation,
+    make_model,
+    make_report,
+)
 from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Simulator
+from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
 Effect = Callable[[Simulator, Json], None]
 
 
-def make_simulator() -> Simulator:
+def make_simulator(resource: Json | None = None) -> Simulator:
     """An evaluation that refers to a session, so that it begins with its client; two counted attempts."""
-    simulator = Simulator(Key(EVALUATIONS, NAMESPACE, "e"))
-    evaluation = make_evaluation("e", inferenceSessionReference="b1")
-    simulator.store.create(EVALUATIONS, {**evaluation, "metadata": {"name": "e", "namespace": NAMESPACE}})
+    resource = resource or make_evaluation("e", inferenceSessionReference="b1")
+    kind = resource_of(resource)
+    simulator = Simulator(Key(kind, NAMESPACE, "e"))
+    simulator.store.create(kind, {**resource, "metadata": {"name": "e", "namespace": NAMESPACE}})
     return simulator
 
 
@@ -68,6 +79,36 @@ def out_of_memory(simulator: Simulator, job: Json) -> None:
 
 def session_ended(simulator: Simulator, job: Json) -> None:
     env.job_fails(simulator, job, 65, '{"code": "SessionEnded", "message": "no replica is left"}')
+
+
+def changed_input(simulator: Simulator, job: Json) -> None:
+    env.job_fails(simulator, job, 65, '{"code": "DigestMismatch", "message": "part-0 is not what was kept"}')
+
+
+STEPS: dict[str, Callable[[], Json]] = {
+    "Analysis": lambda: make_analysis("e"),
+    "Audit": lambda: make_audit("e"),
+    "Dataset": lambda: make_dataset("e"),
+    "DataSource": lambda: make_data_source("e"),
+    "Evaluation": lambda: make_evaluation("e", inferenceSessionReference="b1"),
+    "Model": lambda: make_model("e"),
+    "Report": lambda: make_report("e"),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_changed_input_is_the_reason_whatever_step_met_it(kind: str) -> None:
+    simulator = make_simulator(STEPS[kind]())
+    settle(simulator)
+    (job,) = simulator.store.objects(JOBS)
+    changed_input(simulator, job)
+    settle(simulator)
+    assert end(simulator) == ("DigestMismatch", "part-0 is not what was kept")
+
+
+def test_every_kind_with_a_step_is_tried_with_a_changed_input() -> None:
+    without_steps = {"InferenceService", "InferenceSession"}
+    assert STEPS.keys() == set(RESOURCES) - without_steps
 
 
 def test_a_failure_worth_a_retry_gets_the_next_attempt() -> None:

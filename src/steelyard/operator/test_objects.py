@@ -150,16 +150,24 @@ def test_the_steps_that_fetch_from_a_mirror_of_the_hub_get_its_address() -> None
     assert "HF_ENDPOINT" not in json.dumps(job)
 
 
-@pytest.mark.parametrize("own", [None, {"host": "r.example.com", "name": "a/b", "tag": "1"}])
-def test_an_analysis_runs_in_the_image_of_its_method_or_in_that_of_the_steps(own: Json | None) -> None:
-    digest = "sha256:" + "1" * 64
-    image = {"analysisImage": {**own, "digest": digest}} if own else {}
+@pytest.mark.parametrize(
+    ("own", "runs"),
+    [
+        (None, SETTINGS.images.steps),
+        ({"host": "r.example.com", "name": "a/b", "tag": "1"}, f"r.example.com/a/b@sha256:{'1' * 64}"),
+        ({"host": "localhost", "name": "steelyard/steps"}, SETTINGS.images.steps),
+    ],
+)
+def test_an_analysis_runs_in_the_image_of_its_method_or_in_that_of_the_steps(
+    own: Json | None, runs: str
+) -> None:
+    image = {"analysisImage": {**own, "digest": f"sha256:{'1' * 64}"}} if own else {}
     analysis = make_analysis(method=make_method(**image))
     want = WORKFLOWS[ANALYSES].reconcile(analysis, Children(), datetime(2026, 1, 1, 1, tzinfo=UTC), SETTINGS)
     config, job = want.create
     assert job["metadata"]["name"] == "safetycase-a0-run-a1"
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == (f"r.example.com/a/b@{digest}" if own else SETTINGS.images.steps)
+    assert container["image"] == runs
     assert container["command"][:3] == ["python", "-m", "steelyard.steps.run_analysis"]
     spec = StepConfig.model_validate_json(config["data"]["config.json"]).spec
     assert spec["storage"]["output"] == f"{SETTINGS.storage}/safetycases/a0"

@@ -1,5 +1,7 @@
 """Writes of a resource's children: create once, patch what the cache shows, delete by uid, several calls at a time."""
 
+import re
+
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import (
     AlreadyExists,
@@ -24,6 +26,8 @@ from steelyard.types import Json
 
 _INVALID = frozenset({400, 413, 422})
 """HTTP statuses that a repeat does not change: the object is unreadable, too large, or breaks a rule of its kind."""
+_NOT_SERVED = re.compile("404 page not found|could not find the requested resource")
+"""Words of API servers about a path of a kind that they do not serve. A missing namespace is named by them."""
 _BUSY = (Conflict, ServerTimeout, TooManyRequests, Unreachable)
 """Errors that say nothing about the child itself."""
 
@@ -120,7 +124,8 @@ class Writes:
                 raise Stale(f"{child['kind']} {child['metadata']['name']} is to be adopted") from None
             _require_own(self._resource, child, existing)
             self._unseen = True
-        except ApiError as error:
+        except ApiError as refusal:
+            error = _named(child, refusal)
             # A repeat would be refused alike: the resource fails with the API's own words instead of being tried for
             # ever.
             if error.status in _INVALID:
@@ -129,7 +134,7 @@ class Writes:
                 self._recorder.record_event(self._resource, events.not_created(child, error.message))
             if self._workflow.held_up and not isinstance(error, _BUSY):
                 raise HeldUp(child, error) from error
-            raise
+            raise error from refusal
         else:
             self._recorder.record_write("create", self._resource, created)
             self._unseen |= not self._caches.apply_write(created)
@@ -182,6 +187,16 @@ class Writes:
             return False
         self._recorder.record_write("delete", self._resource, obj)
         return True
+
+
+def _named(child: Json, refusal: ApiError) -> ApiError:
+    """Return the refusal; that of a kind which the API does not serve names the definition that is missing."""
+    kind = resource_of(child)
+    # Kubernetes' own kinds, such as Pods, have no definition that could be installed.
+    if "." not in kind.group or not isinstance(refusal, NotFound) or not _NOT_SERVED.search(refusal.message):
+        return refusal
+    definition = f"{kind.plural}.{kind.group} ({kind.version})"
+    return NotFound(f"the definition {definition} is not installed in the cluster: {refusal.message.strip()}")
 
 
 def missing(desired: Desired, children: Children) -> list[Json]:

@@ -1,10 +1,11 @@
 """Answers of the API besides entities."""
 
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field
 
-from steelyard.schema.base import EntityIdentifier, SchemaModel
+from steelyard.schema.base import SCHEMA_VERSION, DocumentationBase, EntityIdentifier, SchemaModel
 from steelyard.schema.data import Artifact
 from steelyard.schema.inference_session import InferenceSession
 
@@ -18,6 +19,15 @@ class Status(SchemaModel):
     """Reason of the status in one word."""
     message: str | None = None
     """Reason of the status in a sentence."""
+
+
+class Documentation(DocumentationBase):
+    """Documentation of an entity, with the entity that it belongs to."""
+
+    schemaVersion: Literal["0.1"] = SCHEMA_VERSION
+    """Version of the schema."""
+    entity: str
+    """Id of the entity."""
 
 
 class StorageSignedURL(SchemaModel):

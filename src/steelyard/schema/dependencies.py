@@ -1,11 +1,12 @@
 """Dependencies of an entity: what must have succeeded before its workflow can begin. The orchestrator waits for it; the
 API and the command line show how far it is."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from steelyard.schema.audit import Audit
-from steelyard.schema.base import DyffEntity
+from steelyard.schema.base import LABEL_KEY_PATTERN, Annotation, DyffEntity
 from steelyard.schema.data_source import UPLOAD, DataSource
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
@@ -24,6 +25,8 @@ BASELINE = "steelyard/baseline"
 DATA_SOURCE = "steelyard/data-source"
 """Annotation of a Dataset: id of the DataSource that its rows are made from."""
 
+TAG = "steelyard/tag-"
+"""Beginning of an annotation with the reference that a field was asked for by: `steelyard/tag-dataset`."""
 NAME = "steelyard/name-"
 """Beginning of an annotation with the name of the entity that a field refers to: `steelyard/name-dataset`."""
 
@@ -64,6 +67,14 @@ def names_of(entity: DyffEntity) -> dict[str, str]:
     """Return the names of the entities that an entity refers to, by field, as far as annotations give them."""
     notes = (note for note in entity.annotations if note.key.startswith(NAME))
     return {note.key.removeprefix(NAME): note.value for note in notes}
+
+
+def tag_notes(tags: Mapping[str, str]) -> list[Annotation]:
+    """Return annotations with the tags by which fields were asked for: a tag may go to another entity later."""
+    keys = {f"{TAG}{field.replace('.', '-')}": tag for field, tag in tags.items()}
+    return [
+        Annotation(key=key, value=tag) for key, tag in keys.items() if re.fullmatch(LABEL_KEY_PATTERN, key)
+    ]
 
 
 def naming(**names: str | None) -> list[dict[str, str]]:

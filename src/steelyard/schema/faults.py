@@ -15,6 +15,7 @@ from steelyard.schema.base import LABEL_KEY_PATTERN
 from steelyard.schema.family import REFERENCE_PATTERN, TAG_PATTERN
 from steelyard.schema.ids import ID_PATTERN, UUID4_PATTERN
 from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN, QUANTITY_PATTERN
+from steelyard.types import value_text
 
 LONGEST_VALUE = 80
 """Maximum characters of a wrong value that a message repeats."""
@@ -99,12 +100,12 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
     short = _is_short(value) and not (model and model.model_config.get("hide_input_in_errors"))
     if fault["type"] == "missing":
         return "is missing"
-    if fault["type"] == "extra_forbidden":
-        value_text = f", with the value {_shown(value)}" if short else ""
+    if fault["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+        with_value = f", with the value {_shown(value)}" if short else ""
         names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
         known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
-        return f"is not a field here{value_text}{known}"
-    if fault["type"] == "model_type":
+        return f"is not a field here{with_value}{known}"
+    if fault["type"] in {"model_type", "dataclass_type"}:
         message = _object_text(model, fault["loc"])
     if fault["type"] in _OWN_WORDS or not short:
         return message
@@ -144,7 +145,7 @@ def _is_short(value: object) -> bool:
 
 def _shown(value: object) -> str:
     text = str(value)
-    return repr(value) if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]!r}..."
+    return value_text(value) if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]!r}..."
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:

@@ -2,10 +2,15 @@
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from steelyard.schema.names import OWN_LOGS, OWN_RECORDS
+
+
+class BadFolder(ValueError):
+    """A folder whose content cannot be taken as a whole; the text names the path."""
+
 
 PATH_BYTES, SEGMENT_BYTES = 900, 255
 _OWN = frozenset({OWN_RECORDS, OWN_LOGS})
@@ -19,10 +24,36 @@ def is_left_out(path: PurePath) -> bool:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the files of a folder's content, sorted. Links are followed: model caches consist of them."""
-    return sorted(
-        path for path in folder.rglob("*") if path.is_file() and not is_left_out(path.relative_to(folder))
-    )
+    """Return the files of a folder's content, sorted. Links are followed: model caches consist of them.
+
+    Raises BadFolder for a link that leads nowhere or back to a folder above it: nothing is left out in silence.
+    """
+    return sorted(walk(folder, lambda path: is_left_out(path.relative_to(folder)))) if folder.is_dir() else []
+
+
+def walk(folder: Path, left_out: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield the files below a folder, in linked folders too. Raises BadFolder as `files_below` does."""
+    try:
+        yield from _walk(folder, left_out, (folder.resolve(),))
+    except OSError as error:
+        raise BadFolder(f"{error.filename}: {error.strerror}") from error
+
+
+def _walk(folder: Path, left_out: Callable[[Path], bool], above: tuple[Path, ...]) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if left_out(path):
+            continue
+        if path.is_dir():
+            place = path.resolve()
+            if place in above:
+                raise BadFolder(f"{path}: is a link to {place}, a folder that it lies in itself")
+            yield from _walk(path, left_out, (*above, place))
+        elif path.is_file():
+            yield path
+        elif path.is_symlink():
+            raise BadFolder(f"{path}: is a link to {path.readlink()}, where nothing is")
+        else:
+            raise BadFolder(f"{path}: is neither a file nor a folder")
 
 
 def check_artifact_path(path: str) -> str:

@@ -22,6 +22,10 @@ REASONS: dict[str, str] = {
         "The data source of a dataset is not there, or was deleted. Create the dataset from another one."
     ),
     "DeleteCommand": "A client has deleted the entity or the account.",
+    "DigestMismatch": (
+        "A stored file is not what was kept: its content has another digest than was recorded. The message names "
+        "the file. Create the entity again, or restore the file from the mirror."
+    ),
     "Expired": (
         "Files were not uploaded and finalized in time. Create another entity, and upload them to it."
     ),

@@ -40,6 +40,8 @@ ENDINGS: dict[str, tuple[str, str]] = {
     "UseCase": ("Ready", "Error"),
 }
 """The status in which a kind ends well, and the one in which it ends badly."""
+NEVER_RAN = "Error"
+"""The status of every kind's entity that the orchestrator does not let run, as Dyff has it."""
 
 KINDS = tuple(ENDINGS)
 UPLOADED = frozenset({"DataSource", "Dataset", "Model", "Module", "OCIArtifact"})
@@ -75,9 +77,10 @@ def statuses(kind: str) -> tuple[str, ...]:
     waiting = ("WaitingForUpload",) if kind in UPLOADED else ()
     admitted = ("Admitted",) if kind in WITH_WORKFLOW | FOLLOWING else ()
     terminated = ("Terminated",) if success != "Terminated" else ()
-    return ("Created", *waiting, *admitted, success, failure, *terminated, "Deleted")
+    refused = (NEVER_RAN,) if kind in WITH_WORKFLOW and failure != NEVER_RAN else ()
+    return ("Created", *waiting, *admitted, success, failure, *refused, *terminated, "Deleted")
 
 
 def failure_status(kind: str) -> str:
-    """Return the status in which a kind ends badly: Failed or Error."""
+    """Return the status in which an entity of the kind ends badly once it runs: Failed or Error."""
     return ENDINGS[kind][1]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from steelyard.schema.bounds import SUMMARY_LENGTH, TITLE_LENGTH
 from steelyard.schema.paths import check_artifact_path, check_md5
 from steelyard.schema.requests import (
     CREATE_REQUESTS,
@@ -17,6 +18,9 @@ from steelyard.schema.requests import (
 A, B = "a" * 32, "b" * 32
 MD5 = "1B2M2Y8AsgTpgAmY7PhCfg=="
 SCHEMA = {"arrowSchema": "AAAA"}
+DOUBLING = [{"name": "A0", "value": "xx"}] + [
+    {"name": f"A{level}", "value": f"$(A{level - 1})$(A{level - 1})"} for level in range(1, 31)
+]
 IMAGE = {"host": "registry.example", "name": "a/b", "digest": "sha256:" + "0" * 64}
 FIELDS: dict[str, dict[str, Any]] = {
     "Dataset": {"name": "d", "schema": SCHEMA, "artifacts": [{"path": "a.parquet", "digest": {"md5": MD5}}]},
@@ -104,6 +108,24 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
             }
         },
         "image",
+    ),
+    (
+        "InferenceService",
+        {"runner": {"kind": "mock", "resources": {}, "image": IMAGE, "env": DOUBLING}},
+        r"env\[16\].value may not take more than 131071 bytes",
+    ),
+    (
+        "InferenceService",
+        {
+            "runner": {
+                "kind": "mock",
+                "resources": {},
+                "image": IMAGE,
+                "env": DOUBLING[:16],
+                "args": ["$(A15)" * 3],
+            }
+        },
+        r"args\[0\] may not take more than 131071 bytes",
     ),
     ("InferenceService", {"model": "my-model"}, "model"),
     ("InferenceSession", {"replicas": 0}, "replicas"),
@@ -213,3 +235,27 @@ def test_paths_of_uploads(path: str, allowed: bool) -> None:
 def test_a_digest_that_is_none_is_refused(md5: str) -> None:
     with pytest.raises(ValueError, match=r"a\.txt: digest\.md5"):
         check_md5(md5, "a.txt")
+
+
+@pytest.mark.parametrize("kind", [*CREATE_REQUESTS, "an edit"])
+def test_texts_for_people_have_the_limits_of_an_edit(kind: str) -> None:
+    """Fields of every kind of request are meant, whatever part of it they stand in."""
+    model = CREATE_REQUESTS.get(kind, DocumentationEditRequest)
+    limits = {"title": TITLE_LENGTH, "summary": SUMMARY_LENGTH}
+    schema = model.model_json_schema()
+    for part in [schema, *schema.get("$defs", {}).values()]:
+        for name, most in limits.items():
+            field = part.get("properties", {}).get(name, {})
+            texts = [one for one in [field, *field.get("anyOf", [])] if one.get("type") == "string"]
+            assert [text.get("maxLength") for text in texts] == [most] * len(texts), (part["title"], name)
+
+
+@pytest.mark.parametrize("kind", ["UseCase", "Hazard"])
+def test_documentation_of_a_new_concern_has_the_limits_of_an_edit(kind: str) -> None:
+    fits = {"title": "t" * TITLE_LENGTH, "summary": "s" * SUMMARY_LENGTH}
+    CREATE_REQUESTS[kind].model_validate({"account": "a", "documentation": fits})
+    for name, text in fits.items():
+        with pytest.raises(ValidationError, match=name):
+            CREATE_REQUESTS[kind].model_validate(
+                {"account": "a", "documentation": {**fits, name: text + "x"}}
+            )

@@ -189,7 +189,12 @@ async def sync(
         return
     uid = owner["metadata"]["uid"]
     for desired in objects_of(owner, settings, platform):
-        await apply(cluster, desired, uid)
+        try:
+            await apply(cluster, desired, uid)
+        except ApiError as error:
+            described = f"{desired['kind']} {desired['metadata']['name']}"
+            record(owner, "Warning", "FailedCreate", f"Error creating {described}: {error.message}")
+            raise
     if changes := annotation_changes(owner, settings, platform):
         # With its uid: a namesake that was made meanwhile has other clients.
         patch: Json = {"metadata": {"uid": uid, "annotations": changes}}

@@ -82,6 +82,10 @@ def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
         validate.check(job)
         output_folder.check(job, settings)
         ports.assign(job, job.status)
+        validate.check_size(job)  # of one that runs, too: it may have been scaled
+    # A job that has begun goes on as it began: an earlier version took what this one refuses.
+    if not job.status.conditions:
+        validate.check_templates(job)
     return job
 
 

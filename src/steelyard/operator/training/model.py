@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
+IN_PLACE: frozenset[RestartPolicy] = frozenset({"Always", "OnFailure"})
+"""Policies by which the kubelet restarts the containers of a Pod."""
 Scope = Literal["Pod", "ReplicaType", "Job"]
 CleanPods = Literal["All", "Running", "None"]
 Action = Literal["Restart", "Fail", "Ignore"]

@@ -12,6 +12,7 @@ from steelyard.operator.training.frameworks.framework import Framework, RoleKind
 from steelyard.operator.training.job_status import read_status
 from steelyard.operator.training.labels import FAILURE_RULES, RESTART_SCOPE
 from steelyard.operator.training.model import (
+    IN_PLACE,
     Action,
     CleanPods,
     Dependency,
@@ -24,7 +25,7 @@ from steelyard.operator.training.model import (
     TrainingJob,
 )
 from steelyard.schema.training.common import INT32, INT64, MAX_REPLICAS
-from steelyard.types import Json
+from steelyard.types import Json, value_text
 
 GENERIC = "DLJob"
 
@@ -68,19 +69,24 @@ def _roles(resource: Json, spec: Json, framework: Framework) -> Mapping[str, Rol
         if kind.name in given:
             where, entry = given[kind.name]
             default = framework.scope(kind, given.keys(), spec)
-            roles[kind.name] = _role(where, entry, kind, framework.restart, _Scopes(scope, default))
+            scopes = _Scopes(scope, default, v1=resource["kind"] != GENERIC)
+            roles[kind.name] = _role(where, entry, kind, framework.restart, scopes)
     return roles
 
 
 class _Scopes(NamedTuple):
     given: Scope | None
     default: Scope
+    v1: bool
 
     def of(self, restart: RestartPolicy) -> Scope:
-        """Return the scope for a restart policy: as in v1, Always restarts a Pod alone, unless the job asks
-        for more.
+        """Return the scope for a restart policy.
+
+        As in v1, the kubelet restarts replicas of Always and OnFailure, each alone, unless the job asks for more. A
+        DLJob with OnFailure restarts what its framework says.
         """
-        return self.given or ("Pod" if restart == "Always" else self.default)
+        alone = restart in IN_PLACE if self.v1 else restart == "Always"
+        return self.given or ("Pod" if alone else self.default)
 
 
 def _given_scope(resource: Json, spec: Json) -> Scope | None:
@@ -100,7 +106,7 @@ def _role(field: str, spec: Json, kind: RoleKind, policy: RestartPolicy, scopes:
         raise Invalid(f"{field}.template.spec.containers", "has to have at least one container")
     restart = _one_of(spec.get("restartPolicy") or policy, RestartPolicy, f"{field}.restartPolicy")
     if spec.get("restartScope"):
-        scopes = _Scopes(_one_of(spec["restartScope"], Scope, f"{field}.restartScope"), scopes.default)
+        scopes = scopes._replace(given=_one_of(spec["restartScope"], Scope, f"{field}.restartScope"))
     return Role(
         name=kind.name,
         count=_count(spec.get("replicas"), f"{field}.replicas", kind.default_replicas, MAX_REPLICAS),
@@ -196,7 +202,9 @@ def _rule(entry: Json, field: str) -> Rule:
 
 def _mapping(value: object, field: str) -> Json:
     if not isinstance(value, dict):
-        raise Invalid(field, "is required" if value is None else f"has to be an object, not {value!r}")
+        raise Invalid(
+            field, "is required" if value is None else f"has to be an object, not {value_text(value)}"
+        )
     return value
 
 
@@ -204,12 +212,12 @@ def _count(value: object, field: str, default: int, most: int = INT32) -> int:
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise Invalid(field, f"has to be a whole number from 0 to {most}, not {value!r}")
+        raise Invalid(field, f"has to be a whole number from 0 to {most}, not {value_text(value)}")
     return value
 
 
 def _one_of(value: object, choice: Any, field: str) -> Any:
     allowed = get_args(choice)
     if value not in allowed:
-        raise Invalid(field, f"has to be one of {', '.join(allowed)}, not {value!r}")
+        raise Invalid(field, f"has to be one of {', '.join(allowed)}, not {value_text(value)}")
     return value

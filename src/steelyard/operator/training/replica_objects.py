@@ -19,7 +19,7 @@ from steelyard.operator.training.labels import (
     REPLICA_INDEX,
     REPLICA_TYPE,
 )
-from steelyard.operator.training.model import ReplicaId, Role, TrainingJob
+from steelyard.operator.training.model import IN_PLACE, ReplicaId, Role, TrainingJob
 from steelyard.operator.training.policies import gang
 from steelyard.types import Json, mapping, sequence
 
@@ -71,8 +71,8 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
 
 
 def restart_policy(role: Role) -> str:
-    """Return the Pod's policy: the kubelet may restart containers only if replicas restart alone."""
-    return role.restart if role.scope == "Pod" and role.restart in {"Always", "OnFailure"} else "Never"
+    """Return the Pod's policy, which is v1's: the kubelet restarts containers of Always and OnFailure in place."""
+    return role.restart if role.restart in IN_PLACE else "Never"
 
 
 def _network(job: TrainingJob, replica_id: ReplicaId, spec: Json) -> Json:

@@ -10,6 +10,9 @@ from steelyard.operator.training.simulation.job_simulation import JobSimulation,
 PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
 
 
+TOGETHER = {"steelyard/restart-scope": "Job"}
+
+
 def running(**fields: Any) -> JobSimulation:
     return JobSimulation(make_job(**fields)).settle().run()
 
@@ -41,7 +44,7 @@ def test_a_job_is_made_runs_and_succeeds() -> None:
 
 
 def test_one_failure_starts_the_whole_job_again_and_counts_one() -> None:
-    simulation = running(policy={"backoffLimit": 3})
+    simulation = running(policy={"backoffLimit": 3}, annotations=TOGETHER)
     before = uids(simulation)
     simulation.end("job-worker-1", 1, "Traceback: the last line").settle()
     assert renewed(simulation, before) == PODS
@@ -55,7 +58,7 @@ def test_one_failure_starts_the_whole_job_again_and_counts_one() -> None:
 
 
 def test_no_pod_is_made_while_one_of_the_past_is_there() -> None:
-    simulation = running()
+    simulation = running(annotations=TOGETHER)
     simulation.on_node("job-master-0").end("job-worker-1", 1).settle()
     assert list(simulation.pods()) == ["job-master-0"], "the others are gone, and wait for it"
     simulation.gone("job-master-0").settle()
@@ -63,7 +66,7 @@ def test_no_pod_is_made_while_one_of_the_past_is_there() -> None:
 
 
 def test_nor_while_the_cache_does_not_show_it() -> None:
-    simulation = running().end("job-worker-0", 1)
+    simulation = running(annotations=TOGETHER).end("job-worker-0", 1)
     simulation.step()
     simulation.on_node("job-worker-1").caches.blind.add("job-worker-1")
     simulation.step()
@@ -99,7 +102,7 @@ def test_restarts_are_bounded() -> None:
 
 
 def test_restarts_after_the_first_wait_longer_and_longer() -> None:
-    simulation = running()
+    simulation = running(annotations=TOGETHER)
     simulation.end("job-worker-0", 1).settle()
     assert sorted(simulation.pods()) == PODS, "the first starts at once"
     for seconds in (10, 20, 40):
@@ -110,7 +113,7 @@ def test_restarts_after_the_first_wait_longer_and_longer() -> None:
 
 
 def test_a_clock_that_was_set_back_delays_no_restart() -> None:
-    simulation = running()
+    simulation = running(annotations=TOGETHER)
     for _ in range(2):
         simulation.run().end("job-worker-0", 1).settle()
     assert not simulation.pods()
@@ -159,23 +162,10 @@ def test_what_has_succeeded_is_not_made_again_unless_all_start_again() -> None:
     alone.end("job-worker-0").settle().remove("job-worker-0").settle()
     assert "job-worker-0" not in alone.pods()
     assert alone.status["replicaStatuses"]["Worker"]["succeeded"] == 1
-    together = running()
+    together = running(annotations=TOGETHER)
     together.end("job-worker-0").settle().end("job-worker-1", 1).settle()
     assert sorted(together.pods()) == PODS
     assert "succeeded" not in together.status["replicaStatuses"]["Worker"]
-
-
-def test_restarts_in_place_are_counted() -> None:
-    scope = {"steelyard/restart-scope": "Pod"}
-    simulation = running(policy={"backoffLimit": 3}, annotations=scope)
-    assert simulation.pods()["job-worker-0"]["spec"]["restartPolicy"] == "OnFailure"
-    for count in (1, 3):
-        simulation.again("job-worker-0", count).settle()
-        assert (simulation.state, simulation.status["restarts"]) == ("Running", count)
-    assert simulation.replica("job-worker-0")["inPlace"] == 3
-    assert simulation.status["failures"][0]["exitCode"] == 1
-    simulation.again("job-worker-0", 4).settle()
-    assert (simulation.state, simulation.status["restarts"]) == ("Failed", 3)
 
 
 # ---- disruptions
@@ -259,7 +249,7 @@ def test_a_pod_on_a_lost_node_is_replaced_by_force() -> None:
 
 
 def test_suspended_and_resumed() -> None:
-    simulation = running(policy={"suspend": True})
+    simulation = running(policy={"suspend": True}, annotations=TOGETHER)
     assert [condition["type"] for condition in simulation.status["conditions"]] == ["Created", "Suspended"]
     assert not simulation.pods()
     assert "startTime" not in simulation.status

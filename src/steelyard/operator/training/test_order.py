@@ -14,7 +14,7 @@ MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"
 
 def waiting(condition: str) -> JobSimulation:
     """Two workers that wait for the master."""
-    job = make_job()
+    job = make_job(annotations={"steelyard/restart-scope": "Job"})
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["dependsOn"] = [{"role": "Master", "condition": condition}]
     return JobSimulation(job).settle()
 

@@ -1,10 +1,12 @@
 """Parsing of jobs, and refusals: each names the field and what is allowed."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from steelyard.operator.training import dl_job
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Invalid, TrainingJob
 from steelyard.operator.training.parse import job_of
@@ -23,6 +25,36 @@ def of_types(types: Json, kind: str = "PyTorchJob", **more: Any) -> Json:
 
 
 ONE = {"template": make_template("pytorch")}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_field_that_pods_do_not_have_fails_a_new_job_and_no_other(kind: str) -> None:
+    job = make_job(kind, {ALL[kind].roles[-1].name: 1, ALL[kind].roles[0].name: 1}, jobMode="MXTrain")
+    name, role = next(iter(job["spec"][ALL[kind].specs].items()))
+    role["template"]["spec"]["containers"][0]["comand"] = ["train"]
+    field = f"spec.{ALL[kind].specs}.{name}.template.spec.containers[0].comand"
+    with pytest.raises(Invalid, match=re.escape(f"{field}: there is no such field; did you mean command?")):
+        dl_job.read(job, SETTINGS)
+    begun = {"type": "Created", "status": "True", "reason": f"{kind}Created", "message": ""}
+    dl_job.read({**job, "status": {"conditions": [begun]}}, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "size"),
+    [("PyTorchJob", 10_000, 20_000), ("PyTorchJob", 100, 2_000_000), ("TFJob", 3000, 0), ("MXJob", 3000, 0)],
+    ids=["a template", "a large template", "addresses in TensorFlow", "addresses in MXNet"],
+)
+def test_pods_that_are_too_large_together_are_refused_before_the_first(
+    kind: str, replicas: int, size: int
+) -> None:
+    job = make_job(kind, {"Worker": replicas}, jobMode="MXTrain")
+    worker = job["spec"][ALL[kind].specs]["Worker"]
+    worker["template"]["metadata"] = {"annotations": {"a": "x" * size}}
+    fault = rf"spec.{ALL[kind].specs}.Worker.replicas: is too large: {replicas} Pods of \d+ bytes, .* at most 134217728"
+    with pytest.raises(Invalid, match=fault):
+        dl_job.read(job, SETTINGS)
+    worker["replicas"] = replicas // 5
+    dl_job.read(job, SETTINGS)
 
 
 def test_replica_types_are_read_in_any_case_and_in_the_frameworks_order() -> None:
@@ -55,9 +87,10 @@ def test_what_starts_again_is_the_frameworks_to_say(
     assert {name: roles[name].scope for name in scopes} == scopes
 
 
-def test_what_always_restarts_does_so_alone_unless_more_is_asked_for() -> None:
-    assert read(make_job(restart="Always")).roles["Worker"].scope == "Pod"
-    job = make_job(restart="Always", annotations={"steelyard/restart-scope": "Job"})
+@pytest.mark.parametrize("restart", ["Always", "OnFailure"])
+def test_what_the_kubelet_restarts_starts_alone_unless_more_is_asked_for(restart: str) -> None:
+    assert read(make_job(restart=restart)).roles["Worker"].scope == "Pod"
+    job = make_job(restart=restart, annotations={"steelyard/restart-scope": "Job"})
     assert read(job).roles["Worker"].scope == "Job"
 
 

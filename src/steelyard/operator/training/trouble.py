@@ -1,7 +1,7 @@
-"""Status of a training job after an unexpected error in its reconciliation, with v1's types of conditions.
+"""Status of a training job after an unexpected error in its reconciliation, or while the API does not accept a child.
 
-The error is a condition that is false, before all others: the last condition names the job's state, and no decision
-depends on a false one. The first reconciliation that succeeds removes it.
+Either is a condition of v1's types that is false, before all others: the last condition names the job's state, and no
+decision depends on a false one. The first reconciliation that succeeds removes it.
 """
 
 from datetime import datetime
@@ -9,8 +9,11 @@ from datetime import datetime
 from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import conditions
-from steelyard.operator.trouble import ERROR, names_error
+from steelyard.operator.trouble import ERROR, NOT_MADE, names_error
 from steelyard.types import Json, sequence
+
+_MESSAGE_LIMIT = 1000
+"""Longest message of a condition, in characters."""
 
 
 def errored(job: Json, message: str, now: datetime) -> Json:
@@ -20,24 +23,37 @@ def errored(job: Json, message: str, now: datetime) -> Json:
     if conditions.finished(known) or any(names_error(condition, message) for condition in known):
         return dict(before)
     kind = "Running" if conditions.holds(known, "Created") else "Created"
-    moment = time_text(now)
-    error = {
+    return _with_false(before, kind, ERROR, message, time_text(now))
+
+
+def held_up(status: Json, message: str, now: datetime) -> Json:
+    """Add the API's objection against a child to the desired status of a job that does not run."""
+    known = sequence(status, "conditions")
+    if conditions.holds(known, "Running") or conditions.finished(known):
+        return status
+    # Since the last change, and not since now: a status that differs at each try wakes its own writer.
+    moment = max((str(condition.get("lastUpdateTime") or "") for condition in known), default=time_text(now))
+    if message.startswith("PodGroup "):
+        message += "; without it, operator.training.gang_scheduler has to be empty"
+    return _with_false(status, "Running", NOT_MADE, message, moment)
+
+
+def _with_false(status: Json, kind: str, reason: str, message: str, moment: str) -> Json:
+    """Put a condition that is false before all others: the last one names the job's state."""
+    condition = {
         "type": kind,
         "status": "False",
-        "reason": ERROR,
-        "message": message,
+        "reason": reason,
+        "message": message[:_MESSAGE_LIMIT],
         "lastUpdateTime": moment,
         "lastTransitionTime": moment,
     }
-    return {**before, "conditions": [error, *(condition for condition in known if condition["type"] != kind)]}
+    others = [other for other in sequence(status, "conditions") if other["type"] != kind]
+    return {**status, "conditions": [condition, *others]}
 
 
 def recovered(desired: Json) -> Json:
-    """Remove the error of an earlier reconciliation from a status."""
+    """Remove the trouble of an earlier reconciliation from a status."""
     known = sequence(desired, "conditions")
-    if not any(condition.get("reason") == ERROR for condition in known):
-        return desired
-    return {
-        **desired,
-        "conditions": [condition for condition in known if condition.get("reason") != ERROR],
-    }
+    left = [condition for condition in known if condition.get("reason") not in (ERROR, NOT_MADE)]
+    return desired if len(left) == len(known) else {**desired, "conditions": left}

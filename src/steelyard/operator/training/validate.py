@@ -5,12 +5,16 @@ Invalid names the field; the job then has failed for the reason `<Kind>FailedVal
 
 import re
 
-from steelyard.operator.training import parse
+import orjson
+
+from steelyard.operator.training import parse, replica_objects
 from steelyard.operator.training.frameworks.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
-from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
+from steelyard.operator.training.model import Invalid, ReplicaId, Role, Rule, TrainingJob
 from steelyard.operator.training.policies import failure_patterns as patterns
 from steelyard.schema.quantity import amount
+from steelyard.schema.training.common import MAX_POD_BYTES
+from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard.types import Json, mapping
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -30,6 +34,30 @@ def check(job: TrainingJob) -> None:
     for number, rule in enumerate(job.rules):
         _rule(job, rule, number)
     job.framework.check(job)
+
+
+def check_templates(job: TrainingJob) -> None:
+    """Refuse fields that Pods do not have, which definitions of an earlier version kept: the API would drop them."""
+    unknown = unknown_pod_fields(job.spec, "spec")
+    for field in unknown:
+        raise Invalid(*field)
+
+
+def check_size(job: TrainingJob) -> None:
+    """Refuse a job whose Pods would have too many bytes together, before the first of them is made."""
+    room = MAX_POD_BYTES
+    for role in job.roles.values():
+        if not role.count:
+            continue
+        # The last one has the longest name and index.
+        size = len(orjson.dumps(replica_objects.pod(job, ReplicaId(role.name, role.count - 1), 0)))
+        if role.count * size > room:
+            field = f"spec.{job.framework.specs}.{role.name}.replicas"
+            text = f"{role.count} Pods of {size} bytes, with the template and the names of the others"
+            raise Invalid(
+                field, f"is too large: {text}; all Pods of a job have at most {MAX_POD_BYTES} bytes"
+            )
+        room -= role.count * size
 
 
 def _name(job: TrainingJob) -> None:

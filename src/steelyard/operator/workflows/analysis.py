@@ -30,6 +30,9 @@ def reconcile(analysis: Json, children: Children, now: datetime, settings: Opera
     if early := common_decision(context, "BadRequest"):
         return early
     image = analysis["spec"]["method"].get("analysisImage")
+    # The API may name the platform's own image in methods that name none.
+    if image and image_name(image).partition("@")[0] == settings.images.steps:
+        image = None
     # The image decides which program runs as the step, and the step's container has these credentials.
     if image and analysis["spec"]["storage"].get("secret"):
         return ended(context, failed("NotImplemented", _REFUSED_IMAGE), history_of(analysis))

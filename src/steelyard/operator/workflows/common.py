@@ -87,10 +87,14 @@ def following(
     return Desired(status, progress.create, delete, progress.preconditions, progress.requeue_at)
 
 
+REASONS = frozenset({"DigestMismatch"})
+"""Reasons that the step of any kind may fail for."""
+
+
 def reason_of(progress: StepProgress, default: str, known: Collection[str]) -> tuple[str, str]:
     """Choose reason and message for a failed step: the step's own code, if the kind knows it as a reason."""
     outcome = progress.outcome
-    if outcome.code in known or not outcome.code:
+    if outcome.code in known or outcome.code in REASONS or not outcome.code:
         return outcome.code or default, outcome.message
     return default, f"{outcome.code}: {outcome.message}"
 

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from steelyard.schema.analysis import AnalysisArgument
-from steelyard.schema.base import SchemaModel
-from steelyard.schema.bounds import FEW, FreeForm, Id, Word
+from steelyard.schema.base import DocumentationBase, SchemaModel
+from steelyard.schema.bounds import FEW, FreeForm, Id, Summary, Title, Word
 from steelyard.schema.concern import ConcernFields
 from steelyard.schema.family import FamilyFields
 from steelyard.schema.ids import UUID4_PATTERN
@@ -66,8 +66,20 @@ class FamilyCreateRequest(FamilyFields, CreateRequest):
     """Creates a family, whose members are added by an edit."""
 
 
+class NewDocumentation(DocumentationBase):
+    """Documentation of a new entity, with the limits that an edit has. Stored ones may be older, and longer."""
+
+    title: Title | None = None
+    """Title, at most 140 characters."""
+    summary: Summary | None = None
+    """Summary in Markdown, at most 280 characters."""
+
+
 class ConcernCreateRequest(ConcernFields, CreateRequest):
     """Creates a use case or a hazard."""
+
+    documentation: NewDocumentation = Field(default_factory=NewDocumentation)
+    """Documentation of the concern; edits go to `metadata.documentation`."""
 
 
 class PipelineCreateRequest(PipelineFields, CreateRequest):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from steelyard.schema.bounds import FEW, Word
+from steelyard.schema.bounds import FEW, Id, Word
 from steelyard.schema.challenge import ChallengeRules
 from steelyard.schema.challenge_content import ChallengeContent
 from steelyard.schema.challenge_task import ChallengeTaskFields
@@ -61,8 +61,8 @@ class ChallengeTaskRulesEditRequest(Request):
 
     rules: ChallengeTaskRulesPatch = Field(default_factory=ChallengeTaskRulesPatch)
     """Changes of the rules."""
-    assessment: EntityId | None = None
-    """Id of another pipeline that assesses submissions from now on."""
+    assessment: Id | None = None
+    """Id of another pipeline that assesses submissions from now on; without one, they are refused."""
 
 
 class TeamEditRequest(TeamPatch, Request):

@@ -31,6 +31,7 @@ from steelyard.schema.requests.base import (
 )
 from steelyard.schema.secrets import ServiceSecrets, SourceSecrets
 from steelyard.schema.source_addresses import SourceKind, source_address
+from steelyard.schema.variables import size_faults
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
@@ -134,6 +135,10 @@ class InferenceServiceCreateRequest(CreateRequest):
         if (self.runner.image is None) == (self.runner.imageRef is None):
             raise ValueError("runner: exactly one of image and imageRef should be set")
         check_mounts(self.runner.volumeMounts or [])
+        env = [variable.model_dump() for variable in self.runner.env or []]
+        texts = {"command": self.runner.command or [], "args": self.runner.args or []}
+        for field, fault in size_faults(env, texts):
+            raise ValueError(f"runner.{field} {fault}")
         return self
 
 

@@ -1,7 +1,7 @@
 """Models that all kinds of training jobs share: Pod templates, replicas, and the run policy.
 
-A template is the user's own: fields that are not named here are kept unchanged, and the API server checks them when it
-makes the Pods.
+A template is the user's own. Described here is what the operator reads; the definitions have all other fields of Pods,
+as Kubernetes publishes them (`crd.py`).
 Contract: Kubeflow Training Operator 1.9.
 """
 
@@ -18,6 +18,8 @@ CleanPodPolicy = Literal["All", "Running", "None"]
 
 LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 MAX_ROLES, MAX_CONTAINERS, MAX_REPLICAS = 16, 32, 10_000
+MAX_POD_BYTES = 128 << 20
+"""Most bytes of all Pods of a job: each is a copy of its template, with the names of the others."""
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 """The largest numbers of v1's fields, which are of Go's types."""
 
@@ -193,7 +195,7 @@ class RunPolicy(SchemaModel):
     activeDeadlineSeconds: int | None = Field(default=None, ge=0, le=INT64)
     """Time after which an active job fails."""
     backoffLimit: int | None = Field(default=None, ge=0, le=INT32)
-    """Number of restarts of the job or its parts; one more failure fails the job."""
+    """Number of restarts. The job fails when the kubelet reaches it, or when the operator would make one more."""
     schedulingPolicy: SchedulingPolicy | None = None
     """Rules for placing the Pods together."""
     suspend: bool | None = Field(default=None, json_schema_extra={"default": False})

@@ -3,6 +3,7 @@
 from steelyard.schema.structural import structural
 from steelyard.schema.training.kinds import TRAINING, TrainingKind
 from steelyard.schema.training.status import STATUS
+from steelyard.schema.unknown_fields import complete, pod_template_schema
 from steelyard.types import Json
 
 
@@ -12,9 +13,15 @@ def training_definitions() -> list[Json]:
 
 
 def training_spec_schema(kind: TrainingKind) -> Json:
-    """Return the structural schema of a kind's spec. A null counts as absent, as in v1, so nothing is nullable."""
+    """Return the structural schema of a kind's spec. A null counts as absent, as in v1, so nothing is nullable.
+
+    Its templates have all fields of a Pod's: as with v1's definitions, an unknown one is refused, and not lost.
+    """
     schema = structural(kind.spec.model_json_schema(by_alias=True))
     _forbid_nulls(schema)
+    if kind.replicas:
+        replica = schema["properties"][kind.replicas]["additionalProperties"]
+        complete(replica["properties"]["template"], pod_template_schema())
     return schema
 
 

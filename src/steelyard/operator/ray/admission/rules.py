@@ -4,8 +4,9 @@ They find what would be accepted and then not work. The API has checked types an
 templates of an AppWrapper, which it does not read.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from itertools import chain, islice
 from typing import NamedTuple
 
 from steelyard.kube.objects import annotations_of, controller_of, labels_of
@@ -13,6 +14,7 @@ from steelyard.operator.ray.certificates.templates import CONTAINER, FILES_VOLUM
 from steelyard.schema.object_names import name_faults, value_faults, variable_faults
 from steelyard.schema.quantity import amount
 from steelyard.schema.ray_annotations import CERTIFICATES
+from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard.types import Json, mapping, sequence
 
 CLUSTER_NAME, JOB_NAME, LABEL = 50, 47, 63
@@ -31,7 +33,9 @@ WRAPPED = frozenset(
 )
 """Kinds that an AppWrapper may make, as deploy/policies/ray.yaml has them."""
 _MOST = 20
-"""Faults that one answer shows."""
+"""Faults that the message of an answer shows."""
+MOST_FAULTS = 100
+"""Faults that are looked for, and one more, which tells that there are others."""
 
 
 class Fault(NamedTuple):
@@ -48,7 +52,22 @@ Faults = Iterator[Fault]
 
 
 def faults_of(obj: Json, old: Json | None = None) -> list[Fault]:
-    """Return the faults of an object, of which `old` is what is kept now; empty for a kind that has no rules here."""
+    """Return the first faults of an object that are not faults of `old`, which is kept now: at most 101."""
+    # What was kept before this rule was there may still be changed in other respects.
+    known: set[Fault] = set() if old is None else set(_all_faults(old))
+    faults = chain(_all_faults(obj), () if old is None else _fixed(obj, old))
+    return list(islice(_others(faults, known), MOST_FAULTS + 1))
+
+
+def _others(faults: Iterable[Fault], known: set[Fault]) -> Faults:
+    """Yield each fault once that is not known."""
+    for fault in faults:
+        if fault not in known:
+            known.add(fault)
+            yield fault
+
+
+def _all_faults(obj: Json) -> Faults:
     rules: Mapping[str, Callable[[Json, str], Faults]] = {
         "RayCluster": ray_cluster,
         "RayJob": ray_job,
@@ -56,22 +75,18 @@ def faults_of(obj: Json, old: Json | None = None) -> list[Fault]:
     }
     rule = rules.get(str(obj.get("kind")))
     if rule is None:
-        return []
+        return
     try:
-        faults = list(dict.fromkeys(rule(obj, "")))
+        yield from rule(obj, "")
     except (TypeError, AttributeError) as error:
         # Only templates of AppWrappers get here with another type: the schemas refuse it elsewhere.
-        faults = [Fault("spec", f"has a field of another type: {error}")]
-    if old is not None:
-        # What was kept before this rule was there may still be changed in other respects.
-        before = set(faults_of(old))
-        faults = [fault for fault in faults if fault not in before]
-        faults += _fixed(obj, old)
-    return faults
+        yield Fault("spec", f"has a field of another type: {error}")
 
 
 def message_of(faults: list[Fault]) -> str:
     shown = "; ".join(map(str, faults[:_MOST]))
+    if len(faults) > MOST_FAULTS:
+        return f"{shown}; and more than {MOST_FAULTS - _MOST} more"
     return f"{shown}; and {len(faults) - _MOST} more" if len(faults) > _MOST else shown
 
 
@@ -155,6 +170,8 @@ def _component(template: Json, path: str, namespace: str) -> Faults:
     rules = {"ray.io/v1/RayCluster": ray_cluster, "ray.io/v1/RayJob": ray_job}
     if kind in rules and metadata.get("name"):
         yield from rules[kind](template, f"{path}.")
+    # The API reads no template of an AppWrapper: its controller would make the object without these fields.
+    yield from (Fault(*unknown) for unknown in unknown_pod_fields(template, path))
 
 
 # ---- parts

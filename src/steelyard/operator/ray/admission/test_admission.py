@@ -12,7 +12,7 @@ import yaml
 from steelyard.kube.patches import apply_patch
 from steelyard.operator.ray.admission.configurations import configurations
 from steelyard.operator.ray.admission.review import NotAReview, mutated, validated
-from steelyard.operator.ray.admission.rules import QUEUE, WRAPPED, faults_of, message_of
+from steelyard.operator.ray.admission.rules import MOST_FAULTS, QUEUE, WRAPPED, faults_of, message_of
 from steelyard.operator.ray.certificates.templates import CONTAINER, with_certificates
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import CERTIFICATES
@@ -151,6 +151,11 @@ RESOURCES = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
             wrapped(make_cluster() | {"metadata": {"name": "demo", "labels": {QUEUE: "q"}}}),
             f"spec.components[0].template.metadata.labels[{QUEUE}]: belongs to the AppWrapper",
         ),
+        (
+            wrapped(make_cluster(group(template=template(comand=["a"])))),
+            "spec.components[0].template.spec.workerGroupSpecs[0].template.spec.containers[0].comand: "
+            "there is no such field; did you mean command?",
+        ),
         (wrapped(make_cluster() | {"spec": {"workerGroupSpecs": 5}}), "spec: has a field of another type"),
     ],
 )
@@ -194,6 +199,22 @@ def test_certificates_are_not_taken_away_from_a_cluster() -> None:
 def test_many_faults_are_counted_and_not_all_shown() -> None:
     groups = [group(groupName=f"g{number}", replicas=9) for number in range(30)]
     assert message_of(faults_of(make_cluster(*groups))).endswith("; and 10 more")
+
+
+def test_of_very_many_faults_the_first_are_looked_for() -> None:
+    """Every byte of an object can cost a hundred bytes of faults, and a search for a name that is alike."""
+    pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": template()["spec"]}
+    many = wrapped({**pod, **{f"f{number}": 1 for number in range(MOST_FAULTS)}})
+    assert len(faults_of(many)) == MOST_FAULTS
+    assert message_of(faults_of(many)).endswith(f"; and {MOST_FAULTS - 20} more")
+    more = wrapped({**pod, **{f"f{number}": 1 for number in range(1000)}})
+    assert faults_of(more)[:MOST_FAULTS] == faults_of(many)
+    assert len(faults_of(more)) == MOST_FAULTS + 1
+    assert message_of(faults_of(more)).endswith(f"; and more than {MOST_FAULTS - 20} more")
+    # What was kept with all of them may still be changed, and a new one is found behind them.
+    assert faults_of(more, more) == []
+    worse = {**more, "spec": {"components": [*more["spec"]["components"], {"template": {**pod, "new": 1}}]}}
+    assert "spec.components[1].template.new" in [fault.path for fault in faults_of(worse, more)]
 
 
 def review(obj: Json, old: Json | None = None) -> Json:

@@ -5,9 +5,9 @@ nothing else, and gets a certificate for the Pod's own address; no Pod sees the 
 """
 
 from copy import deepcopy
-from typing import Any
 
 from steelyard.kube.objects import annotations_of
+from steelyard.kube.pods import join_by
 from steelyard.operator.ray.certificates.decisions import trust_name
 from steelyard.operator.ray.owned import address_of
 from steelyard.operator.ray.settings import RaySettings
@@ -77,9 +77,8 @@ def _add(pod: Json, cluster: Json, settings: RaySettings, url: str) -> None:
         },
     ]
     files = {"name": FILES_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
-    pod["volumes"] = _merged(
-        pod, "volumes", files, {"name": IDENTITY_VOLUME, "projected": {"sources": sources}}
-    )
+    identity = {"name": IDENTITY_VOLUME, "projected": {"sources": sources}}
+    pod["volumes"] = join_by("name", sequence(pod, "volumes"), [files, identity])
     # First: Ray's own containers, also the one in which KubeRay waits for the head, use the certificate.
     others = [item for item in sequence(pod, "initContainers") if item.get("name") != CONTAINER]
     pod["initContainers"] = [_container(settings, url), *others]
@@ -88,14 +87,8 @@ def _add(pod: Json, cluster: Json, settings: RaySettings, url: str) -> None:
 
 def _use(container: Json) -> None:
     variables = [{"name": name, "value": value} for name, value in VARIABLES.items()]
-    container["env"] = _merged(container, "env", *variables)
-    container["volumeMounts"] = _merged(container, "volumeMounts", _MOUNT)
-
-
-def _merged(holder: Json, field: str, *desired: Json) -> list[Any]:
-    """Return a list of named objects with the desired ones at its end, in place of others of their names."""
-    names = {item["name"] for item in desired}
-    return [*(item for item in sequence(holder, field) if item.get("name") not in names), *desired]
+    container["env"] = join_by("name", sequence(container, "env"), variables)
+    container["volumeMounts"] = join_by("mountPath", sequence(container, "volumeMounts"), [_MOUNT])
 
 
 def _container(settings: RaySettings, url: str) -> Json:

@@ -19,6 +19,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from steelyard.connections import TrackingConnector
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.informer import Informer
@@ -77,7 +78,10 @@ async def login_app(
     follow = asyncio.create_task(informer.run())
     try:
         async with aiohttp.ClientSession(
-            timeout=_TIMEOUT, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            connector=TrackingConnector(),
+            timeout=_TIMEOUT,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
         ) as session:
             login = _Login(settings, reviews, clusters, session)
             app = web.Application(client_max_size=0)

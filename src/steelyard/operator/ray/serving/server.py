@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -32,6 +33,8 @@ from steelyard.operator.ray.serving.login import login_app
 from steelyard.operator.ray.serving.pods import Refused, certificate_for
 from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard.operator.ray.settings import RaySettings
+from steelyard.serving.aiohttp_server import serving_app
+from steelyard.serving.hosts import EVERY_HOST, Hosts
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -124,13 +127,10 @@ async def _run_login(
     cluster: Cluster, settings: RaySettings, reviews: Reviews, listening: socket.socket
 ) -> None:
     async with login_app(cluster, settings, reviews) as app:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await runner.setup()
-        try:
-            await web.SockSite(runner, listening).start()
+        # Routes make names of their own. Whoever asks needs a token, and a browser sends its cookie to one name only.
+        options: dict[str, Any] = {"shutdown_timeout": 0.5, "handler_cancellation": True}
+        async with serving_app(app, listening=listening, hosts=EVERY_HOST, **options):
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
 
 class _Server:
@@ -151,21 +151,17 @@ class _Server:
         app.router.add_post(MUTATE, self._mutate)
         app.router.add_post(PATH, self._certificate)
         app.router.add_get("/healthz", self._healthz)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         with tempfile.TemporaryDirectory(prefix="steelyard-ray-") as folder:
             _renew(context, key, self._names(), self._now(), Path(folder))
-            await runner.setup()
-            try:
-                await web.SockSite(runner, listening, ssl_context=context).start()
+            names = Hosts(self._names())
+            async with serving_app(app, listening=listening, tls=context, hosts=names, shutdown_timeout=0.5):
                 _log.info("webhooks and certificates of Ray clusters are served on %s", self._url)
                 while True:
                     await asyncio.sleep(_RENEW.total_seconds())
                     # Connections that come from now on see the new one.
                     _renew(context, key, self._names(), self._now(), Path(folder))
-            finally:
-                await runner.cleanup()
 
     def _names(self) -> list[str]:
         service, namespace = self._settings.service_name, self._settings.namespace

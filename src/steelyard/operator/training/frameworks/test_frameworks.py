@@ -330,7 +330,7 @@ def test_who_decides(job: TrainingJob, seen: Tally, succeeded: bool) -> None:
 SCOPES = [
     (job_of("TFJob", Worker=2, Evaluator=1), {"Worker": "Job", "Evaluator": "Pod"}),
     (job_of("TFJob", Chief=1, PS=1, Worker=2), {"Chief": "Job", "PS": "Job", "Worker": "Pod"}),
-    (job_of("PyTorchJob", Master=1, Worker=2), {"Master": "Job", "Worker": "Job"}),
+    (job_of("PyTorchJob", Master=1, Worker=2), {"Master": "Pod", "Worker": "Pod"}),
     (job_of("PyTorchJob", _spec={"elasticPolicy": {"maxReplicas": 3}}, Worker=2), {"Worker": "Pod"}),
     (
         job_of("MXJob", Scheduler=1, Server=1, Worker=1),

@@ -19,9 +19,18 @@ def limit(job: TrainingJob) -> int | None:
 
 
 def is_spent(job: TrainingJob, restarts: int) -> bool:
-    """Return whether a number of restarts is more than allowed."""
+    """Return whether the operator may not make the last of a number of restarts: they are more than allowed."""
     allowed = limit(job)
     return allowed is not None and restarts > allowed
+
+
+def is_reached(job: TrainingJob, restarts: int) -> bool:
+    """Return whether a number of restarts, the last of which is the kubelet's, ends the job.
+
+    As in v1, that is once their sum has reached the limit; a limit of 0 allows none.
+    """
+    allowed = limit(job)
+    return allowed is not None and restarts >= max(allowed, 1)
 
 
 def restart_at(job: TrainingJob, status: JobStatus, counted: bool, now: datetime) -> datetime | None:

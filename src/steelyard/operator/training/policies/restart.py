@@ -80,13 +80,13 @@ def response_to(failure: ReplicaFailure, role: Role, rules: Iterable[Rule]) -> F
     """Choose what to do about one failure by itself."""
     for rule in rules:
         if _matches(rule, failure):
-            scope = rule.scope or (None if failure.in_place else role.scope)
+            scope = rule.scope or _scope(failure, role)
             return FailureResponse(rule.action, rule.counted, scope if rule.action == "Restart" else None)
     # A program that does not exist fails each attempt alike; a disruption says nothing about the program.
     if failure.termination.unstartable and not failure.disruption and role.restart != "Always":
         return FailureResponse("Fail")
     if failure.in_place:
-        return FailureResponse("Restart")
+        return FailureResponse("Restart", scope=_scope(failure, role))
     if failure.disruption:
         return FailureResponse("Restart", counted=False, scope=role.scope)
     match role.restart:
@@ -97,6 +97,11 @@ def response_to(failure: ReplicaFailure, role: Role, rules: Iterable[Rule]) -> F
             return FailureResponse("Restart", scope=role.scope)
         case _:
             return FailureResponse("Fail")
+
+
+def _scope(failure: ReplicaFailure, role: Role) -> Scope | None:
+    """Return what the operator restarts: nothing, if the kubelet has restarted all that is to start again."""
+    return None if failure.in_place and role.scope == "Pod" else role.scope
 
 
 def _matches(rule: Rule, failure: ReplicaFailure) -> bool:
@@ -176,11 +181,8 @@ def _count_in_place(
     replica = replace(replica, restarts=replica.restarts + more, in_place=failure.in_place)
     restarts = status.restarts + (more if response.counted else 0)
     status = _with_replica(status, replica)
-    if back_off.is_spent(job, restarts):
-        allowed = back_off.limit(job) or 0
-        # The kubelet may have gone beyond the limit before anybody could stop it; the status never says more than is
-        # allowed.
-        status = replace(status, restarts=allowed)
+    if back_off.is_reached(job, restarts):
+        status = replace(status, restarts=_allowed(job, restarts))
         return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
     return replace(decision, status=replace(status, restarts=restarts))
 
@@ -195,8 +197,10 @@ def _restart(
     """Begin a new attempt of every replica in the scope. It counts once, however many replicas there are."""
     status = decision.status
     # The restart is not begun, so the replicas keep their attempts: Pods of a job that has ended are the clean-up's.
-    if response.counted and back_off.is_spent(job, status.restarts + 1):
+    is_last = back_off.is_reached if failure.in_place else back_off.is_spent
+    if response.counted and is_last(job, status.restarts + 1):
         status = _failed(status, failure, replace(response, action="Fail"))
+        status = replace(status, restarts=_allowed(job, status.restarts + 1))
         return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
     status = _recorded(status, failure, response)
     # Replicas that an earlier failure of the same moment restarts get one new attempt, not two.
@@ -208,6 +212,13 @@ def _restart(
     status = replace(status, restart_at=back_off.restart_at(job, status, response.counted, now))
     causes = (*decision.causes, failure.replica_id)
     return replace(decision, status=status, causes=causes, restarted=decision.restarted | scope)
+
+
+def _allowed(job: TrainingJob, restarts: int) -> int:
+    """Return the number of restarts for the status: the kubelet may have gone beyond the limit before anybody could
+    stop it, and the status never says more than is allowed.
+    """
+    return min(restarts, back_off.limit(job) or 0)
 
 
 def replicas_in_scope(job: TrainingJob, replica_id: ReplicaId, scope: Scope) -> frozenset[ReplicaId]:

@@ -1,12 +1,15 @@
 """The policies of a job, as it lives: clean-up, time to live, deadline, suspension, gangs, autoscaling, ports."""
 
+import re
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
-from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS
+from steelyard.kube.errors import ApiError, NotFound
+from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, Resource
 from steelyard.operator.children import Children
 from steelyard.operator.controller import Controller
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
@@ -186,6 +189,45 @@ def test_coscheduling_groups_pods_by_a_label_and_reckons_what_they_need() -> Non
     group = next(obj for obj in simulation.store.objects() if obj["kind"] == "PodGroup")
     needs = {"cpu": "1", "nvidia.com/gpu": "2"}
     assert group["spec"] == {"minMember": 2, "scheduleTimeoutSeconds": 9, "minResources": needs}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "definition"),
+    [
+        ("volcano", "podgroups.scheduling.volcano.sh (v1beta1)"),
+        ("coscheduler", "podgroups.scheduling.x-k8s.io (v1alpha1)"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words", ["404 page not found\n", "the server could not find the requested resource"]
+)
+def test_a_gang_whose_definition_is_missing_says_which_and_waits(
+    scheduler: str, definition: str, words: str
+) -> None:
+    simulation = JobSimulation(make_job(), gang(scheduler))
+
+    def before(verb: str, resource: Resource, name: str) -> None:
+        if verb == "create" and resource.kind == "PodGroup":
+            raise NotFound(words)
+
+    simulation.cluster.before_call = before
+    for _ in range(3):
+        with suppress(ApiError):
+            simulation.step()
+    version = simulation.store.version
+    simulation.wait_unseen(1)
+    with pytest.raises(NotFound, match=re.escape(definition)):
+        simulation.step()
+    assert simulation.store.version == version, "a status that differs at each try would wake its writer"
+    waits = simulation.condition("Running")
+    assert waits is not None
+    assert (waits["status"], waits["reason"], simulation.state) == ("False", "FailedCreate", "Created")
+    assert waits["message"] == (
+        f"PodGroup job: the definition {definition} is not installed in the cluster: {words.strip()}; without it, "
+        "operator.training.gang_scheduler has to be empty"
+    )
+    simulation.cluster.before_call = None
+    assert simulation.settle().condition("Running") is None
 
 
 @pytest.mark.parametrize("least", [0, 9])

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Rule
+from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Rule, Scope
 from steelyard.operator.training.observed.pods import Termination
 from steelyard.operator.training.policies.restart import FailureResponse, ReplicaFailure, response_to
 from steelyard.operator.training.simulation.job_simulation import BEGIN
 
 
-def role(restart: RestartPolicy = "Never") -> Role:
-    return Role("Worker", 2, {}, restart, "ReplicaType")
+def role(restart: RestartPolicy = "Never", scope: Scope = "ReplicaType") -> Role:
+    return Role("Worker", 2, {}, restart, scope)
 
 
 def failure(code: int = 1, reason: str = "Error", message: str = "", **more: Any) -> ReplicaFailure:
@@ -69,7 +69,12 @@ FREE = FailureResponse("Restart", counted=False, scope="ReplicaType")
             FailureResponse("Ignore"),
             id="the first that matches",
         ),
-        pytest.param(failure(in_place=1), [], FailureResponse("Restart"), id="in place already"),
+        pytest.param(
+            failure(in_place=1),
+            [],
+            FailureResponse("Restart", scope="ReplicaType"),
+            id="in place, and its peers",
+        ),
         pytest.param(
             failure(in_place=1),
             [Rule("Restart", scope="Job")],
@@ -89,6 +94,10 @@ def test_the_first_rule_that_matches_decides(
     failed: ReplicaFailure, rules: list[Rule], response: FailureResponse
 ) -> None:
     assert response_to(failed, role(), rules) == response
+
+
+def test_the_operator_restarts_nothing_where_the_kubelet_has_restarted_all() -> None:
+    assert response_to(failure(in_place=1), role(scope="Pod"), []) == FailureResponse("Restart")
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ def _failure_fault(job: Json, simulator: Simulator) -> str:
             "replica(s) failed" in message
             and ("for good" in simulator.facts or (never and "failed" in simulator.facts))
         )
-        or ("backoff limit" in message and limit is not None and fell > limit)
+        # The kubelet's restart that reaches the limit ends the job, and the operator's that would pass it.
+        or ("backoff limit" in message and limit is not None and fell >= max(limit, 1))
         or ("belongs to" in message and "foreign" in simulator.facts)
         or "deadline" in message
     )
