@@ -1,11 +1,13 @@
 """The API's settings. `steelyard.settings` reads them from the one settings file."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.schema.bounds import ENTITY_BYTES, INT32
 from steelyard.schema.inference_service import HOST_PATTERN
+
+HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9_.-]+$")]
 
 
 class ApiSettings(BaseModel):
@@ -20,12 +22,26 @@ class ApiSettings(BaseModel):
         description="URL at which clients reach the API, without /v0; signed URLs begin with it. Without it: the "
         "address that the API listens on; behind a proxy, or if the API has a name, it has to be set.",
     )
+    hosts: list[HostName] = Field(
+        default=[],
+        max_length=100,
+        description="Further names by which clients reach the API, as their requests' Host says. The host of "
+        "`public_url`, addresses, names without a dot, "
+        "and those that end in .svc or .cluster.local need not be listed.",
+    )
     image_registry: str = Field(
         default="",
         max_length=255,
         pattern=f"^$|{HOST_PATTERN}",
         description="Address, without scheme, at which the nodes of the cluster pull images of artifacts: that of the "
         "API or of a proxy before it, such as registry.example.com:5000. Without it, `runner.imageRef` is refused.",
+    )
+    analysis_image: str = Field(
+        default="",
+        max_length=512,
+        pattern="^$|^[^/@]+/[^@]+@sha256:[0-9a-f]{64}$",
+        description="Image, HOST/NAME@DIGEST, that a new method gets which names none (`analysisImage`). Without it, "
+        "such a method has none and runs in the platform's own image; on one machine, methods name that one.",
     )
     outcome_seconds: float = Field(
         default=5.0,

@@ -3,7 +3,7 @@
 The methods' docstrings stand there; requests and flows are described once for both.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -116,8 +116,11 @@ class AsyncCollection(Generic[E]):
     ) -> E:
         return await self._transport.run(self._flows.wait(id, timeout, on_change))
 
-    async def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
-        return await self._transport.run(self._flows.download(id, Path(folder), progress))
+    async def download(
+        self, id: str, folder: Path | str, *, progress: Progress = quiet, paths: Iterable[str] | None = None
+    ) -> list[Path]:
+        wanted = None if paths is None else frozenset(paths)
+        return await self._transport.run(self._flows.download(id, Path(folder), progress, wanted))
 
     async def download_evidence(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> Evidence:
         return await self._transport.run(self._flows.evidence(id, Path(folder), progress))

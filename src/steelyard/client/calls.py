@@ -25,7 +25,7 @@ from steelyard.schema.answers import (
 )
 from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.curve import Curve
-from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.evaluation import Evaluation, EvaluationClientConfiguration
 from steelyard.schema.measurement import Measurement
 from steelyard.schema.publication import access_label
 from steelyard.schema.quota import StoredQuota
@@ -92,7 +92,12 @@ class Calls(Generic[E]):
         return "/".join([self.path, quote(id, safe=""), *more])
 
     def create(self, request: Request, fields: Fields, key: str | None) -> Call[E]:
-        return post(self.path, self.entity, body_of(request, fields), key)
+        body = body_of(request, fields)
+        if self.entity is Evaluation and isinstance(client := body.get("client", {}), dict):
+            # The API's own default is Dyff's, which cuts long answers off.
+            standard = EvaluationClientConfiguration().requestTimeoutSeconds
+            body["client"] = {"requestTimeoutSeconds": standard, **client}
+        return post(self.path, self.entity, body, key)
 
     def get(self, id: str) -> Call[E]:
         return Call("GET", self.of(id), self.entity)

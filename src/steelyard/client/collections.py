@@ -4,7 +4,7 @@
 `calls.py`, sequences of requests in `flows.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -65,8 +65,8 @@ class Collection(Generic[E]):
         """Yield every entity that matches, page by page, oldest first unless `orderBy` and `order` say otherwise.
 
         Filters are the API's: `status="Ready"`, `name=…`, `labels={…}`, `dataset=<id>`; of a list, one must match.
-        `query={…}` has further filters, or a list of alternatives. `limit` is the maximum number of entities. Raises
-        Invalid for a filter that the kind does not have.
+        `query={…}` has further filters, or is a list of such objects, which all must match. `limit` is the maximum
+        number of entities. Raises Invalid for a filter that the kind does not have.
         """
         pages = Pages(self._calls.path, self._calls.entity, filters, filters.pop("limit", None))
         while (call := pages.call()) is not None:
@@ -120,13 +120,16 @@ class Collection(Generic[E]):
         """
         return self._transport.run(self._flows.wait(id, timeout, on_change))
 
-    def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
-        """Download the entity's files into a folder, and return their paths.
+    def download(
+        self, id: str, folder: Path | str, *, progress: Progress = quiet, paths: Iterable[str] | None = None
+    ) -> list[Path]:
+        """Download the entity's files into a folder, or only those of `paths`, and return where they are.
 
         Files that are there already with the same content stay, so that another call completes a download that broke
         off. Raises TransferFailed, also if a file with other content is there.
         """
-        return self._transport.run(self._flows.download(id, Path(folder), progress))
+        wanted = None if paths is None else frozenset(paths)
+        return self._transport.run(self._flows.download(id, Path(folder), progress, wanted))
 
     def download_evidence(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> Evidence:
         """Download a report or an audit with everything that it was made from. Raises TransferFailed.

@@ -106,8 +106,9 @@ def _tidy(endpoint: object, token: object) -> tuple[str | None, str | None]:
 def _missing(what: str, argument: str, sources: Sequence[_Source], where: str = "") -> NotConfigured:
     names = "; ".join(source.name for source in sources)
     return NotConfigured(
-        f"there is no {what} of a platform{where}: give the argument {argument}, set "
-        f"STEELYARD_API_{argument.upper()}, or start a platform with: steelyard up (looked at: {names})"
+        f"there is no {what} of a platform{where}: give the argument {argument} (--{argument}, or --state-dir with "
+        f"the state folder of a platform), set STEELYARD_API_{argument.upper()}, or start a platform with: "
+        f"steelyard up (looked at: {names})"
     )
 
 

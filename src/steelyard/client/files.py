@@ -10,7 +10,8 @@ from typing import Any
 from steelyard.client.errors import BadFiles
 from steelyard.schema.bounds import FREE_DEPTH, Unkeepable, check_json
 from steelyard.schema.data import Artifact, Digest, File
-from steelyard.schema.paths import check_artifact_path, files_below
+from steelyard.schema.paths import BadFolder, check_artifact_path, files_below
+from steelyard.whole_files import TooLarge, check_values, read_whole
 
 CHUNK = 1 << 20
 Paths = Path | str | Mapping[str, Path | str]
@@ -49,9 +50,16 @@ def by_name(paths: Sequence[Path | str]) -> dict[str, Path]:
 def json_object(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file. Raises BadFiles, also for one that the platform would not take."""
     try:
-        content = json.loads(path.read_bytes())
+        text = read_whole(path)
+    except TooLarge as error:
+        raise BadFiles(str(error)) from error
     except OSError as error:
         raise BadFiles(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        check_values(text)
+        content = json.loads(text)
+    except TooLarge as error:
+        raise BadFiles(f"{path}: {error}") from error
     except ValueError as error:
         raise BadFiles(f"{path}: is not JSON: {error}") from error
     except RecursionError as error:
@@ -83,7 +91,10 @@ def _below(folder: Path) -> Sequence[Path]:
     """Return the files of a folder's content, sorted. Raises BadFiles where there are none."""
     if not folder.is_dir():
         raise BadFiles(f"{folder}: there is no such folder")
-    paths = files_below(folder)
+    try:
+        paths = files_below(folder)
+    except BadFolder as error:
+        raise BadFiles(str(error)) from error
     if not paths:
         raise BadFiles(f"{folder}: there is no file in it; those that begin with a dot are left out")
     return paths

@@ -1,7 +1,7 @@
 """The flows of a collection: waiting, uploads, downloads, sessions' tokens."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -107,9 +107,12 @@ class Flows(Generic[E]):
                 yield from self._pause_before_retry(number, error)
             number += 1
 
-    def download(self, id: str, folder: Path, progress: Progress) -> Flow[list[Path]]:
+    def download(
+        self, id: str, folder: Path, progress: Progress, paths: Collection[str] | None
+    ) -> Flow[list[Path]]:
         def links() -> Flow[list[ArtifactURL]]:
-            return (yield from ask(self.calls.downlinks(id)))
+            all_links = yield from ask(self.calls.downlinks(id))
+            return [link for link in all_links if paths is None or link.artifact.path in paths]
 
         return (yield from self._fetch_all((yield from links()), links, folder, progress))
 

@@ -153,12 +153,9 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _joined(query: Any, several: Mapping[str, Any]) -> Any:
-    """Return the conditions of `query`, each with the filters that have several values."""
+    """Return `query` and the filters that have several values: all of them have to hold."""
     if isinstance(query, str):
         query = json.loads(query)
-    conditions = query if isinstance(query, list) else [query or {}]
-    twice = {name for condition in conditions for name in condition} & set(several)
-    if twice:
-        raise ValueError(f"query: {', '.join(sorted(twice))} is also given as a filter; give it once")
-    joined = [{**condition, **several} for condition in conditions]
-    return joined if isinstance(query, list) else joined[0]
+    if not query:
+        return several
+    return [*(query if isinstance(query, list) else [query]), several]

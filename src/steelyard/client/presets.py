@@ -211,16 +211,20 @@ def _image(name: str) -> ContainerImageSource:
 
 
 def _labels_schema() -> str:
-    """Output rows as the evaluation client writes them: `_index_`, `_replication_`, `responses`."""
+    """Output rows as the evaluation client writes them: `_index_`, `_replication_`, `responses`.
+
+    `probabilities` are an object for programs of ours, and a list of pairs for others: few read maps of Arrow.
+    """
     try:
         import pyarrow as pa
     except ImportError as error:
         raise MissingPackage("pyarrow is needed to make the schema: pip install 'steelyard[eval]'") from error
+    pair = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.float64())])
     answer = pa.struct(
         [
             pa.field("_response_index_", pa.int64()),
             pa.field("label", pa.int64()),
-            pa.field("probabilities", pa.map_(pa.string(), pa.float64())),
+            pa.field("probabilities", pa.list_(pair), metadata={"steelyard.map": "1"}),
         ]
     )
     rows = pa.struct(

@@ -18,8 +18,10 @@ from steelyard.client import (
     async_collections,
     collections,
 )
+from steelyard.client.calls import Calls
 from steelyard.client.conftest import Ask
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.requests import DatasetCreateRequest
 from steelyard.testing.platform import FakePlatform, refused
 
@@ -37,6 +39,15 @@ def test_a_request_and_its_fields_are_the_same(ask: Ask, fake: FakePlatform) -> 
     other = ask(fake, lambda client: client.datasets.create(**FIELDS, labels=None))
     assert isinstance(one, Dataset)
     assert one.dump() | {"id": other.id} == other.dump() | {"creationTime": one.dump()["creationTime"]}
+
+
+def test_an_evaluation_says_how_long_an_answer_may_take() -> None:
+    calls = Calls("evaluations", Evaluation)
+    for given, sent in ({}, 600), ({"batchSize": 5}, 600), ({"requestTimeoutSeconds": 7}, 7):
+        assert calls.create(None, {"client": given}, None).json["client"] == {
+            **given,
+            "requestTimeoutSeconds": sent,
+        }
 
 
 def test_an_entity_is_found_labelled_documented_and_deleted(ask: Ask, fake: FakePlatform) -> None:
@@ -239,4 +250,4 @@ def test_the_client_needs_no_server_and_no_arrow() -> None:
         f"print(sorted(set({heavy!r}) & set(sys.modules)), sorted(ours))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] ['client', 'errors', 'schema', 'types']"
+    assert done.stdout.strip() == "[] ['client', 'errors', 'schema', 'types', 'whole_files']"

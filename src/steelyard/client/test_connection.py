@@ -138,6 +138,7 @@ def test_all_places_that_were_searched_are_named(folder: Path) -> None:
     with pytest.raises(NotConfigured) as caught:
         endpoint_and_token(folder, {})
     for place in (
+        "--endpoint, or --state-dir",
         "the arguments",
         "STEELYARD_API_ENDPOINT and STEELYARD_API_TOKEN",
         "DYFF_API_ENDPOINT and DYFF_API_TOKEN",

@@ -320,6 +320,9 @@ def test_links_to_folders_are_passed_over(ask: Ask, fake: FakePlatform, tmp_path
 
     fake.trouble.append(with_folder)
     assert len(ask(fake, lambda client: client.modules.download(id, tmp_path / "down"))) == len(MODULE)
+    one = min(MODULE)
+    (file,) = ask(fake, lambda client: client.modules.download(id, tmp_path / "one", paths=[one]))
+    assert file == tmp_path / "one" / one
 
 
 def test_nothing_is_downloaded_of_what_is_not_there(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import base64
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,13 @@ from steelyard.testing.platform import FakePlatform
 def parquet(path: Path, *columns: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({name: [1, 2] for name in columns}), path)
+    return path
+
+
+def _twice(path: Path) -> Path:
+    path.parent.mkdir(parents=True)
+    columns = [pa.array([1, 2])] * 4
+    pq.write_table(pa.Table.from_arrays(columns, names=["_index_", "x", "y", "y"]), path)
     return path
 
 
@@ -69,6 +77,7 @@ def test_data_that_cannot_be_evaluated_is_refused(ask: Ask, fake: FakePlatform, 
         "is not a Parquet file": write(tmp_path / "1", {"a.parquet": b"rows"}),
         "there is no .parquet file": write(tmp_path / "2", {"a.csv": b"rows"}),
         "has no column _index_": parquet(tmp_path / "3/a.parquet", "x").parent,
+        r"a.parquet: the column 'y' is there twice": _twice(tmp_path / "5/a.parquet").parent,
         r"b.parquet: has other columns \(_index_: int64, y: int64\)": parquet(
             parquet(tmp_path / "4/a.parquet", "_index_", "x").with_name("b.parquet"), "_index_", "y"
         ).parent,
@@ -79,6 +88,20 @@ def test_data_that_cannot_be_evaluated_is_refused(ask: Ask, fake: FakePlatform, 
     with pytest.raises(BadFiles, match="has the same name"):
         ask(fake, lambda client: client.datasets.create_from_parquet("1/a", "2/a", account="acme", name="d"))
     assert fake.requests == []
+
+
+@pytest.mark.parametrize("form", ["plain", "list", "dictionary"])
+def test_text_that_is_not_utf_8_is_refused(form: str, ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
+    latin = pa.array([b"tea", "café".encode("latin-1")])
+    texts: Any = pa.Array.from_buffers(pa.string(), 2, latin.buffers())
+    column = {
+        "plain": texts,
+        "list": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), texts),
+        "dictionary": texts.dictionary_encode(),
+    }[form]
+    pq.write_table(pa.table({"_index_": [1, 2], "drink": column}), tmp_path / "a.parquet")
+    with pytest.raises(BadFiles, match=r"a\.parquet: the column 'drink': .*Invalid UTF8"):
+        ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
 
 
 def test_a_schema_goes_as_requests_have_it() -> None:

@@ -104,6 +104,8 @@ def _check_and_rename(part: Path, target: Path, wanted: str | None, name: str) -
     if wanted is not None and (digest := md5_of(part)) != wanted:
         raise TransferFailed(f"{name}: its MD5 is {digest}, and should be {wanted}")
     if not target.exists():
+        with part.open("rb") as file:  # after a power loss, a name must not stand for an empty file
+            os.fsync(file.fileno())
         os.replace(part, target)
     elif not target.is_file() or not filecmp.cmp(part, target, shallow=False):
         raise TransferFailed(f"{target}: is there already, with other content")

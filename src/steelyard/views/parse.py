@@ -4,11 +4,14 @@ The API calls `parse_query` for each list. Every refusal names the parameter.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Literal
 
 import orjson
 
 from steelyard.schema.account import Scope
+from steelyard.types import value_text
 from steelyard.views.fields import INPUTS, LABEL, WITH_INPUTS, filters, has_input
 from steelyard.views.matching import check
 from steelyard.views.view import EVERYTHING, BadQuery, Query
@@ -17,22 +20,29 @@ MOST_CONDITIONS = 100
 MOST_VALUES = 1000
 MOST_RESULTS = 2**31 - 1
 
-_ABOUT = ("query", "labels", "order", "orderBy", "limit", "after")
+DIRECTIONS = ("ascending", "descending")
+
+Conditions = Mapping[str, Sequence[str]]
+"""Names of filters with their values: every name must have one of its values."""
 
 
 def parse_query(kind: str, params: Mapping[str, str], scope: Scope = EVERYTHING) -> Query:
-    """Raises BadQuery. An empty parameter counts as absent; `order` without `orderBy` is ignored, as documented."""
+    """Raises BadQuery. An empty parameter counts as absent; `order` without `orderBy` is ignored, as documented.
+
+    The application has refused parameters that the route does not have.
+    """
     given = {name: text for name, text in params.items() if text}
     known = filters(kind)
-    about = (*_ABOUT, INPUTS) if kind in WITH_INPUTS else _ABOUT
-    for name in given:
-        if name not in known and name not in about:
-            raise BadQuery(name, f"no parameter of {kind}; there are {', '.join([*known, *about])}")
     order_by = given.get("orderBy")
+    objects = parse_objects(given.get("query"))
+    filters_: Conditions = {name: (text,) for name, text in given.items() if name in known}
+    for content in objects:
+        filters_ = both(filters_, _conditions(kind, content))
+    inputs = [content.get(INPUTS) for content in (given, *objects)] if kind in WITH_INPUTS else []
     query = Query(
         kind=kind,
-        filters={name: (text,) for name, text in given.items() if name in known},
-        any_of=_with_inputs(given.get(INPUTS), _any_of(kind, given.get("query"))),
+        filters=filters_,
+        any_of=_with_inputs([value for value in inputs if value is not None]),
         labels=parse_labels(given.get("labels")),
         scope=scope,
         order_by=order_by,
@@ -52,69 +62,73 @@ def _json(field: str, text: str) -> object:
     return value
 
 
-def _any_of(kind: str, text: str | None) -> Sequence[Mapping[str, Sequence[str]]]:
+def parse_objects(text: str | None) -> Sequence[Mapping[str, object]]:
+    """Return the objects of `query`, each of which has to hold. A value of null counts as absent. Raises BadQuery."""
     if text is None:
         return ()
     content = _json("query", text)
-    conditions = content if isinstance(content, list) else [content]
-    if not conditions:
-        raise _bad_count("query", 0)
-    return _limited("query", [one for content in conditions for one in _conditions(kind, content)])
+    objects = content if isinstance(content, list) else [content]
+    _check_count("query", len(objects))
+    given: list[dict[str, object]] = []
+    for one in objects:
+        if not isinstance(one, dict):
+            raise BadQuery("query", f"{value_text(one)} should be an object or a list of objects")
+        given.append({name: value for name, value in one.items() if value is not None})
+    return given
 
 
-def _limited(
-    field: str, conditions: Sequence[Mapping[str, Sequence[str]]]
-) -> Sequence[Mapping[str, Sequence[str]]]:
-    # Each condition is a search of its own.
-    if len(conditions) > MOST_CONDITIONS:
-        raise _bad_count(field, len(conditions))
+def both(one: Conditions, other: Conditions) -> Conditions:
+    """Return the conditions that hold where both do."""
+    shared = {
+        name: tuple(value for value in one[name] if value in other[name])
+        for name in one.keys() & other.keys()
+    }
+    return {**one, **other, **shared}
+
+
+def _check_count(field: str, count: int) -> None:
+    if count > MOST_CONDITIONS:
+        raise BadQuery(field, f"{count} conditions, where at most {MOST_CONDITIONS} may be")
+
+
+def _with_inputs(inputs: Sequence[object]) -> Sequence[Conditions]:
+    """Return alternatives: an entity has one of each value's inputs, which are a list, or a text with commas."""
+    ids = [
+        values(INPUTS, [id for id in given.split(",") if id] if isinstance(given, str) else given)
+        for given in inputs
+    ]
+    # Each alternative is a search of its own, so their number is bounded before they are made.
+    _check_count(INPUTS, prod(map(len, ids)))
+    if not ids:
+        return ()
+    alternatives = [
+        {name: value for id in chosen for name, value in has_input(id).items()} for chosen in product(*ids)
+    ]
+    # An empty list of inputs is met by nothing, where a query without alternatives is met by everything.
+    return alternatives or [{"id": ()}]
+
+
+def _conditions(kind: str, content: Mapping[str, object]) -> Conditions:
+    conditions: Conditions = {}
+    for name, value in content.items():
+        if name == "labels":
+            pairs = parse_labels(value) if isinstance(value, str) else _pairs("query", value)
+            conditions = both(conditions, {LABEL + key: (text,) for key, text in pairs.items()})
+        elif name in filters(kind) or name.startswith(LABEL):
+            conditions = both(conditions, {name: values(name, value)})
+        elif name != INPUTS or kind not in WITH_INPUTS:
+            raise BadQuery("query", f"{name!r} is not one of {', '.join(filters(kind))}, labels, labels.KEY")
     return conditions
 
 
-def _bad_count(field: str, count: int) -> BadQuery:
-    return BadQuery(field, f"{count} conditions, where 1 to {MOST_CONDITIONS} may be")
-
-
-def _with_inputs(
-    text: str | None, conditions: Sequence[Mapping[str, Sequence[str]]]
-) -> Sequence[Mapping[str, Sequence[str]]]:
-    """Return the conditions, each with one of the inputs."""
-    if text is None:
-        return conditions
-    ids = [id for id in text.split(",") if id]
-    return _limited(INPUTS, [{**one, **has_input(id)} for one in conditions or [{}] for id in ids])
-
-
-def _conditions(kind: str, content: object) -> Sequence[Mapping[str, Sequence[str]]]:
-    """Return the conditions that an object of `query` means: more than one where it names several inputs."""
-    if not isinstance(content, dict):
-        raise BadQuery("query", f"{content!r} should be an object or a list of objects")
-    inputs = content.get(INPUTS) if kind in WITH_INPUTS else None
-    if inputs is None:
-        return [_condition(kind, content)]
-    rest = _condition(kind, {name: value for name, value in content.items() if name != INPUTS})
-    return [{**rest, **has_input(id)} for id in _values(INPUTS, inputs)]
-
-
-def _condition(kind: str, content: Mapping[str, object]) -> Mapping[str, Sequence[str]]:
-    condition: dict[str, Sequence[str]] = {}
-    for name, value in content.items():
-        if name == "labels":
-            condition |= {LABEL + key: (text,) for key, text in _pairs("query", value).items()}
-        elif name in filters(kind) or name.startswith(LABEL):
-            condition[name] = _values(name, value)
-        else:
-            raise BadQuery("query", f"{name!r} is not one of {', '.join(filters(kind))}, labels, labels.KEY")
-    return condition
-
-
-def _values(name: str, value: object) -> Sequence[str]:
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(value, str) for value in values):
-        raise BadQuery("query", f"{name}: {value!r} should be a text or a list of texts")
-    if len(values) > MOST_VALUES:
-        raise BadQuery("query", f"{name}: {len(values)} values, where at most {MOST_VALUES} may be")
-    return tuple(values)
+def values(name: str, value: object) -> Sequence[str]:
+    """Return the texts of a filter's value, of which one has to be there. Raises BadQuery."""
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise BadQuery("query", f"{name}: {value_text(value)} should be a text or a list of texts")
+    if len(texts) > MOST_VALUES:
+        raise BadQuery("query", f"{name}: {len(texts)} values, where at most {MOST_VALUES} may be")
+    return tuple(texts)
 
 
 def parse_labels(text: str | None) -> Mapping[str, str]:
@@ -124,7 +138,9 @@ def parse_labels(text: str | None) -> Mapping[str, str]:
 
 def _pairs(field: str, content: object) -> Mapping[str, str]:
     if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
-        raise BadQuery(field, f'{content!r} should be an object of texts, such as {{"tier": "gold"}}')
+        raise BadQuery(
+            field, f'{value_text(content)} should be an object of texts, such as {{"tier": "gold"}}'
+        )
     return content
 
 

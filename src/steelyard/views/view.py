@@ -63,10 +63,10 @@ class Change:
 class Query:
     """A query of `GET /{resource}`. Filters are conjunctive, the values of one filter disjunctive.
 
-    `any_of` is `query=`: a list of conjunctions of which one has to hold; empty: no such condition. In both,
-    `labels.KEY` names a label. `after` is the cursor: the value of `order_by`, as it stands in the JSON, and the id of
-    the last entity seen; None for an entity without the field. Such entities come last in either order; ties are in
-    the order of ids, from the highest when descending. Without `order_by`, entities come in order of creation.
+    `any_of` is a list of conjunctions of which one has to hold (the inputs of analyses); empty: no such condition. In
+    both, `labels.KEY` names a label. `after` is the cursor: the value of `order_by`, as it stands in the JSON, and the
+    id of the last entity seen; None for an entity without the field. Such entities come last in either order; ties are
+    in the order of ids, from the highest when descending. Without `order_by`, entities come in order of creation.
     """
 
     kind: str

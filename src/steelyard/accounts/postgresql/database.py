@@ -93,6 +93,7 @@ class PostgresDatabase:
         self._version = version
         self._seen = asyncio.get_running_loop().time()
         self._failure = ""
+        self._closing = asyncio.Event()
         self._watch = asyncio.create_task(self._follow_version())
 
     @classmethod
@@ -203,22 +204,26 @@ class PostgresDatabase:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
-        self._watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        """Close the connections, the one of a poll that is under way too, which ends within BLIND_SECONDS."""
+        # A poll that is cancelled may leave its connection outside the pool, where nothing closes it.
+        self._closing.set()
+        try:
             await self._watch
-        await self._engine.dispose()
+        finally:
+            await self._engine.dispose()
 
     async def _follow_version(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._closing.is_set():
             asked = loop.time()
             try:
                 self.changed(await self.read(_version, BLIND_SECONDS))
                 self._seen = asked
             except AccountsDatabaseError as error:
                 self._failure = str(error)
-            await asyncio.sleep(VERSION_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(VERSION_SECONDS):
+                    await self._closing.wait()
 
     def _named(self, error: SQLAlchemyError) -> AccountsDatabaseError:
         return AccountsDatabaseError(f"accounts {self.name}: {reason(error)}")

@@ -16,7 +16,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from steelyard.errors import UsageError
+from steelyard.durable import sync_folder
+from steelyard.errors import Refused, UsageError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -26,7 +27,7 @@ _FORM = 1
 """First byte of what is encrypted: the version of its form."""
 
 
-class KeyFileError(UsageError):
+class KeyFileError(Refused):
     """The file of keys cannot be used; the message names it and never shows its content."""
 
 
@@ -103,8 +104,10 @@ def read_keys(path: Path) -> SecretKeys:
     return SecretKeys(keys)
 
 
-def make_keys(path: Path) -> bool:
+def make_keys(path: Path, comment: str = "") -> bool:
     """Make a file with one new key, which its owner alone may read, where there is none; return whether it was made.
+
+    It ends with `comment`, lines that begin with #.
 
     A file that is there is never replaced, not even a damaged one: without its keys every secret would be lost.
     """
@@ -114,7 +117,9 @@ def make_keys(path: Path) -> bool:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "w") as file:
-            file.write(f"# Encrypts secrets: the first key encrypts, all decrypt. Keep a copy.\n{key}\n")
+            file.write(
+                f"# Encrypts secrets: the first key encrypts, all decrypt. Keep a copy.\n{key}\n{comment}"
+            )
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)
@@ -122,11 +127,7 @@ def make_keys(path: Path) -> bool:
         return False
     finally:
         draft.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
     return True
 
 

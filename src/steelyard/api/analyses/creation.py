@@ -57,7 +57,8 @@ async def _content(
     context: RequestContext, request: AnalysisCreateRequest, method: Method, output: SchemaModel | None
 ) -> dict[str, object]:
     service = await _check_scope(context, request, method)
-    _check_arguments(request, method)
+    # One that the method does not declare is taken, as with Dyff: the log of the run says so.
+    _check_once([argument.keyword for argument in request.arguments], "arguments")
     described = output.dump() if output else {}
     inputs = await _inputs(context, request, method)
     data = await analysis_data(context, method, service)
@@ -91,19 +92,6 @@ def _check_evaluation(request: AnalysisCreateRequest, evaluation: Evaluation) ->
     for name, id in own.items():
         if getattr(request.scope, name) not in {None, id}:
             raise Invalid(f"scope.{name}: should be that of the evaluation, {id}", field=f"scope.{name}")
-
-
-def _check_arguments(request: AnalysisCreateRequest, method: Method) -> None:
-    keywords = [parameter.keyword for parameter in method.parameters]
-    _check_once([argument.keyword for argument in request.arguments], "arguments")
-    for number, argument in enumerate(request.arguments):
-        if argument.keyword not in keywords:
-            field = f"arguments.{number}.keyword"
-            known = ", ".join(keywords) or "none"
-            raise Invalid(
-                f"{field}: {argument.keyword!r} is not a parameter of the method; there are {known}",
-                field=field,
-            )
 
 
 def _check_once(keywords: Sequence[str], name: str) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from steelyard.api.analyses.scores import FILES, PARAMETERS, of_case, query
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
-from steelyard.api.http.routing import Parameter, Route
+from steelyard.api.http.routing import Parameter, Route, number
 from steelyard.schema.curve import Curve
 from steelyard.schema.score import Score
 
 _PARAMETERS = (
-    Parameter("query", "JSON: an object of filters, or a list of objects of which one has to hold."),
+    Parameter("query", "JSON: an object of filters, or a list of objects that all have to hold."),
     *(Parameter(name, f"Only with this {name}.") for name in PARAMETERS),
-    Parameter("limit", "Maximum number of scores or curves in the answer."),
+    Parameter("limit", "Maximum number of scores or curves in the answer.", number()),
     Parameter("after", 'JSON: ["<analysis>", "<id>"] of the last score or curve on the previous page.'),
 )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import orjson
 from starlette.responses import Response
 
+from steelyard.api.datasets.delivery import content_of
 from steelyard.api.entities.collection import MORE
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
@@ -22,7 +23,8 @@ from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
 from steelyard.types import Json
 from steelyard.views.fields import cursor
-from steelyard.views.view import Query
+from steelyard.views.parse import Conditions, both, parse_objects, values
+from steelyard.views.view import BadQuery, Query
 
 KIND = "SafetyCase"
 _PAGE = 100
@@ -33,7 +35,6 @@ _OF_CASE = ("method", "methodName", "dataset", "evaluation", "inferenceService",
 """Filters that select safety cases; `analysis` is the id of one."""
 PARAMETERS = ("id", "name", "analysis", *_OF_CASE)
 PAGING = ("limit", "after")
-_Condition = Mapping[str, Sequence[str]]
 
 
 def of_case(kind: str) -> Handler:
@@ -62,7 +63,7 @@ def query(kind: str) -> Handler:
                 ids = [item["id"] for item in items]
                 items = items[ids.index(page.last) + 1 :] if page.last in ids else items
             matching += [
-                item for item in items if any(_matches(item, case, condition) for condition in conditions)
+                item for item in items if all(_matches(item, case, condition) for condition in conditions)
             ]
             if len(matching) > page.limit:
                 break
@@ -115,23 +116,23 @@ async def _read(context: RequestContext, case: Json, kind: str) -> list[Json]:
     name = FILES[kind]
     key = f"{place(case['kind'], case['id'])}/{OWN_LOGS}{name}.json"
     try:
-        content = orjson.loads(await context.api.platform.store.get(key))
+        content = orjson.loads(await content_of(context.api.platform.store, key))
     except ObjectMissing:
         return []
     return [{**item, "kind": kind, "id": namespaced_id(case["id"], item["name"])} for item in content[name]]
 
 
 async def _cases(
-    context: RequestContext, conditions: Sequence[_Condition], page: _Page
+    context: RequestContext, conditions: Sequence[Conditions], page: _Page
 ) -> AsyncIterator[Json]:
     """Yield the safety cases that may have matching scores, the newest first, beginning with that of the page."""
     scope = context.access.scope("safetycases", "query")
-    # An alternative that selects no cases holds for any.
-    alternatives = [await _case_filters(context, condition) for condition in conditions]
+    filters: Conditions = {"status": ("Complete",)}
+    for condition in conditions:
+        filters = both(filters, await _case_filters(context, condition))
     wanted = Query(
         KIND,
-        {"status": ("Complete",)},
-        any_of=alternatives if all(alternatives) else (),
+        filters,
         scope=scope,
         order_by="creationTime",
         order="descending",
@@ -146,7 +147,7 @@ async def _cases(
         wanted = replace(wanted, after=cursor(cases[-1], KIND, wanted.order_by))
 
 
-async def _case_filters(context: RequestContext, condition: _Condition) -> dict[str, tuple[str, ...]]:
+async def _case_filters(context: RequestContext, condition: Conditions) -> dict[str, tuple[str, ...]]:
     """Return the part of a condition that selects safety cases."""
     selecting = {name: tuple(values) for name, values in condition.items() if name in _OF_CASE}
     ids = [set(condition["analysis"])] if "analysis" in condition else []
@@ -157,7 +158,7 @@ async def _case_filters(context: RequestContext, condition: _Condition) -> dict[
     return selecting | ({"id": tuple(sorted(set.intersection(*ids)))} if ids else {})
 
 
-def _matches(item: Json, case: Json, condition: _Condition) -> bool:
+def _matches(item: Json, case: Json, condition: Conditions) -> bool:
     values = {
         "name": {item["name"]},
         "analysis": {case["id"]},
@@ -170,37 +171,16 @@ def _matches(item: Json, case: Json, condition: _Condition) -> bool:
     return all(values[name] & set(allowed) for name, allowed in condition.items())
 
 
-def _conditions(params: Mapping[str, str]) -> list[_Condition]:
-    """Return alternatives of which one has to hold. Raises Invalid, which names the parameter."""
-    filters = {name: (text,) for name, text in params.items() if text and name not in {"query", *PAGING}}
-    _check_names(filters)
-    conditions = _json(params["query"]) if params.get("query") else [{}]
-    together: list[_Condition] = []
-    for condition in conditions:
-        both = {
-            name: tuple(set(filters[name]) & set(condition[name]))
-            for name in filters.keys() & condition.keys()
-        }
-        together.append({**filters, **condition, **both})
-    return together
-
-
-def _json(text: str) -> list[_Condition]:
+def _conditions(params: Mapping[str, str]) -> list[Conditions]:
+    """Return conditions that all have to hold. Raises Invalid, which names the parameter."""
+    filters = {name: text for name, text in params.items() if text and name not in {"query", *PAGING}}
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise Invalid(f"query: not JSON: {error}", field="query") from error
-    conditions = value if isinstance(value, list) else [value]
-    if not all(isinstance(condition, dict) for condition in conditions) or not 1 <= len(conditions) <= 100:
-        raise Invalid("query: should be an object, or a list of 1 to 100 objects", field="query")
-    parsed: list[_Condition] = []
-    for condition in conditions:
-        _check_names(condition)
-        lists = {name: values if isinstance(values, list) else [values] for name, values in condition.items()}
-        if not all(isinstance(text, str) for values in lists.values() for text in values):
-            raise Invalid("query: every value should be a text or a list of texts", field="query")
-        parsed.append(lists)
-    return parsed
+        objects = [filters, *parse_objects(params.get("query") or None)]
+        for condition in objects:
+            _check_names(condition)
+        return [{name: values(name, value) for name, value in one.items()} for one in objects]
+    except BadQuery as error:
+        raise Invalid(str(error), field=error.field) from error
 
 
 def _check_names(names: Mapping[str, object]) -> None:

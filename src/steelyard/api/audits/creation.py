@@ -21,6 +21,8 @@ from steelyard.api.evaluations.creation import own_session
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden
 from steelyard.api.reports.creation import subject_of
+from steelyard.api.reports.rubric_columns import check_rubric_columns
+from steelyard.api.reports.rubric_names import check_rubric
 from steelyard.schema.account import APIResource
 from steelyard.schema.audit import Audit, AuditProcedure, AuditRequirement
 from steelyard.schema.base import EntityIdentifier
@@ -51,7 +53,9 @@ async def audit_procedure(
 ) -> Sequence[AnyEntity]:
     content = request.dump()
     for number, requirement in enumerate(request.requirements):
+        check_rubric(requirement.rubric, f"requirements.{number}.rubric")
         dataset = await resolve(context, Dataset, requirement.dataset, f"requirements.{number}.dataset")
+        await check_rubric_columns(context, requirement.rubric, dataset, f"requirements.{number}.rubric")
         content["requirements"][number]["dataset"] = dataset.id
     return [new.entity(AuditProcedure, content, "Ready")]
 

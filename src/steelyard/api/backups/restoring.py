@@ -24,6 +24,10 @@ _log = logging.getLogger(__name__)
 async def restore(context: RequestContext) -> Response:
     """Give the entity its content back, and the status that it had before it was deleted."""
     await context.json()
+    return await _restore(context)
+
+
+async def _restore(context: RequestContext) -> Response:
     backup, log = context.api.platform.backup, context.api.platform.log
     latest = await log.latest(STATE, context.id)
     if latest is None:
@@ -52,7 +56,12 @@ async def restore(context: RequestContext) -> Response:
             f"{faults_text(error, model=kind_of_fault(error))}"
         ) from error
     command = _set_again(entity) if isinstance(entity, StoredQuota) else _restored(entity, revision)
-    await context.api.commands.edit(command, context.command_origin(), context.now)
+    try:
+        await context.api.commands.edit(command, context.command_origin(), context.now)
+    except NotFound:
+        if there is None:
+            raise
+        return await _restore(context)  # the reaper forgot it since it was read; the backup has it still
     _log.warning("%s %s was restored by %s", entity.kind, entity.id, context.access.actor)
     message = f"{entity.kind} {entity.id} is restored"
     return model_response(Status(status=entity.status, reason=entity.reason, message=message))

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from steelyard.api.challenges.loading import task_of
-from steelyard.api.challenges.tasks import check_assessment
+from steelyard.api.challenges.tasks import edited_assessment
 from steelyard.api.commands.commands import Edit
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
@@ -65,9 +65,10 @@ async def edit_task_rules(context: RequestContext) -> Response:
     """The challenge after the edit of a task's rules, which count for submissions from now on."""
     request = await context.edit(ChallengeTaskRulesEditRequest)
     challenge, task = await _task(context)
-    if request.assessment is not None:
-        await check_assessment(context, request.assessment, task.submissionStructure, task.account)
-    edit = TaskRulesEdit(rules=request.rules, assessment=request.assessment)
+    assessment = request.assessment
+    if assessment is not None:
+        assessment = await edited_assessment(context, assessment, task.submissionStructure, task.account)
+    edit = TaskRulesEdit(rules=request.rules, assessment=assessment)
     attributes = TaskRulesAttributes(tasks={task.id: edit})
     data = ChallengeTaskRulesData(id=challenge.id, kind="Challenge", attributes=attributes)
     return await _edited(context, EditChallengeTaskRules(data=data))

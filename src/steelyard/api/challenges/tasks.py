@@ -63,7 +63,31 @@ async def check_assessment(
     context: RequestContext, id: str, structure: SubmissionStructure, account: str
 ) -> None:
     """Raise Invalid for a pipeline that a submission alone cannot run, Forbidden for one the caller may not lend."""
-    pipeline = await resolve(context, Pipeline, id, "assessment")
+    _check_pipeline(context, await resolve(context, Pipeline, id, "assessment"), structure, account)
+
+
+async def edited_assessment(
+    context: RequestContext, id: str, structure: SubmissionStructure, account: str
+) -> str:
+    """Return the assessment that a task gets by an edit, which may be any text, as with Dyff.
+
+    Submissions are refused as long as it is not the id of a pipeline. Nobody knows what the pipeline will create, so
+    the caller must have every right to lend. Raises Invalid and Forbidden as `check_assessment` does.
+    """
+    try:
+        pipeline = await resolve(context, Pipeline, id, "assessment")
+    except Invalid:
+        _check_lent(context, account, list(CREATED.values()), "create")
+        _check_lent(context, account, USED, "consume")
+        return id
+    _check_pipeline(context, pipeline, structure, account)
+    # The id, not a reference: its tag may go to another pipeline later.
+    return pipeline.id
+
+
+def _check_pipeline(
+    context: RequestContext, pipeline: Pipeline, structure: SubmissionStructure, account: str
+) -> None:
     keyword, known = structure.pipelineKeyword, pipeline.parameters
     if keyword not in known:
         field = "submissionStructure.pipelineKeyword"

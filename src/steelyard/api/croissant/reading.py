@@ -19,6 +19,8 @@ _PREFIXES = (
     *("http://mlcommons.org/croissant/", "cr:", "http://purl.org/dc/terms/", "dct:"),
 )
 _STRUCTURE = frozenset({"@context", "@type", "@id", "@language", "conformsTo", "distribution", "recordSet"})
+MOST_LEFT_OUT, MOST_SAID = 100, 300
+"""Most parts that an answer says were left out, and most characters of each."""
 _TEXTS = ("name", "description", "citeAs", "url", "version", "datePublished")
 _LISTS = ("license", "creator", "keywords")
 
@@ -59,7 +61,14 @@ def read(content: Mapping[str, Any], columns: Sequence[str], digests: Mapping[st
         raise NotCroissant(faults_text(error)) from error
     if facts.name is None:
         raise NotCroissant("name: is missing")
-    return Reading(facts, left_out)
+    return Reading(facts, _shown(left_out))
+
+
+def _shown(left_out: Sequence[str]) -> list[str]:
+    """Return the first parts that were left out, cut: a file of two bytes a part would get an answer of megabytes."""
+    shown = [part if len(part) <= MOST_SAID else f"{part[:MOST_SAID]}…" for part in left_out[:MOST_LEFT_OUT]]
+    more = len(left_out) - len(shown)
+    return [*shown, *([f"{more} more parts"] if more else [])]
 
 
 def full_page(facts: Facts) -> str:
@@ -90,7 +99,8 @@ def _check_kind(parts: Mapping[str, Any]) -> None:
         raise NotCroissant("@type: should be sc:Dataset")
     conforms = list(_texts(parts.get("conformsTo")))
     if not any(version in VERSIONS for version in conforms):
-        raise NotCroissant(f"conformsTo: {', '.join(conforms) or 'none'} should be {' or '.join(VERSIONS)}")
+        said = ", ".join(conforms[:3])[:MOST_SAID]
+        raise NotCroissant(f"conformsTo: {said or 'none'} should be {' or '.join(VERSIONS)}")
 
 
 def _check_files(parts: Mapping[str, Any], digests: Mapping[str, str]) -> None:
@@ -109,7 +119,7 @@ def _columns(
         fields = {_short(name): value for name, value in records.items()}.get("field")
         for entry in _objects(fields):
             said = {_short(name): value for name, value in entry.items()}
-            column = _column(said)
+            column = _column(said, columns)
             if column is None:
                 left_out.append("recordSet: a field names no column")
             elif columns and column not in columns:
@@ -118,13 +128,15 @@ def _columns(
                 yield column, _text(said.get("description")) or ""
 
 
-def _column(said: Mapping[str, Any]) -> str | None:
-    """Return the column of a field: that of its source, else its own name."""
+def _column(said: Mapping[str, Any], columns: Sequence[str]) -> str | None:
+    """Return the column of a field: that of its source, else its own name, which may begin with the record set's."""
     source = said.get("source")
     extract = source.get("extract") if isinstance(source, dict) else None
     column = extract.get("column") if isinstance(extract, dict) else None
     name = column or said.get("name")
-    return name.rpartition("/")[2] if isinstance(name, str) else None
+    if not isinstance(name, str) or name in columns:
+        return name if isinstance(name, str) else None
+    return name.rpartition("/")[2]
 
 
 def _short(name: object) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from steelyard.api.croissant.facts import Facts
 from steelyard.api.croissant.reading import NotCroissant, full_page, read
 from steelyard.api.croissant.writing import DataFile, columns_of, croissant
+from steelyard.api.datasets.delivery import content_of
 from steelyard.api.datasets.downlinks import check_final
 from steelyard.api.entities.collection import Collection
 from steelyard.api.entities.loading import load
@@ -126,7 +127,7 @@ async def _kept(context: RequestContext, dataset: Dataset) -> _Kept:
 
 async def _object(context: RequestContext, dataset: Dataset, key: str) -> Json | None:
     try:
-        content = await context.api.platform.store.get(f"{place('Dataset', dataset.id)}/{key}")
+        content = await content_of(context.api.platform.store, f"{place('Dataset', dataset.id)}/{key}")
     except ObjectMissing:
         return None
     try:

@@ -5,19 +5,19 @@ import base64
 import hashlib
 import mimetypes
 import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import BinaryIO
 
 from starlette.responses import Response, StreamingResponse
 
+from steelyard.api.datasets.delivery import delivered
 from steelyard.api.datasets.uploads import verifier
 from steelyard.api.http.access_log import SIGNED_FOR
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import BadRequest, Forbidden, Invalid, NotFound, Unavailable
+from steelyard.api.http.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from steelyard.storage.signing import BadSignature, Signer
-from steelyard.storage.staging import area_of, is_closed
-from steelyard.storage.store import ObjectMissing, StorageError, StorageFull, Store
+from steelyard.storage.staging import area_of, is_closed, read_closed
+from steelyard.storage.store import ObjectMissing, StorageFull
 
 _PIECE_BYTES = 4 << 20
 _CONTENT_SECURITY_POLICY = (
@@ -27,10 +27,16 @@ _CONTENT_SECURITY_POLICY = (
 
 
 async def put(context: RequestContext) -> Response:
-    """No content: the file is in its upload area, whole."""
+    """No content: the file is in its upload area, whole.
+
+    Where the upload was verified and `finalize` was cut short, the same file is accepted and not written: a client that
+    repeats its upload comes to `finalize`, which ends it.
+    """
     key = _verified(context, "PUT")
     area, store = area_of(key), context.api.platform.store
-    if area is None or await is_closed(store, area):
+    closed = area is None or await is_closed(store, area)
+    kept = await read_closed(store, key) if closed else None
+    if area is None or (closed and kept is None):
         raise Forbidden("the upload was finalized: this URL writes no more")
     spool = context.api.platform.settings.spool or None
     with tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-upload-") as folder:
@@ -39,6 +45,13 @@ async def put(context: RequestContext) -> Response:
         expected = context.headers.get("content-md5")
         if expected and expected != digest:
             raise Invalid(f"Content-MD5: is {expected}, and the body has {digest}", field="Content-MD5")
+        if kept is not None:
+            if kept.md5 != digest:
+                raise Conflict(
+                    f"{kept.path}: was verified with other content, which stays; finalize was cut short: repeat it, or "
+                    f"upload the same files again and finalize {area.id} then"
+                )
+            return Response(status_code=200)
         try:
             await store.put_file(key, path)
         except StorageFull as error:
@@ -51,6 +64,7 @@ async def get(context: RequestContext) -> Response:
     key, store = _verified(context, "GET"), context.api.platform.store
     try:
         size = (await store.head(key)).size
+        pieces = await delivered(store, key)
     except ObjectMissing as error:
         raise NotFound(f"there is no object {key}") from error
     kind = mimetypes.guess_type(key)[0] or "application/octet-stream"
@@ -60,7 +74,7 @@ async def get(context: RequestContext) -> Response:
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-transform",
     }
-    return StreamingResponse(_pieces(store, key, size), headers=headers, media_type=kind)
+    return StreamingResponse(pieces, headers=headers, media_type=kind)
 
 
 def _verified(context: RequestContext, method: str) -> str:
@@ -96,11 +110,3 @@ def _write(file: BinaryIO, md5: "hashlib._Hash", pieces: list[bytes]) -> None:
     for piece in pieces:
         md5.update(piece)
         file.write(piece)
-
-
-async def _pieces(store: Store, key: str, size: int) -> AsyncIterator[bytes]:
-    for start in range(0, size, _PIECE_BYTES):
-        try:
-            yield await store.get_range(key, start, min(_PIECE_BYTES, size - start))
-        except StorageError:
-            return  # the headers are out; by the announced length the client sees that the rest is missing

@@ -31,5 +31,9 @@ def download_routes(kind: str, resource: APIResource) -> Iterator[Route]:
 
 def object_routes() -> Iterator[Route]:
     path = "/v0/objects/{key:path}"
-    yield Route("PUT", path, Signed(), objects.put, "Upload a file, with a signed URL", media="")
-    yield Route("GET", path, Signed(), objects.get, "Download a file, with a signed URL", media=ANY)
+    yield Route(
+        "PUT", path, Signed(), objects.put, "Upload a file, with a signed URL", media="", errors=(409,)
+    )
+    yield Route(
+        "GET", path, Signed(), objects.get, "Download a file, with a signed URL", media=ANY, errors=(409,)
+    )

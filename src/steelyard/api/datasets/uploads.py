@@ -20,7 +20,15 @@ from steelyard.schema.model import Model
 from steelyard.schema.module import Module
 from steelyard.schema.names import place
 from steelyard.storage.signing import Signer
-from steelyard.storage.staging import Area, ChangedMeanwhile, Expected, UploadError, discard, finalise
+from steelyard.storage.staging import (
+    Area,
+    ChangedMeanwhile,
+    Expected,
+    UploadError,
+    discard,
+    finalise,
+    is_closed,
+)
 
 LARGEST_PUT = 4900 << 20
 """Most bytes that every kind of store takes in one request."""
@@ -41,8 +49,11 @@ async def uplink(context: RequestContext) -> Response:
         )
     headers = {"content-md5": expected.md5} if expected.md5 else {}
     lifetime = timedelta(seconds=context.api.platform.settings.upload_url_seconds)
+    area = _area(context, entity)
     fits = expected.size is None or expected.size <= LARGEST_PUT
-    url = await signed_url(context, "PUT", _area(context, entity).key(path), lifetime, headers, by_store=fits)
+    # A file of a closed area must not change any more: the API compares what is sent, a store would write it.
+    fits = fits and not await is_closed(context.api.platform.store, area)
+    url = await signed_url(context, "PUT", area.key(path), lifetime, headers, by_store=fits)
     return model_response(url)
 
 

@@ -33,6 +33,7 @@ from steelyard.schema.commands import (
     StatusPatch,
     UpdateEntityStatus,
 )
+from steelyard.schema.dependencies import tag_notes
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.requests import CreateRequest, DocumentationEditRequest, LabelsEditRequest
 from steelyard.schema.security import SecurityContext
@@ -220,6 +221,9 @@ class Collection(Kept):
                 await stack.enter_async_context(context.api.turns.of(await self.turn(context, request)))
             try:
                 entities = list(await self.build(context, request, new))
+                if notes := tag_notes(context.tags):
+                    annotations = [*entities[0].annotations, *notes]
+                    entities[0] = entities[0].model_copy(update={"annotations": annotations})
             except ValidationError as error:
                 raise invalid(error) from error
             return await context.api.commands.create(entities, origin, context.now, context.reply)

@@ -30,7 +30,7 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
     """
     name = kind.__name__
     if "@" in id:
-        id = await _member(context, name, id, field)
+        context.tags[field], id = id, await _member(context, name, id, field)
     if isinstance(pending := context.pending.get(id), kind):
         return pending
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]

@@ -4,20 +4,19 @@ from collections.abc import Iterator
 
 from steelyard.api.entities.collection import Collection, Kept
 from steelyard.api.http.access import Grant
-from steelyard.api.http.routing import Parameter, Route
-from steelyard.schema.answers import Status
-from steelyard.schema.base import DocumentationBase
+from steelyard.api.http.routing import Parameter, Route, number
+from steelyard.schema.answers import Documentation, Status
 from steelyard.schema.entities import ENTITIES, STORED
 from steelyard.schema.publication import PUBLISHED
 from steelyard.schema.requests import DocumentationEditRequest, LabelsEditRequest
-from steelyard.views.fields import FILTERS, INPUTS, WITH_INPUTS
+from steelyard.views.fields import FILTERS, INPUTS, WITH_INPUTS, orders
+from steelyard.views.parse import DIRECTIONS, MOST_RESULTS
 
 _QUERY_PARAMETERS = (
-    Parameter("query", "JSON: an object of filters, or a list of objects of which one has to hold."),
+    Parameter("query", "JSON: an object of filters, or a list of objects that all have to hold."),
     Parameter("labels", "JSON: an object of labels that the entity has."),
-    Parameter("orderBy", "Name of a filter, creationTime or lastTransitionTime."),
-    Parameter("order", "ascending or descending."),
-    Parameter("limit", "Maximum entities of the answer."),
+    Parameter("order", "Direction of the order.", {"type": "string", "enum": list(DIRECTIONS)}),
+    Parameter("limit", "Maximum entities of the answer.", number(MOST_RESULTS)),
     Parameter("after", 'JSON: ["<value of orderBy>", "<id>"] of the last entity of the page before.'),
 )
 
@@ -37,6 +36,8 @@ def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Rout
     filters = tuple(Parameter(name, f"Only with this {name}.") for name in FILTERS[kind])
     if kind in WITH_INPUTS:
         filters += (Parameter(INPUTS, "Only with one of these inputs: ids with commas between them."),)
+    order = {"type": "string", "enum": list(orders(kind))}
+    filters += (Parameter("orderBy", "Name of a filter, creationTime or lastTransitionTime.", order),)
     yield Route(
         "GET", path, Grant(resource, "query"), collection.query, "Query", None, list[entity],  # type: ignore[valid-type]
         filters + _QUERY_PARAMETERS,
@@ -47,7 +48,7 @@ def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Rout
     if not documented:
         return
     documentation, change = f"{one}/documentation", collection.edit_documentation
-    yield Route("GET", documentation, get, collection.documentation, "Documentation", None, DocumentationBase)
+    yield Route("GET", documentation, get, collection.documentation, "Documentation", None, Documentation)
     yield Route(
         "PATCH",
         documentation,
@@ -55,5 +56,5 @@ def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Rout
         change,
         "Edit documentation",
         DocumentationEditRequest,
-        DocumentationBase,
+        Documentation,
     )

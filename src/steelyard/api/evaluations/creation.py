@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from steelyard.api.datasets.columns import known_columns
 from steelyard.api.entities.creation import NewEntity, check_replicas
 from steelyard.api.entities.references import foreign_service, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.schema.artifact_images import image_notes
+from steelyard.schema.columns import INDEX, columns_read, lacking, missing
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import data_mounts, naming
 from steelyard.schema.entities import AnyEntity
@@ -16,6 +18,8 @@ from steelyard.schema.inference_session import InferenceSession, InferenceSessio
 from steelyard.schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
 from steelyard.schema.secrets import annotations_of, service_secrets_of
 
+DYFF_TIMEOUT_SECONDS = 30
+"""Time for an answer where a request names none: what programs written for Dyff count on. Our client names its own."""
 OWN_INPUT = "dataset"
 """Name of the dataset among the inputs of an evaluation's resource."""
 
@@ -32,10 +36,38 @@ async def evaluation(
         running = await resolve(context, InferenceSession, request.inferenceSessionReference or "", field)
         fields = {name: getattr(running, name) for name in InferenceSessionSpec.model_fields}
         session = InferenceSessionSpec(**fields)
+    await _check_dataset(context, dataset, request, session)
     annotations = [*naming(dataset=dataset.name), *secrets]
     # The id, not the reference: its tag may go to another dataset later.
-    content = {"dataset": dataset.id, "annotations": annotations}
+    content: dict[str, object] = {"dataset": dataset.id, "annotations": annotations}
+    if "requestTimeoutSeconds" not in request.client.model_fields_set:
+        content["client"] = {**request.client.dump(), "requestTimeoutSeconds": DYFF_TIMEOUT_SECONDS}
     return [new.entity(Evaluation, {**request.dump(), "inferenceSession": session.dump(), **content})]
+
+
+async def _check_dataset(
+    context: RequestContext, dataset: Dataset, request: EvaluationCreateRequest, session: InferenceSessionSpec
+) -> None:
+    """Raise Invalid for a dataset that is known to lack a column that every row needs."""
+    columns = await known_columns(context.api.platform.store, dataset)
+    if columns is None:
+        return
+    where = f"dataset {dataset.id}"
+    if INDEX not in columns:
+        raise Invalid(
+            f"dataset: {where} has no column {INDEX!r}; {lacking([INDEX], columns)}", field="dataset"
+        )
+    if not columns[INDEX]:
+        raise Invalid(
+            f"dataset: {INDEX} of {where} must hold a whole number from 0 in every row", field="dataset"
+        )
+    own, service = request.client.inputPipeline or (), session.inferenceService.interface.inputPipeline or ()
+    # The first adapter reads the row itself; the others what it makes of it.
+    first = next(iter((*own, *service)), None)
+    field = "client.inputPipeline.0" if own else "dataset"
+    for name in columns_read(first) if first is not None else ():
+        if fault := missing(name, columns, where):
+            raise Invalid(f"{field}: the input pipeline {fault}", field=field)
 
 
 async def own_session(

@@ -6,7 +6,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from typing import get_args
@@ -24,6 +24,7 @@ from steelyard.api.http.errors import (
     ApiError,
     BadRequest,
     Forbidden,
+    Invalid,
     NotAllowed,
     NotFound,
     NotImplementedYet,
@@ -31,6 +32,7 @@ from steelyard.api.http.errors import (
 )
 from steelyard.api.http.reply import Reply
 from steelyard.api.http.routing import Match, Route, Router
+from steelyard.api.inference_sessions.errors import is_endpoint, session_response
 from steelyard.api.inference_sessions.replicas import Replicas
 from steelyard.api.kinds import KINDS
 from steelyard.api.platform import Api, Platform
@@ -162,6 +164,7 @@ class App:
         try:
             access = await self._access(match, request.scope)
             assert match.route is not None
+            check_parameters(match.route, request.query_params)
             return await match.route.handler(self._context(match.route, match, request, access, reply))
         except ClientDisconnect:
             raise
@@ -241,6 +244,18 @@ class App:
         )
 
 
+def check_parameters(route: Route, given: Mapping[str, str]) -> None:
+    """Raise Invalid for a parameter that a list does not have: a misspelt filter would leave nothing out."""
+    if not route.refuses_parameters:
+        return
+    known = [parameter.name for parameter in route.parameters]
+    for name, text in given.items():
+        # An empty parameter counts as absent.
+        if text and name not in known:
+            there = f"there are {', '.join(known)}" if known else "there are none"
+            raise Invalid(f"{name[:80]}: no parameter of {route.path}; {there}", field=name[:80])
+
+
 def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
     """Return the application of a platform; `replicas` replaces the connections to inference sessions in tests."""
     return App(Api(platform, replicas))
@@ -249,7 +264,9 @@ def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
 def answer_to(error: Exception, path: str, address: str = "") -> Response:
     """Return the response to a request that raised an error; errors that are not the request's go to the log."""
     known = _known(error, path)
-    return registry_response(known, address) if path.startswith(PREFIX) else known.response()
+    if path.startswith(PREFIX):
+        return registry_response(known, address)
+    return session_response(known) if is_endpoint(path) else known.response()
 
 
 def _known(error: Exception, path: str) -> ApiError:
@@ -283,5 +300,7 @@ def _content_refused(error: ContentError, path: str) -> ApiError:
 def _hint(path: str) -> str:
     """Return what may be wrong with a path that is not one of the API's."""
     if path.startswith(PREFIX):
-        return "; a repository's name is artifacts/<id of an artifact>"
+        return (
+            "; a repository's name is artifacts/<id of an artifact>, without the name that `helm push` adds"
+        )
     return "" if path.startswith("/v0/") else "; the address of the API ends in /v0"

@@ -46,6 +46,8 @@ class RequestContext:
     reply: Reply
     pending: dict[str, AnyEntity] = field(default_factory=dict)
     """Entities that the request creates, by id: others that it creates may refer to them."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """References by tag that the request has, `family@tag`, by their fields."""
     _body: bytes = b""
 
     @property

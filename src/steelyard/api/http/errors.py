@@ -31,10 +31,13 @@ class ApiError(Exception):
         self.field = field
         self.headers = headers or {}
 
-    def response(self) -> Response:
+    @property
+    def content(self) -> dict[str, str]:
         content = {"detail": self.detail, "reason": self.reason, "field": self.field}
-        body = orjson.dumps({key: value for key, value in content.items() if value is not None})
-        return Response(body, self.status, dict(self.headers), JSON)
+        return {key: value for key, value in content.items() if value is not None}
+
+    def response(self) -> Response:
+        return Response(orjson.dumps(self.content), self.status, dict(self.headers), JSON)
 
 
 class BadRequest(ApiError):
@@ -74,6 +77,12 @@ class Conflict(ApiError):
     """409: the entity's state does not allow it, or the entity has changed since."""
 
     status, reason = 409, "Conflict"
+
+
+class ContentChanged(ApiError):
+    """409: a stored file is not what was kept: its content has another digest than its manifest says."""
+
+    status, reason = 409, "DigestMismatch"
 
 
 class TooLarge(ApiError):

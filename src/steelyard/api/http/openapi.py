@@ -13,7 +13,7 @@ from starlette.routing import compile_path
 from steelyard import __version__
 from steelyard.api.http.access import Administrator, Authenticated, Grant, Public, Signed
 from steelyard.api.http.errors import JSON
-from steelyard.api.http.routing import Route
+from steelyard.api.http.routing import ANY, Route
 from steelyard.types import Json
 
 Mode = Literal["validation", "serialization"]
@@ -39,7 +39,6 @@ _ERROR_SCHEMA = {
     "properties": {name: {"type": "string"} for name in ("detail", "reason", "field")},
 }
 _REFERENCE = "#/components/schemas/{model}"
-_QUERY_PARAMETER = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _OPERATION_ID = str.maketrans({"{": None, "}": None, "/": "_", ":": "_", ".": "_"})
 
 
@@ -51,8 +50,11 @@ class _Generator(GenerateJsonSchema):
         return {key: value for key, value in described.items() if (key, value) != ("default", None)}
 
 
-def document(routes: Iterable[Route]) -> bytes:
-    """Return the document as JSON. WebSocket routes have no place in it: their page is the logs' one."""
+def document(routes: Iterable[Route], address: str = "/") -> bytes:
+    """Return the document as JSON, for an API at this address.
+
+    WebSocket routes have no place in it: their page is the logs' one.
+    """
     routes = [route for route in routes if route.method != "WEBSOCKET"]
     schemas, components = _schemas(routes)
     paths: dict[str, Json] = {}
@@ -62,7 +64,13 @@ def document(routes: Iterable[Route]) -> bytes:
     return orjson.dumps(
         {
             "openapi": "3.1.0",
-            "info": {"title": "Steelyard", "version": __version__},
+            "info": {
+                "title": "Steelyard",
+                "version": __version__,
+                "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+            },
+            # Clients append a path, which begins with a slash: the address ends in none, unless it is "/" alone.
+            "servers": [{"url": address, "description": "This platform"}],
             "paths": paths,
             "components": {
                 "schemas": {**dict(sorted(components.items())), "Error": _ERROR_SCHEMA},
@@ -102,11 +110,13 @@ def error_statuses(route: Route) -> list[int]:
         statuses.add(401)
     if "{" in route.path:
         statuses.add(404)
+    if "{id}" in route.path:
+        statuses.add(409)  # for GET too: an entity that only an older schema accepts cannot be read whole
     if route.method in {"POST", "PUT", "PATCH"}:
         statuses |= (
             {400, 409, 413, 415, 422} if isinstance(route.check, Grant | Administrator) else {400, 413, 422}
         )
-    if route.parameters:
+    if route.parameters or route.refuses_parameters:
         statuses.add(422)
     return sorted(statuses)
 
@@ -151,7 +161,7 @@ def _parameters(route: Route) -> list[Json]:
             "name": parameter.name,
             "in": "query",
             "required": False,
-            "schema": _QUERY_PARAMETER,
+            "schema": parameter.schema,
             "description": parameter.description,
         }
         for parameter in route.parameters
@@ -166,8 +176,10 @@ def _responses(route: Route, schemas: Schemas) -> Json:
         if route.answer is not None:
             schema = schemas[route.answer, "serialization"]
         success["content"] = {route.media: {"schema": schema}}
-    error = {JSON: {"schema": {"$ref": _REFERENCE.format(model="Error")}}}
+    anything: Json = {ANY: {"schema": {}}}
+    error = anything if route.forwarded else {JSON: {"schema": {"$ref": _REFERENCE.format(model="Error")}}}
     errors = {
         str(status): {"description": _ERRORS[status], "content": error} for status in error_statuses(route)
     }
-    return {"200": success} | errors
+    others = {"description": "The answer of the program that was asked.", "content": anything}
+    return {"200": success} | errors | ({"default": others} if route.forwarded else {})

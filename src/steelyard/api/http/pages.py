@@ -3,12 +3,12 @@
 import asyncio
 import html
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 
 from starlette.responses import HTMLResponse, Response
 
 from steelyard import __version__
-from steelyard.api.http.access import Public
+from steelyard.api.http.access import Public, authenticate
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.documentation import page
 from steelyard.api.http.errors import Unavailable
@@ -16,6 +16,7 @@ from steelyard.api.http.openapi import document
 from steelyard.api.http.responses import json_response, value_response
 from steelyard.api.http.routing import Route
 from steelyard.figures import CONTENT_TYPE
+from steelyard.serving.figures_access import may_read
 
 HTML = "text/html"
 
@@ -28,6 +29,10 @@ async def health(context: RequestContext) -> Response:
 
 
 async def metrics(context: RequestContext) -> Response:
+    """Figures, for programs of this machine, the token of figures, and every token of an account."""
+    client = context.connection.client
+    if not may_read(client.host if client else None, context.headers):
+        await authenticate(context.api.tokens, context.connection.scope["headers"], context.now)
     return Response(await context.api.metrics.figures.text(), media_type=CONTENT_TYPE)
 
 
@@ -38,11 +43,11 @@ async def home(context: RequestContext) -> Response:
 
 def page_routes(table: Callable[[], Iterable[Route]]) -> Iterator[Route]:
     """Yield the routes of this module; `table` returns the routes of the whole API, these included."""
-    document_once, page_once = cache(lambda: document(table())), cache(lambda: page(table()))
+    document_once, page_once = cache(partial(_document, table)), cache(lambda: page(table()))
 
     # Both take some tenths of a second when they are made: on a thread, other requests go on.
     async def openapi(context: RequestContext) -> Response:
-        return json_response(await asyncio.to_thread(document_once))
+        return json_response(await asyncio.to_thread(document_once, context.api.platform.settings.public_url))
 
     async def docs(context: RequestContext) -> Response:
         return HTMLResponse(await asyncio.to_thread(page_once))
@@ -50,9 +55,15 @@ def page_routes(table: Callable[[], Iterable[Route]]) -> Iterator[Route]:
     for path in ("/", "/docs"):
         yield Route("GET", path, Public(), home, "This platform", media=HTML)
     yield Route("GET", "/health", Public(), health, "Whether the API answers", errors=(503,))
-    yield Route("GET", "/metrics", Public(), metrics, "Figures for Prometheus", media="text/plain")
+    yield Route(
+        "GET", "/metrics", Public(), metrics, "Figures for Prometheus", media="text/plain", errors=(401,)
+    )
     yield Route("GET", "/v0/docs", Public(), docs, "This API, to be read", media=HTML)
     yield Route("GET", "/v0/openapi.json", Public(), openapi, "This API as an OpenAPI document")
+
+
+def _document(table: Callable[[], Iterable[Route]], public_url: str) -> bytes:
+    return document(table(), public_url.rstrip("/") or "/")
 
 
 _HOME = """<!doctype html>

@@ -4,9 +4,9 @@ A route is a value: what it matches, who may call it, what it takes and answers,
 dispatches by it, the OpenAPI document is made from it, and the tests list it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
 from starlette.responses import Response
 
@@ -25,6 +25,13 @@ class Parameter:
 
     name: str
     description: str
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"})
+    """JSON Schema of its value."""
+
+
+def number(most: int | None = None) -> Mapping[str, object]:
+    """Return the schema of a parameter that is a whole number of at least 1."""
+    return {"type": "integer", "minimum": 1} | ({} if most is None else {"maximum": most})
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,15 @@ class Route:
     tag: str = ""
     media: str = JSON
     """Content type of the answer; empty if the answer has no content."""
+    forwarded: bool = False
+    """True if the answer may be another program's, with statuses and bodies of its own."""
     errors: Sequence[int] = ()
     """Error statuses besides those that follow from method, check, path and parameters."""
+
+    @property
+    def refuses_parameters(self) -> bool:
+        """Return whether a parameter that is not documented is refused: a list would leave nothing out by it."""
+        return self.method == "GET" and (bool(self.parameters) or get_origin(self.answer) is list)
 
 
 @dataclass

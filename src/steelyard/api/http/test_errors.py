@@ -39,7 +39,7 @@ class Asked(BaseModel):
     ("body", "said"),
     [
         ({"count": 2**63 - 1}, "count: should be less than or equal to 9, and is 9223372036854775807"),
-        ({"count": None}, "count: should be a valid integer, and is None"),
+        ({"count": None}, "count: should be a valid integer, and is null"),
         ({"memory": "1e999"}, "memory: should match pattern '^[0-9]+$', and is '1e999'"),
         ({"parts": {"a": 1}}, "parts: should be a list"),
         (

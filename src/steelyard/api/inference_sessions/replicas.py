@@ -17,8 +17,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
-from steelyard.api.http.errors import BadGateway, Unavailable
+from steelyard.api.http.errors import JSON, BadGateway, Unavailable
+from steelyard.api.inference_sessions.errors import ending_with_error, in_openai_form
 from steelyard.api.inference_sessions.upstream import Answer, Unreachable, Upstream
+from steelyard.connections import TrackingConnector
 from steelyard.discovery import (
     IDENTITY_PORT,
     Discovery,
@@ -28,6 +30,7 @@ from steelyard.discovery import (
 )
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import namespace_of, resource_name
+from steelyard.serving.openai import EVENT_STREAM
 from steelyard.types import JsonValue
 from steelyard.verified_connector import json_getter
 
@@ -38,7 +41,7 @@ _FACT_SECONDS = 5.0
 WHOLE_BYTES = 1 << 20
 """Most bytes of an answer that is read before it is passed on."""
 _REQUEST_HEADERS = ("content-type", "accept", "content-encoding")
-_RESPONSE_HEADERS = ("content-type", "content-encoding", "content-length", "retry-after")
+_RESPONSE_HEADERS = ("content-type", "content-encoding", "content-length", "retry-after", "allow")
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class _ReplicaResponse(StreamingResponse):
     """Response of a replica, streamed to the client; the replica is released however the client's connection ends."""
 
     def __init__(self, replica: _Replica, answer: Answer) -> None:
-        super().__init__(answer.pieces(), answer.status, _passed_on(answer))
+        pieces = ending_with_error(answer.pieces()) if _is_event_stream(answer) else answer.pieces()
+        super().__init__(pieces, answer.status, _passed_on(answer))
         self._replica = replica
         self._answer = answer
 
@@ -192,7 +196,13 @@ class Replicas:
             raise
         answer.release()
         replica.release()
-        return Response(content, answer.status, _passed_on(answer))
+        headers = _passed_on(answer)
+        if "content-encoding" not in headers:
+            stated = in_openai_form(inference.endpoint, answer.status, content)
+            if stated is not None:
+                content = stated
+                headers |= {"content-type": JSON, "content-length": str(len(stated))}
+        return Response(content, answer.status, headers)
 
     async def _refreshed(self, session: InferenceSession) -> _Session:
         """Return the session's replicas; discover them again if that was a while ago, or found none."""
@@ -218,9 +228,17 @@ class Replicas:
 
     def _open_pool(self, session: str, address: str) -> Upstream:
         """Return the connections to one replica; each new one first asks whether the replica is the session's."""
-        self._identity_connections = self._identity_connections or aiohttp.ClientSession()
+        self._identity_connections = self._identity_connections or aiohttp.ClientSession(
+            connector=TrackingConnector()
+        )
         identity = Identity(json_getter(self._identity_connections), session, self._identity_port)
         return Upstream(address, lambda: _verify(identity, address), self._connect_seconds)
+
+
+def _is_event_stream(answer: Answer) -> bool:
+    """Return whether an answer is a stream of events that can be read as they pass."""
+    content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return content_type == EVENT_STREAM and "content-encoding" not in answer.headers
 
 
 def _passed_on(answer: Answer) -> dict[str, str]:

@@ -26,9 +26,9 @@ def session_routes(collection: Collection) -> Iterator[Route]:
     yield Route("GET", f"{one}/served", consume, sessions.served, "What gives its answers", errors=(409,))
     yield Route(
         "GET", f"{one}/infer/{{endpoint:path}}", consume, sessions.read, "Read from a replica", media=ANY,
-        errors=(409, 502),
+        forwarded=True, errors=(409, 502),
     )  # fmt: skip
     yield Route(
         "POST", f"{one}/infer/{{endpoint:path}}", consume, sessions.infer,
-        "Ask a replica", media=ANY, errors=(501, 502),
+        "Ask a replica", media=ANY, forwarded=True, errors=(502,),
     )  # fmt: skip

@@ -7,15 +7,16 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.accounts.database import TooManyKeys
+from steelyard.api.datasets.delivery import content_of
 from steelyard.api.entities.loading import load, load_json, parse
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import JSON, Conflict, Invalid, NotImplementedYet
+from steelyard.api.http.errors import JSON, Conflict, Invalid, UnsupportedMediaType
 from steelyard.api.http.responses import value_response
 from steelyard.api.inference_sessions.creation import check_future
 from steelyard.api.inference_sessions.replicas import Inference
 from steelyard.runners.record import service_record, version_in
 from steelyard.runners.table import kind_of_runner
-from steelyard.runners.weights import precision_in
+from steelyard.runners.weights import CONFIG_BYTES, precision_in
 from steelyard.schema.account import AccessGrant
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import MANIFEST, place
@@ -102,8 +103,10 @@ async def _content(context: RequestContext, folder: str) -> Json:
 
 
 async def _precision(context: RequestContext, folder: str) -> str:
+    store, key = context.api.platform.store, f"{folder}/config.json"
     try:
-        return precision_in(await context.api.platform.store.get(f"{folder}/config.json"))
+        small = (await store.head(key)).size <= CONFIG_BYTES
+        return precision_in(await content_of(store, key)) if small else ""
     except ObjectMissing:
         return ""
 
@@ -113,7 +116,7 @@ async def infer(context: RequestContext) -> Response:
     session = await _running(context)
     media_type = context.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if media_type != JSON:
-        raise NotImplementedYet(f"Content-Type: {media_type!r} is not forwarded; {JSON} is")
+        raise UnsupportedMediaType(f"Content-Type: {media_type!r} should be {JSON}", field="Content-Type")
     settings = context.api.platform.settings
     inference = Inference(
         endpoint=context.values["endpoint"],

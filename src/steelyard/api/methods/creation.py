@@ -47,6 +47,10 @@ async def method(
         field = "secrets.imagePull"
         raise Invalid(f"{field}: there is no analysisImage, whose registry it would open", field=field)
     content = request.dump()
+    if request.analysisImage is None and (image := context.api.platform.settings.analysis_image):
+        place, _, digest = image.partition("@")
+        host, _, path = place.partition("/")
+        content["analysisImage"] = {"host": host, "name": path, "digest": digest}
     if request.modules:
         named = [(module, f"modules.{number}") for number, module in enumerate(request.modules)]
         content["modules"] = [(await resolve(context, Module, module, field)).id for module, field in named]

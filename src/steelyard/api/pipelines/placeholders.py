@@ -1,6 +1,7 @@
 """Placeholders in the requests of a pipeline's nodes: `$(keyword)`, `$(node)` and `$(node.id)`. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from steelyard.types import Json, JsonValue
@@ -19,6 +20,14 @@ def placeholders(value: JsonValue) -> Iterator[str]:
         case list():
             for item in value:
                 yield from placeholders(item)
+
+
+def filled_bytes(value: JsonValue, texts: Mapping[str, str]) -> int:
+    """Return how many bytes `filled` would add to the value's JSON, or take from it. Raises KeyError as it does."""
+    return sum(
+        number * (len(texts[name].encode()) - len(f"$({name})".encode()))
+        for name, number in Counter(placeholders(value)).items()
+    )
 
 
 def filled(value: JsonValue, texts: Mapping[str, str]) -> JsonValue:

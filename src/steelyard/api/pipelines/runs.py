@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import orjson
 from pydantic import ValidationError
 
 from steelyard.api.analyses.creation import measurement, safety_case
@@ -11,9 +12,9 @@ from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.references import resolve
 from steelyard.api.evaluations.creation import evaluation
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.errors import Forbidden, Invalid, invalid
+from steelyard.api.http.errors import Forbidden, Invalid, TooLarge, invalid
 from steelyard.api.pipelines.graph import order
-from steelyard.api.pipelines.placeholders import filled, with_field
+from steelyard.api.pipelines.placeholders import filled, filled_bytes, with_field
 from steelyard.schema.account import APIResource
 from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.entities import PLURALS, AnyEntity
@@ -23,6 +24,8 @@ from steelyard.schema.requests import CREATE_REQUESTS, PipelineRunRequest
 from steelyard.types import Json, JsonValue
 
 NONE_KEPT: Mapping[str, EntityIdentifier] = {}
+_NODES_TOGETHER = 8
+"""Requests of the greatest size that all nodes of one run may have together."""
 _WORKFLOWS: dict[str, tuple[str, Build]] = {
     "PipelineEvaluationRequest": ("Evaluation", evaluation),
     "PipelineMeasurementRequest": ("Measurement", measurement),
@@ -55,7 +58,8 @@ async def entities_of_run(
     nodes = order(pipeline)
     ids = {name: derived_id("pipelinerun", new.id, name) for name in nodes}
     ids |= {name: workflow.id for name, workflow in kept.items()}
-    contents = requests(pipeline, request.arguments, ids)
+    limit = context.api.platform.settings.entity_bytes
+    contents = requests(pipeline, request.arguments, ids, limit)
     workflows: list[AnyEntity] = []
     for name in (name for name in nodes if name not in kept):
         workflow = await _workflow(context, pipeline.nodes[name], contents[name], new, ids[name])
@@ -82,14 +86,18 @@ def check_arguments(pipeline: Pipeline, arguments: Mapping[str, JsonValue]) -> N
 
 
 def requests(
-    pipeline: Pipeline, arguments: Mapping[str, JsonValue], ids: Mapping[str, str]
+    pipeline: Pipeline, arguments: Mapping[str, JsonValue], ids: Mapping[str, str], limit: int
 ) -> dict[str, Json]:
-    """Return the request of each node, with the run's arguments and the ids of the nodes. Raises Invalid."""
+    """Return the request of each node, with the run's arguments and the ids of the nodes.
+
+    Raises Invalid, and TooLarge if one would have more than `limit` bytes.
+    """
     contents = {name: node.request.dump() for name, node in pipeline.nodes.items()}
     texts = {**ids, **{f"{name}.id": id for name, id in ids.items()}}
     for keyword, parameter in pipeline.parameters.items():
         if parameter.destination is None:
             texts[keyword] = str(arguments[keyword])
+    _check_size(contents, texts, limit)
     contents = {name: filled(content, texts) for name, content in contents.items()}
     # After the texts: what a destination receives is data, not a place for placeholders.
     for keyword, parameter in pipeline.parameters.items():
@@ -101,6 +109,21 @@ def requests(
                 field = f"arguments.{keyword}"
                 raise Invalid(f"{field}: {parameter.destination}: {error}", field=field) from error
     return contents
+
+
+def _check_size(contents: Mapping[str, Json], texts: Mapping[str, str], limit: int) -> None:
+    """Raise TooLarge before anything is made that would be larger: placeholders multiply what an argument has."""
+    sizes = {
+        name: len(orjson.dumps(content)) + filled_bytes(content, texts) for name, content in contents.items()
+    }
+    name = max(sizes, key=lambda node: sizes[node])
+    total, most = sum(sizes.values()), _NODES_TOGETHER * limit
+    if sizes[name] > limit or total > most:
+        raise TooLarge(
+            f"nodes.{name}.request: would have {sizes[name]} bytes with the run's arguments in the place of its "
+            f"placeholders, of {total} in all nodes; {limit} are allowed, and {most} in all",
+            field=f"nodes.{name}.request",
+        )
 
 
 async def _workflow(

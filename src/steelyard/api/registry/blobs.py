@@ -1,18 +1,17 @@
 """Blobs, whole or in ranges; streamed from storage."""
 
-import logging
 from collections.abc import AsyncIterator
 
 from starlette.responses import Response, StreamingResponse
 
+from steelyard.api.datasets.delivery import check_small, logged
 from steelyard.api.http.context import RequestContext
-from steelyard.api.registry.errors import BlobUnknown
+from steelyard.api.registry.errors import BlobUnknown, ContentChanged
 from steelyard.api.registry.ranges import read_range
-from steelyard.api.registry.repository import readable, writable
-from steelyard.storage.store import StorageError, Store
+from steelyard.api.registry.repository import hex_of, readable, writable
+from steelyard.storage.checked import PIECE, DigestMismatch, checked_pieces
+from steelyard.storage.store import Store
 
-_log = logging.getLogger(__name__)
-_PIECE_BYTES = 4 << 20
 _MEDIA = "application/octet-stream"
 
 
@@ -37,7 +36,14 @@ async def get(context: RequestContext) -> Response:
     status = 200 if asked is None else 206
     if context.request.method == "HEAD":
         return Response(status_code=status, headers={**headers, "Content-Type": _MEDIA})
-    return StreamingResponse(_pieces(repository.store, key, part), status, headers, _MEDIA)
+    try:
+        await check_small(repository.store, key, size, hex_of(digest))
+    except DigestMismatch as error:
+        raise ContentChanged(f"the stored blob is not that of its digest: {error.public}") from error
+    # A client that asks for a part has to compare the whole itself, as it has the digest.
+    whole = checked_pieces(repository.store, key, size, hex_of(digest))
+    pieces = whole if asked is None else _pieces(repository.store, key, part)
+    return StreamingResponse(logged(pieces), status, headers, _MEDIA)
 
 
 async def delete(context: RequestContext) -> Response:
@@ -51,10 +57,5 @@ async def delete(context: RequestContext) -> Response:
 
 
 async def _pieces(store: Store, key: str, part: range) -> AsyncIterator[bytes]:
-    for start in range(part.start, part.stop, _PIECE_BYTES):
-        try:
-            yield await store.get_range(key, start, min(_PIECE_BYTES, part.stop - start))
-        except StorageError as error:
-            # The headers are out; by the announced length the client sees that the rest is missing.
-            _log.error("a blob could not be sent whole: %s", error)
-            return
+    for start in range(part.start, part.stop, PIECE):
+        yield await store.get_range(key, start, min(PIECE, part.stop - start))

@@ -56,6 +56,12 @@ class DigestInvalid(RegistryError):
     status, reason = 400, "DIGEST_INVALID"
 
 
+class ContentChanged(RegistryError):
+    """409: the stored content is not that of its digest any more."""
+
+    status, reason = 409, "DIGEST_INVALID"
+
+
 class SizeInvalid(RegistryError):
     """400: the content is longer or shorter than announced."""
 

@@ -1,4 +1,4 @@
-"""Manifests, by tag and by digest, and the list of tags.
+"""Manifests, by tag and by digest.
 
 A manifest's object is the media type of its first push, a line break, and its bytes as they were pushed. It is
 create-only, and written before its tag, so a crash leaves no tag without its manifest.
@@ -6,35 +6,44 @@ create-only, and written before its tag, so a crash leaves no tag without its ma
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator
-from urllib.parse import quote
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 
 import orjson
 from starlette.responses import Response
 
 from steelyard.api.http.context import RequestContext
-from steelyard.api.http.responses import value_response
 from steelyard.api.registry.errors import (
+    ContentChanged,
     DigestInvalid,
     ManifestBlobUnknown,
     ManifestInvalid,
     ManifestUnknown,
-    TagInvalid,
     TooMany,
 )
+from steelyard.api.registry.referrers import DIGEST, Referrer, descriptor_of, subject_of
 from steelyard.api.registry.repository import (
     MANIFEST_BYTES,
     MOST_MANIFESTS,
     MOST_TAGS,
     Repository,
+    hex_of,
     readable,
     writable,
 )
 from steelyard.api.registry.sealing import Seal
 from steelyard.storage.store import ObjectExists, ObjectMissing
+from steelyard.whole_files import TooLarge, parse_json
 
 _MEDIA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
-_MOST_DESCRIPTORS = 10_000
+MOST_DESCRIPTORS = 10_000
+"""Maximum entries of a manifest: its configuration, layers and manifests together."""
+MOST_NAMED = 100_000
+"""Maximum blobs and manifests that the manifests of an artifact name."""
+MANIFESTS_BYTES = 256 << 20
+"""Maximum bytes of all manifests of an artifact, which are read when it is finalized."""
+_MANIFEST_VALUES = 200_000
+"""Maximum values of a manifest's JSON, which take more memory than its bytes."""
 _CONTENT_SECURITY_POLICY = "sandbox; default-src 'none'"
 """Policy for a browser: a client chose the manifest's media type, so nothing of it runs with this host's rights."""
 
@@ -65,6 +74,9 @@ async def put(context: RequestContext) -> Response:
     elif repository.manifest(reference) != repository.manifest(digest):
         raise DigestInvalid(f"digest: is {reference}, and the content has {digest}")
     manifest = _parsed(content)
+    subject = subject_of(manifest)
+    if subject is not None:
+        hex_of(subject)
     media = context.headers.get("content-type", "").partition(";")[0].strip() or str(
         manifest.get("mediaType", "")
     )
@@ -72,14 +84,20 @@ async def put(context: RequestContext) -> Response:
         raise ManifestInvalid("Content-Type: should be the media type of the manifest")
     await _check_content(repository, manifest, await repository.deleted())
     await _check_room(repository, digest, reference if named else None)
-    await repository.check_open()
-    await _write(repository, digest, media, content)
-    if named:
-        await repository.write_tag(reference, digest)
-    else:
-        await repository.restore_manifest(digest)
-        await repository.check_kept()
+    if not await repository.is_sealed_with(repository.manifest(digest), reference if named else None, digest):
+        await repository.check_open()
+        await _write(repository, digest, media, content)
+        await _index(repository, manifest, media, digest, len(content))
+        if named:
+            await repository.write_tag(reference, digest)
+        else:
+            await repository.restore_manifest(digest)
+            await repository.check_kept()
     headers = {"Location": f"{repository.path}/manifests/{digest}", "Docker-Content-Digest": digest}
+    if subject is not None:
+        headers["OCI-Subject"] = (
+            subject  # a client that misses it keeps a list of referrers of its own, by a tag
+        )
     return Response(status_code=201, headers=headers)
 
 
@@ -105,7 +123,10 @@ async def _check_room(repository: Repository, digest: str, tag: str | None) -> N
         raise TooMany(f"the artifact has {MOST_TAGS} tags, and no more are allowed")
     if await repository.has(repository.manifest(digest)):  # perhaps deleted: it counts nevertheless
         return
-    if len([manifest async for manifest in repository.manifests()]) >= MOST_MANIFESTS:
+    manifests = [manifest async for manifest in repository.manifests()]
+    if not manifests:
+        await repository.referrers.complete()
+    if len(manifests) >= MOST_MANIFESTS:
         raise TooMany(f"the artifact has {MOST_MANIFESTS} manifests, and no more are allowed")
 
 
@@ -123,51 +144,93 @@ async def delete(context: RequestContext) -> Response:
     return Response(status_code=202)
 
 
-async def tags(context: RequestContext) -> Response:
-    """The tags in order: at most `n`, after the tag `last`."""
-    repository = await readable(context)
-    asked, last = context.query.get("n", str(MOST_TAGS)), context.query.get("last", "")
-    if not re.fullmatch(r"[0-9]{1,9}", asked):
-        raise TagInvalid("n: should be a number of tags")
-    limit = min(int(asked), MOST_TAGS)
-    after = [tag for tag in await repository.tags() if tag > last]
-    page = after[:limit]
-    response = value_response({"name": f"artifacts/{repository.id}", "tags": page})
-    if page and len(after) > limit:
-        response.headers["Link"] = (
-            f'<{repository.path}/tags/list?n={limit}&last={quote(page[-1])}>; rel="next"'
-        )
-    return response
-
-
 async def content_of(repository: Repository) -> Seal:
     """Return what an open repository holds now, as a seal would say it."""
     deleted = sorted(await repository.deleted())
-    return Seal(await repository.tagged(), deleted)
+    tagged = await repository.tagged()
+    await _index_earlier(repository)
+    return Seal(tagged, deleted, [referrer.name for referrer in await repository.referrers.listed()])
+
+
+async def referrers_of(repository: Repository, subject: str) -> list[Referrer]:
+    """Return the manifests that have a subject, without the deleted ones, in the order of their digests."""
+    sealed = None if repository.is_open else await repository.sealed()
+    if sealed is None or sealed.referrers is None:  # the seal of an earlier version says nothing about them
+        await _index_earlier(repository)
+    referrers = await repository.referrers.listed(subject)
+    deleted = await repository.deleted()
+    kept = None if sealed is None or sealed.referrers is None else frozenset(sealed.referrers)
+    return [
+        referrer
+        for referrer in referrers
+        if repository.manifest(f"{DIGEST}{referrer.manifest}") not in deleted
+        and (kept is None or referrer.name in kept)
+    ]
+
+
+async def _index(
+    repository: Repository, manifest: dict[str, object], media: str, digest: str, size: int
+) -> None:
+    """Let the list of referrers have a manifest, if it has a subject."""
+    subject = subject_of(manifest)
+    if subject is not None:
+        descriptor = descriptor_of(manifest, media, digest, size)
+        await repository.referrers.add(hex_of(subject), hex_of(digest), descriptor)
+
+
+async def _index_earlier(repository: Repository) -> None:
+    """Let the list of referrers have the manifests that an earlier version of the platform took, once."""
+    if await repository.referrers.is_whole():
+        return
+    async for digest in repository.manifests():
+        with suppress(
+            ManifestUnknown, ManifestInvalid, DigestInvalid
+        ):  # deleted, or with a subject of no use
+            media, content = await _read(repository, digest)
+            await _index(repository, _parsed(content), media, digest, len(content))
+    await repository.referrers.complete()
 
 
 async def missing(repository: Repository, content: Seal) -> str | None:
     """Return what keeps this content of an artifact from being whole; None if it is.
 
-    What is whole once stays whole: blobs and manifests are not removed before the artifact is ready.
+    What is whole once stays whole: blobs and manifests are not removed before the artifact is ready. The store is asked
+    for two lists, and for each manifest; whatever the manifests name is looked for in the lists.
     """
     if not content.tags:
         unfinished = len(await repository.unfinished())
         uploads = f", and {unfinished} upload{'s have' if unfinished > 1 else ' has'} begun and not ended"
         return f"the push is not finished: the repository has no tag{uploads if unfinished else ''}"
     deleted = frozenset(content.deleted)
+    manifests = {
+        info.key: info.size async for info in repository.manifest_objects() if info.key not in deleted
+    }
+    for tag, digest in content.tags.items():
+        if repository.manifest(digest) not in manifests:
+            return f"tag {tag} leads to a manifest that is not there"
+    if (size := sum(manifests.values())) > MANIFESTS_BYTES:
+        return f"its manifests have {size} bytes, of which {MANIFESTS_BYTES} are allowed"
     try:
-        for tag, digest in content.tags.items():
-            # A manifest may have been deleted since the deletions were read.
-            key = repository.manifest(digest)
-            if key in deleted or not await repository.has(key):
-                return f"tag {tag} leads to a manifest that is not there"
-        async for digest in repository.manifests():
-            if repository.manifest(digest) not in deleted:
-                await _check_content(repository, _parsed((await _read(repository, digest))[1]), deleted)
-    except (ManifestBlobUnknown, ManifestUnknown) as error:
+        named = await _all_named(repository, manifests)
+    except (ManifestUnknown, TooMany) as error:
         return error.detail
-    return None
+    for key in manifests:
+        named.pop(key, None)
+    async for key in repository.blob_keys():
+        if key not in deleted:
+            named.pop(key, None)
+    return _lacks(*next(iter(named.items()))) if named else None
+
+
+async def _all_named(repository: Repository, manifests: Iterable[str]) -> dict[str, str]:
+    """Return the keys of all that the manifests name, each once, with the digests. Raises ManifestUnknown, TooMany."""
+    named: dict[str, str] = {}
+    for key in manifests:
+        _, content = await _read(repository, f"sha256:{key.rpartition('/')[2]}")
+        named |= _named(repository, _parsed(content))
+        if len(named) > MOST_NAMED:
+            raise TooMany(f"its manifests name more than {MOST_NAMED} blobs and manifests, which are allowed")
+    return named
 
 
 async def digest_of(repository: Repository, reference: str) -> str:
@@ -188,14 +251,18 @@ async def _read(repository: Repository, digest: str) -> tuple[str, bytes]:
         media, _, content = (await repository.store.get(repository.manifest(digest))).partition(b"\n")
     except ObjectMissing as error:
         raise ManifestUnknown(f"there is no manifest {digest}") from error
+    if hashlib.sha256(content).hexdigest() != hex_of(digest):
+        raise ContentChanged(f"the stored manifest is not that of its digest {digest}")
     return media.decode(), content
 
 
 def _parsed(content: bytes) -> dict[str, object]:
     try:
-        manifest = orjson.loads(content)
+        manifest = parse_json(content, _MANIFEST_VALUES, _MANIFEST_VALUES)
     except orjson.JSONDecodeError as error:
         raise ManifestInvalid(f"the manifest is not JSON: {error}") from error
+    except TooLarge as error:
+        raise ManifestInvalid(f"the manifest {error}") from error
     if not isinstance(manifest, dict) or manifest.get("schemaVersion") != 2:
         raise ManifestInvalid("the manifest should be a JSON object with schemaVersion 2")
     return manifest
@@ -205,23 +272,32 @@ async def _check_content(
     repository: Repository, manifest: dict[str, object], deleted: Collection[str]
 ) -> None:
     """Raise ManifestBlobUnknown if something is missing that the manifest names, ManifestInvalid, DigestInvalid."""
-
-    async def has(key: str) -> bool:
-        return key not in deleted and await repository.has(key)
-
-    for digest in dict.fromkeys(_digests(manifest, "layers")) | dict.fromkeys(_digests(manifest, "config")):
-        if not await has(repository.blob(digest)):
-            raise ManifestBlobUnknown(f"the manifest names blob {digest}, which is not there")
-    for digest in dict.fromkeys(_digests(manifest, "manifests")):
-        if not await has(repository.manifest(digest)):
-            raise ManifestBlobUnknown(f"the index names manifest {digest}, which is not there")
+    for key, digest in _named(repository, manifest).items():
+        if key in deleted or not await repository.has(key):
+            raise ManifestBlobUnknown(_lacks(key, digest))
 
 
-def _digests(manifest: dict[str, object], field: str) -> Iterator[str]:
-    value = manifest.get(field)
-    descriptors = value if isinstance(value, list) else [] if value is None else [value]
-    if len(descriptors) > _MOST_DESCRIPTORS:
-        raise ManifestInvalid(f"{field}: has more than {_MOST_DESCRIPTORS} entries")
+def _lacks(key: str, digest: str) -> str:
+    is_blob = key.rpartition("/")[0].endswith("/blobs")
+    return f"the {'manifest names blob' if is_blob else 'index names manifest'} {digest}, which is not there"
+
+
+def _named(repository: Repository, manifest: dict[str, object]) -> dict[str, str]:
+    """Return the keys of what a manifest names, each once, with the digests. Raises ManifestInvalid, DigestInvalid."""
+    named: dict[str, str] = {}
+    entries = 0
+    for field in ("layers", "config", "manifests"):
+        value = manifest.get(field)
+        descriptors = value if isinstance(value, list) else [] if value is None else [value]
+        entries += len(descriptors)
+        if entries > MOST_DESCRIPTORS:
+            raise ManifestInvalid(f"{field}: the manifest has more than {MOST_DESCRIPTORS} entries")
+        key_of = repository.manifest if field == "manifests" else repository.blob
+        named |= {key_of(digest): digest for digest in _digests(descriptors, field)}
+    return named
+
+
+def _digests(descriptors: Iterable[object], field: str) -> Iterator[str]:
     for descriptor in descriptors:
         if not isinstance(descriptor, dict) or not isinstance(digest := descriptor.get("digest"), str):
             raise ManifestInvalid(f"{field}: should have descriptors with a digest")

@@ -1,11 +1,11 @@
 """A repository: the content of one artifact, and where it lies in storage.
 
-`ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>` and the tags. What has not been verified yet is in
-`staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
+`ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>`, the tags and the list of referrers. What has not been
+verified yet is in `staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
 
-Finalizing seals it, for good: the seal names the tags with their digests, and what is deleted. From then on it alone
-counts. A request that had begun before checks for it right before and after its writes; what it writes in spite of that
-is content by its digest, to which no tag leads, or a mark of a deletion, which is never read any more.
+Finalizing seals it, for good: the seal names the tags with their digests, what is deleted, and the referrers. From then
+on it alone counts. A request that had begun before checks for it right before and after its writes; what it writes in
+spite of that is content by its digest, to which no tag leads, or a mark of a deletion, which is never read any more.
 
 So a blob is deleted by a mark, `deleted/blobs/<hex>`: stores have no conditional delete, and a process that is
 suspended right before a plain one would act on an artifact that is ready. What the seal says was deleted is removed
@@ -21,11 +21,12 @@ from steelyard.api.entities.loading import load, load_other
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import NotFound
 from steelyard.api.registry.errors import Denied, DigestInvalid, TagInvalid
+from steelyard.api.registry.referrers import Referrers
 from steelyard.api.registry.sealing import Seal, Sealing
 from steelyard.api.registry.tagging import Tagging
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.names import place
-from steelyard.storage.store import ObjectMissing, Store
+from steelyard.storage.store import ObjectInfo, ObjectMissing, Store
 
 MANIFEST_BYTES = 4 << 20
 """Maximum size of a manifest, which is the specification's advice."""
@@ -89,6 +90,11 @@ class Repository:
         """The closings of the repository, and its seal."""
         return Sealing(self.store, self._folder)
 
+    @property
+    def referrers(self) -> Referrers:
+        """The index of the manifests that have a subject."""
+        return Referrers(self.store, self._folder)
+
     async def sealed(self) -> Seal | None:
         """Return what the seal says; None where there is none."""
         return await self.sealing.sealed()
@@ -146,6 +152,16 @@ class Repository:
         if await self.sealing.settled() is not None:
             raise self._denied()
 
+    async def is_sealed_with(self, key: str, tag: str | None = None, digest: str = "") -> bool:
+        """Return whether the seal has this very blob or manifest, and the tag leads to it.
+
+        A finalize that was cut short leaves a sealed artifact that waits: who repeats the push has nothing to write.
+        """
+        sealed = await self.sealed()
+        if sealed is None or key in sealed.deleted or not await self.has(key):
+            return False
+        return tag is None or sealed.tags.get(tag) == digest
+
     async def tags(self) -> list[str]:
         """Return all tags, in the order of their characters."""
         if not self.is_open and (sealed := await self.sealed()) is not None:
@@ -174,11 +190,19 @@ class Repository:
         prefix = f"{self._folder}/{folder}"
         return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
 
+    def manifest_objects(self) -> AsyncIterator[ObjectInfo]:
+        """Yield the objects of all manifests, the deleted ones too."""
+        return self.store.list(f"{self._folder}/manifests/")
+
     async def manifests(self) -> AsyncIterator[str]:
-        """Yield the digests of all manifests."""
-        prefix = f"{self._folder}/manifests/"
-        async for info in self.store.list(prefix):
-            yield f"sha256:{info.key.removeprefix(prefix)}"
+        """Yield the digests of all manifests, the deleted ones too."""
+        async for info in self.manifest_objects():
+            yield f"sha256:{info.key.rpartition('/')[2]}"
+
+    async def blob_keys(self) -> AsyncIterator[str]:
+        """Yield the keys of all blobs, the deleted ones too."""
+        async for info in self.store.list(f"{self._folder}/blobs/"):
+            yield info.key
 
     async def holds_blob(self, digest: str) -> bool:
         """Return whether a blob is there, and not deleted."""
@@ -210,7 +234,10 @@ class Repository:
             return None
 
     def _denied(self) -> Denied:
-        return Denied(f"artifact {self.id} is being finalized, and takes nothing more")
+        return Denied(
+            f"artifact {self.id} is being finalized, and takes nothing more; if that was cut short, a repeat ends it: "
+            f"POST /v0/artifacts/{self.id}/finalize"
+        )
 
     def _mark(self, digest: str) -> str:
         return f"{self._folder}/{_DELETED_BLOBS}{hex_of(digest)}"
@@ -235,7 +262,9 @@ def hex_of(digest: str) -> str:
     """Return the hexadecimal digits of a digest. Raises DigestInvalid."""
     match = _DIGEST.fullmatch(digest)
     if match is None:
-        raise DigestInvalid("the digest should be sha256: and 64 hexadecimal digits in lower case")
+        raise DigestInvalid(
+            f"the digest {digest[:100]!r} should be sha256: and 64 hexadecimal digits in lower case"
+        )
     return match[1]
 
 

@@ -8,7 +8,7 @@ from steelyard.api.http.access import Authenticated, Grant, Public
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import value_response
 from steelyard.api.http.routing import Route
-from steelyard.api.registry import blobs, manifests, uploads
+from steelyard.api.registry import blobs, discovery, manifests, uploads
 from steelyard.api.registry.errors import TOKENS
 from steelyard.api.registry.tokens import give_token
 
@@ -28,7 +28,10 @@ def registry_routes() -> Iterator[Route]:
     yield Route("HEAD", manifest, _PULL, manifests.get, "Whether there is a manifest")
     yield Route("PUT", manifest, _PUSH, manifests.put, "Push a manifest")
     yield Route("DELETE", manifest, _PUSH, manifests.delete, "Delete a manifest or a tag")
-    yield Route("GET", f"{_ONE}/tags/list", _PULL, manifests.tags, "List the tags")
+    yield Route("GET", f"{_ONE}/tags/list", _PULL, discovery.tags, "List the tags")
+    yield Route(
+        "GET", f"{_ONE}/referrers/{{digest}}", _PULL, discovery.referrers, "List a manifest's referrers"
+    )
     # Clients write the address of new uploads with and without a slash at its end.
     yield Route("POST", f"{_ONE}/blobs/uploads/", _PUSH, uploads.begin, "Begin an upload")
     yield Route("POST", f"{_ONE}/blobs/uploads", _PUSH, uploads.begin, "Begin an upload")

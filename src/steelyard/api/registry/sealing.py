@@ -29,16 +29,21 @@ class Seal:
     """Digests by tags."""
     deleted: Sequence[str] = ()
     """Keys of the blobs and manifests that were deleted."""
+    referrers: Sequence[str] | None = None
+    """Referrers as `<hex of the subject>/<hex>`; None in a seal of an earlier version."""
 
     @classmethod
     def parse(cls, json: bytes) -> "Seal":
         content = orjson.loads(json)
         # Earlier versions wrote the tags alone, of which one may be called `tags`, too.
         is_whole = isinstance(content.get("tags"), Mapping)
-        return cls(content["tags"], content["deleted"]) if is_whole else cls(content)
+        return (
+            cls(content["tags"], content["deleted"], content.get("referrers")) if is_whole else cls(content)
+        )
 
     def dump_json(self) -> bytes:
-        return orjson.dumps({"tags": self.tags, "deleted": list(self.deleted)})
+        referrers = {} if self.referrers is None else {"referrers": list(self.referrers)}
+        return orjson.dumps({"tags": self.tags, "deleted": list(self.deleted), **referrers})
 
 
 @dataclass(frozen=True)

@@ -58,3 +58,28 @@ def test_any_text_as_a_chunk_range_is_refused_or_read(text: str) -> None:
         return
     assert announced is not None
     assert len(announced) > 0
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "bytes=" + ",".join(f"{n}-{n + 1}" for n in range(10_000)),
+        "bytes=" + "0-," * 10_000,
+        "bytes=-" + "9" * 10_000,
+        "bytes=" + "0" * 10_000 + "-1",
+        "bytes=--5",
+        "bytes=5-3",
+        "lines=0-1",
+    ],
+    ids=[
+        "many",
+        "many that overlap",
+        "many digits",
+        "many zeros",
+        "a negative number",
+        "from behind",
+        "lines",
+    ],
+)
+def test_a_header_that_is_no_single_range_asks_for_all_once(header: str) -> None:
+    assert read_range(header, 100) is None

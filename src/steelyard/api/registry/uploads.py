@@ -20,6 +20,7 @@ from starlette.responses import Response
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import ApiError, TooLarge, Unavailable
 from steelyard.api.registry.errors import (
+    ContentChanged,
     DigestInvalid,
     SizeInvalid,
     TooMany,
@@ -28,6 +29,7 @@ from steelyard.api.registry.errors import (
 )
 from steelyard.api.registry.ranges import chunk_range
 from steelyard.api.registry.repository import Repository, hex_of, readable_other, writable
+from steelyard.storage.checked import DigestMismatch, check_object
 from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, StorageFull
 
 MOST_UPLOADS = 100
@@ -116,9 +118,14 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
     key = other.blob(digest)
     if not await other.holds_blob(digest):
         return None
+    if await repository.is_sealed_with(target):
+        return _blob_created(repository, digest)
     await repository.check_open()
     try:
+        await check_object(repository.store, key, hex_of(digest))
         await repository.store.copy(key, target)
+    except DigestMismatch as error:
+        raise ContentChanged(f"mount: the stored blob is not that of its digest: {error.public}") from error
     except ObjectMissing:
         return None  # it was deleted, and the other artifact finalized, since
     await repository.restore_blob(digest)
@@ -201,6 +208,9 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
         if joined != digest:
             await _discard(repository, upload)
             raise DigestInvalid(f"digest: is {digest}, and the content has {joined}; begin the upload anew")
+        if await repository.is_sealed_with(repository.blob(digest)):
+            await _discard(repository, upload)
+            return _blob_created(repository, digest)
         await repository.check_open()
         try:
             await repository.store.put_file(repository.blob(digest), path)

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 
 from steelyard.api.entities.creation import NewEntity
+from steelyard.api.entities.loading import parse
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
+from steelyard.api.reports.rubric_columns import check_rubric_columns
+from steelyard.api.reports.rubric_names import check_rubric
 from steelyard.schema.data import DataView
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import names_of, naming
@@ -19,7 +22,11 @@ from steelyard.schema.requests import ReportCreateRequest
 async def report(
     context: RequestContext, request: ReportCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
+    if not request.modules:  # which may hold a rubric of any name
+        check_rubric(request.rubric, "rubric")
     evaluation = await resolve(context, Evaluation, request.evaluation, "evaluation")
+    if not request.modules and request.datasetView is None:
+        await _check_columns(context, request.rubric, evaluation)
     named = [(module, f"modules.{number}") for number, module in enumerate(request.modules)]
     modules = [(await resolve(context, Module, module, field)).id for module, field in named]
     content = {**request.dump(), **subject_of(evaluation), "modules": modules}
@@ -32,6 +39,14 @@ async def report(
         views = evaluation.inferenceSession.inferenceService.outputViews
         content["evaluationView"] = _view(request.evaluationView, views, "evaluationView")
     return [new.entity(Report, content)]
+
+
+async def _check_columns(context: RequestContext, rubric: str, evaluation: Evaluation) -> None:
+    json = await context.api.entities.get("Dataset", evaluation.dataset)
+    dataset = None if json is None else parse("Dataset", json)
+    # Who may not see the dataset is told nothing of its columns; the step checks them.
+    if isinstance(dataset, Dataset) and context.access.allows("datasets", "get", dataset.account, dataset.id):
+        await check_rubric_columns(context, rubric, dataset, "rubric")
 
 
 def subject_of(evaluation: Evaluation) -> dict[str, object]:

@@ -24,9 +24,10 @@ from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.challenge import Challenge
 from steelyard.schema.challenge_task import ChallengeTask
 from steelyard.schema.entities import ENTITIES, AnyEntity
+from steelyard.schema.pipeline import Pipeline
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.requests import PipelineRunRequest, ResubmissionRequest, SubmissionCreateRequest
-from steelyard.schema.status import failure_status
+from steelyard.schema.status import NEVER_RAN, WITH_WORKFLOW, failure_status
 from steelyard.schema.submission import Submission
 from steelyard.schema.team import Team
 
@@ -130,14 +131,16 @@ async def _entities(
     run_id = derived_id("submission", new.id, "run")
     fields = {**content, "challenge": challenge.id, "task": task.id, "pipelineRun": run_id}
     new_submission = new.entity(Submission, fields)
+    lent = with_lent_rights(context, task.account)
+    pipeline = await resolve(lent, Pipeline, task.assessment, "assessment")
     run = PipelineRunRequest(
         account=task.account,
-        pipeline=task.assessment,
+        pipeline=pipeline.id,
         arguments={task.submissionStructure.pipelineKeyword: submitted.id},
     )
     privileged: dict[str, object] = {"securityContext": new_submission.securityContext.dump()}
     new_run = NewEntity(run_id, task.account, new.now, privileged)
-    workflows = await entities_of_run(with_lent_rights(context, task.account), run, new_run, kept)
+    workflows = await entities_of_run(lent, run, new_run, kept)
     message = await _beyond(context, task, team, new_submission)
     entities = (new_submission, *workflows)
     return entities if message is None else [_failed(entity, message) for entity in entities]
@@ -173,5 +176,6 @@ async def _beyond(
 
 
 def _failed(entity: AnyEntity, message: str) -> AnyEntity:
-    change = {"status": failure_status(entity.kind), "reason": EXCEEDED, "message": message}
+    status = NEVER_RAN if entity.kind in WITH_WORKFLOW else failure_status(entity.kind)
+    change = {"status": status, "reason": EXCEEDED, "message": message}
     return entity.model_copy(update=change)

@@ -6,11 +6,13 @@ On one machine they are the kubelet's files; on a cluster, whatever keeps logs t
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 import orjson
 
+from steelyard.line_files import lines_backwards
 from steelyard.schema.answers import WorkflowLogEntry
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.names import namespace_of, resource_name
@@ -55,9 +57,12 @@ def timestamp(time: datetime) -> str:
 
 def _cri_entries(log: Path, labels: dict[str, str], since: datetime | None) -> list[WorkflowLogEntry]:
     """Return the lines of a file in the format of the Container Runtime Interface: `<time> <stream> <tag> <text>`."""
-    lines = (line.split(" ", 3) for line in log.read_text(errors="replace").splitlines()[-MOST_LINES:])
-    return [
-        WorkflowLogEntry(timestamp=parts[0], message=parts[3], labels={**labels, "stream": parts[1]})
-        for parts in lines
-        if len(parts) == 4 and (since is None or parts[0] >= timestamp(since))
-    ]
+    first = timestamp(since) if since is not None else ""
+    entries = []
+    with log.open("rb") as file:
+        for _, line in islice(lines_backwards(file), MOST_LINES):
+            parts = line.decode(errors="replace").rstrip("\n").split(" ", 3)
+            if len(parts) == 4 and parts[0] >= first:
+                labels_of_line = {**labels, "stream": parts[1]}
+                entries.append(WorkflowLogEntry(timestamp=parts[0], message=parts[3], labels=labels_of_line))
+    return entries[::-1]

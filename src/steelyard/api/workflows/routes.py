@@ -5,9 +5,10 @@ from functools import partial
 
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
-from steelyard.api.http.routing import Parameter, Route
+from steelyard.api.http.routing import Parameter, Route, number
 from steelyard.api.workflows.log_stream import log_stream
 from steelyard.api.workflows.logs import whole_log, workflow_logs
+from steelyard.api.workflows.pod_logs import MOST_LINES
 from steelyard.api.workflows.progress import progress
 from steelyard.api.workflows.reruns import rerun
 from steelyard.schema.answers import ArtifactURL, Status, WorkflowLogsResponse, WorkflowProgress
@@ -15,7 +16,7 @@ from steelyard.schema.entities import ENTITIES
 from steelyard.schema.requests import WorkflowRerunRequest
 
 _LOG_PARAMETERS = (
-    Parameter("limit", "Maximum lines; 1000 unless given."),
+    Parameter("limit", "Maximum lines; 1000 unless given.", number(MOST_LINES)),
     Parameter("since", "A time span such as 30m, 1h or 2d."),
 )
 

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from steelyard.broker.log import Message, Record
 from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
-from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus
+from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus, command_time
 from steelyard.schema.entities import kind_of_fault, stored_of
 from steelyard.schema.faults import faults_text
+from steelyard.schema.retention import files_until
 from steelyard.schema.stored import entity_json
 from steelyard.services.aggregator.check import Rejected
 from steelyard.services.aggregator.merge import SAME, merge, restore_forgotten
@@ -68,6 +69,7 @@ def apply_command(command: Command, record: Record, state: State | None, epoch: 
     try:
         content: Json | None
         if isinstance(command, RestoreEntity) and state is not None and state.content is None:
+            _check_files_there(record, state)
             content = restore_forgotten(command, record.headers)
         else:
             content = merge(command, record.headers, state.content if state else None, forgotten=forgotten)
@@ -87,6 +89,18 @@ def apply_command(command: Command, record: Record, state: State | None, epoch: 
         text = faults_text(error, model=kind_of_fault(error))
         return Application(None, outcome_message(record, "rejected", before, reason="Invalid", message=text))
     return Application(message, outcome_message(record, "applied", position))
+
+
+def _check_files_there(record: Record, state: State) -> None:
+    """Raise Rejected for a restore that comes when the entity's files go, or are gone."""
+    since = state.headers.get(FORGOTTEN)
+    if since is None:
+        return
+    until = files_until(datetime.fromisoformat(since))
+    if datetime.fromisoformat(record.headers["time"]) >= until:
+        raise Rejected(
+            "Conflict", f"{record.key} was forgotten {since}: its files were kept until {command_time(until)}"
+        )
 
 
 def _bury(record: Record, state: State, position: Position) -> Application:

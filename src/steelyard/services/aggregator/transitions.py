@@ -6,7 +6,15 @@ Terminal statuses are final; `Deleted` is left only by a restore. A command that
 from dataclasses import dataclass
 from functools import cache
 
-from steelyard.schema.status import ENDINGS, FOLLOWING, UPLOADED, WITHOUT_WORKFLOW, Source, statuses
+from steelyard.schema.status import (
+    ENDINGS,
+    FOLLOWING,
+    NEVER_RAN,
+    UPLOADED,
+    WITHOUT_WORKFLOW,
+    Source,
+    statuses,
+)
 
 _RUNNING = ("Created", "Admitted")
 
@@ -61,7 +69,7 @@ def transitions(kind: str) -> frozenset[Transition]:
         | {
             Transition("orchestrator", "Created", "Created"),
             Transition("orchestrator", "Created", "Admitted"),
-            Transition("orchestrator", "Created", failure),
+            Transition("orchestrator", "Created", NEVER_RAN),
             Transition("informer", "Created", "Admitted"),
             Transition("informer", "Admitted", "Admitted"),
             *(Transition("informer", before, after) for before in _RUNNING for after in (success, failure)),

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.broker.log import Record
 from steelyard.services.backup.record_files import Damaged, Entry, decode, encode
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard.storage.store import ObjectExists, ObjectMissing, Store, name_of
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
@@ -144,7 +144,9 @@ class Archive:
         """Number of the log's partitions, and the records of a segment. Raises Damaged."""
         head, entries = await self._file(segment.key)
         if any(head.get(name) != value for name, value in vars(segment).items()):
-            raise Damaged(f"{self.store.url}/{segment.key}: is damaged: it is another segment's content")
+            raise Damaged(
+                f"{name_of(self.store.url, segment.key)}: is damaged: it is another segment's content"
+            )
         return int(head["partitions"]), entries
 
     async def read_shard(self, file: ShardFile) -> list[Entry]:
@@ -152,10 +154,12 @@ class Archive:
         try:
             data = await self.store.get(file.key)
         except ObjectMissing as error:
-            raise Damaged(f"{self.store.url}/{file.key}: is missing") from error
+            raise Damaged(f"{name_of(self.store.url, file.key)}: is missing") from error
         if hashlib.sha256(data).hexdigest() != file.sha256:
-            raise Damaged(f"{self.store.url}/{file.key}: is damaged: its SHA-256 is not that of the manifest")
-        return (await asyncio.to_thread(decode, data, f"{self.store.url}/{file.key}"))[1]
+            raise Damaged(
+                f"{name_of(self.store.url, file.key)}: is damaged: its SHA-256 is not that of the manifest"
+            )
+        return (await asyncio.to_thread(decode, data, name_of(self.store.url, file.key)))[1]
 
     async def write_shard(
         self, number: int, nonce: str, shard: int, part: int, entries: Sequence[Entry]
@@ -177,7 +181,7 @@ class Archive:
         return True
 
     async def _manifest(self, key: str) -> Snapshot:
-        name = f"{self.store.url}/{key}"
+        name = name_of(self.store.url, key)
         try:
             data = orjson.loads(await self.store.get(key))
             content = data["manifest"]
@@ -188,7 +192,7 @@ class Archive:
             raise Damaged(f"{name}: is damaged: it is not a manifest of a snapshot") from error
 
     async def _file(self, key: str) -> tuple[Json, list[Entry]]:
-        name = f"{self.store.url}/{key}"
+        name = name_of(self.store.url, key)
         try:
             data = await self.store.get(key)
         except ObjectMissing as error:

@@ -20,7 +20,9 @@ import orjson
 
 from steelyard.errors import Refused
 from steelyard.services.identity import IDENTITY
-from steelyard.storage.store import ObjectInfo, ObjectMissing, StorageError, Store
+from steelyard.storage.checked import DigestMismatch, EntityDigests, check_digest
+from steelyard.storage.digest import sha256_of
+from steelyard.storage.store import ObjectInfo, ObjectMissing, StorageError, Store, name_of
 
 EVERY = timedelta(days=1)
 KEPT = timedelta(days=7)
@@ -39,6 +41,8 @@ class Mirrored:
     """Numbers of one run."""
 
     copied: int = 0
+    changed: int = 0
+    """Files whose content is not that of their known digest; of those the mirror keeps what it has."""
     removed: int = 0
     purged: int = 0
 
@@ -90,6 +94,7 @@ async def _mirror_one(
     name: str, source: Store, target: Store, now: datetime, scratch: Path, done: Mirrored
 ) -> None:
     """Both stores list their keys in the same order, so that one pass over both is enough."""
+    digests = EntityDigests(source)
     here, there = source.list(), target.list(f"{name}/")
     first, second = await _next(here), await _next(there)
     while first is not None or second is not None:
@@ -104,8 +109,14 @@ async def _mirror_one(
             continue
         assert first is not None
         same = second is not None and copy == key and _is_same(first, second)
-        if not same and await _copy(source, first.key, target, f"{name}/{first.key}", scratch):
-            done.copied += 1
+        try:
+            expected = None if same else await digests.of(first.key)
+            if not same and await _copy(source, first.key, expected, target, f"{name}/{first.key}", scratch):
+                done.copied += 1
+        except DigestMismatch as error:
+            # What was changed must not take the place of a right copy.
+            _log.error("mirror: %s; the mirror's copy stays as it is", error)
+            done.changed += 1
         if copy == key:
             second = await _next(there)
         first = await _next(here)
@@ -115,11 +126,15 @@ def _is_same(first: ObjectInfo, second: ObjectInfo) -> bool:
     return first.size == second.size and first.last_modified + MARGIN < second.last_modified
 
 
-async def _copy(source: Store, key: str, target: Store, copy: str, scratch: Path) -> bool:
+async def _copy(
+    source: Store, key: str, expected: str | None, target: Store, copy: str, scratch: Path
+) -> bool:
+    """Copy an object; False where it was removed meanwhile. Raises DigestMismatch for one of another digest."""
     try:
         await source.download(key, scratch)
     except ObjectMissing:
-        return False  # removed meanwhile
+        return False
+    check_digest(source, key, await asyncio.to_thread(sha256_of, scratch), expected)
     await target.put_file(copy, scratch)
     return True
 
@@ -138,8 +153,8 @@ async def _check_identity(storage: Store, target: Store) -> None:
         await storage.head(IDENTITY)
     except ObjectMissing as error:
         raise Refused(
-            f"storage {storage.url}: lacks {IDENTITY}, and its mirror {target.url} has it: it was emptied, or is "
-            "another one; the mirror stays as it is"
+            f"storage {name_of(storage.url)}: lacks {IDENTITY}, and its mirror {name_of(target.url)} has it: it was "
+            "emptied, or is another one; the mirror stays as it is"
         ) from error
 
 

@@ -15,10 +15,13 @@ from typing import Any
 import orjson
 
 from steelyard.broker.log import STATE, Record
+from steelyard.compressed import TooLargeUnpacked, unpacked_gzip
 from steelyard.errors import Refused
 from steelyard.types import Json
 
 FORMAT = 1
+FILE_LIMIT = 128 << 20
+"""Bytes of a file's content: several times what any writer of ours puts into one."""
 _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -50,7 +53,7 @@ def encode(head: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:
 def decode(data: bytes, name: str) -> tuple[Json, list[Entry]]:
     """Head and records of a file. Raises Damaged, which names it."""
     try:
-        content = gzip.decompress(data)
+        content = unpacked_gzip(data, FILE_LIMIT)
         body, _, last = content.rstrip(b"\n").rpartition(b"\n")
         body += b"\n"
         foot = orjson.loads(last)
@@ -63,6 +66,8 @@ def decode(data: bytes, name: str) -> tuple[Json, list[Entry]]:
         entries = [_read(orjson.loads(line)) for line in lines[1:]]
         if len(entries) != foot["records"]:
             raise Damaged(f"{name}: is damaged: it has {len(entries)} records of {foot['records']}")
+    except TooLargeUnpacked as error:
+        raise Damaged(f"{name}: {error}, and is no file of a backup") from error
     except (EOFError, OSError, zlib.error) as error:
         raise Damaged(f"{name}: is damaged or cut short: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError) as error:

@@ -13,6 +13,7 @@ from steelyard.broker.partition import partition_of
 from steelyard.errors import UsageError
 from steelyard.services.backup.archive import Archive, Contents, Segment, ShardFile, Snapshot, reached
 from steelyard.services.backup.record_files import Damaged, Entry
+from steelyard.storage.store import name_of
 
 Progress = Callable[[int, int], None]
 """Function that is called with the files that are read, and all there are."""
@@ -99,8 +100,9 @@ class _Part:
             return
         try:
             if segment.first > start:
+                name = name_of(self._archive.store.url, segment.key)
                 missing = Damaged(
-                    f"{self._archive.store.url}/{segment.key}: the segment before it is missing: offsets {start} "
+                    f"{name}: the segment before it is missing: offsets {start} "
                     f"to {segment.first - 1} of partition {segment.partition}"
                 )
                 self._reading.pass_over(missing)

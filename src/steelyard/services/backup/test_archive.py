@@ -14,7 +14,7 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
 from steelyard.broker.simulation.replay import Crash
 from steelyard.errors import UsageError
-from steelyard.services.backup.archive import Archive, Segment, reached, segment_of
+from steelyard.services.backup.archive import Archive, Segment, Snapshot, reached, segment_of
 from steelyard.services.backup.record_files import Damaged, Entry, decode, encode
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
@@ -365,6 +365,49 @@ async def test_faults_are_named() -> None:
     damaged: list[str] = []
     assert (await archive.contents(damaged)).snapshots == []
     assert len(damaged) == 1
+
+
+HELD: dict[str, tuple[Segment, bool]] = {
+    "of an earlier epoch": (Segment(1, 0, 0, 9), True),
+    "before the position": (Segment(2, 0, 0, 4), True),
+    "with the record at the position": (Segment(2, 0, 3, 5), False),
+    "of the record at the position": (Segment(2, 0, 5, 5), False),
+    "after the position": (Segment(2, 0, 6, 9), False),
+    "of a partition that the snapshot has not read": (Segment(2, 1, 0, 0), False),
+    "of a later epoch": (Segment(3, 0, 0, 0), False),
+}
+"""Segments, and whether a snapshot that has read epoch 2 up to offset 5 of partition 0 has all of their records."""
+
+
+async def test_a_segment_goes_only_if_a_snapshot_that_is_old_enough_has_all_of_it() -> None:
+    archive = Archive(new_store())
+    for segment, _ in HELD.values():
+        records = [
+            Record(STATE, segment.partition, at, "k", b"{}", {}, START)
+            for at in (segment.first, segment.last)
+        ]
+        await archive.write("log", 2, segment, records)
+    later = {0: 100, 1: 100}  # has all of them, and is too young to count
+    for number, made, positions in ((1, START, {0: 5}), (2, START + timedelta(days=5), later)):
+        shot = Snapshot(
+            number=number,
+            made=made,
+            newest=made,
+            log="log",
+            epoch=2,
+            partitions=2,
+            positions=positions,
+            files=[],
+        )
+        assert await archive.complete(shot)
+    await remove_old(archive, timedelta(days=7), START + timedelta(days=7) - timedelta(seconds=1))
+    assert len((await archive.contents()).segments) == len(HELD), "no snapshot is old enough"
+    await remove_old(archive, timedelta(days=7), START + timedelta(days=7))
+    left = (await archive.contents()).segments
+    assert {name: segment not in left for name, (segment, _) in HELD.items()} == {
+        name: goes for name, (_, goes) in HELD.items()
+    }
+    assert [shot.number for shot in (await archive.contents()).snapshots] == [1, 2]
 
 
 async def test_what_a_log_has_lost_stays() -> None:

@@ -1,5 +1,7 @@
 """The mirror has what the first store has; what went stays for seven days; a run that dies is taken up."""
 
+import hashlib
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -7,10 +9,10 @@ import pytest
 
 from steelyard.broker.simulation.replay import Crash
 from steelyard.errors import Refused
-from steelyard.services.backup.mirror import _due, mirror
+from steelyard.services.backup.mirror import MARGIN, _due, _is_same, mirror
 from steelyard.services.identity import IDENTITY
 from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import Store, open_store
+from steelyard.storage.store import ObjectInfo, Store, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -108,3 +110,43 @@ async def test_whenever_it_dies_the_next_run_loses_nothing() -> None:
         if not died:
             break
     assert moment > 3
+
+
+async def test_an_object_that_was_replaced_by_one_of_equal_size_is_copied() -> None:
+    storage, backup, target = new_store(), new_store(), new_store()
+    for store in (storage, backup):
+        await store.put("a", b"before")
+    await mirror(storage, backup, target, NOW)
+    for store in (storage, backup):
+        await store.put("a", b"behind")
+    await mirror(storage, backup, target, NOW + DAY)
+    assert await held(target, "storage/") == await held(target, "backup/") == {"a": b"behind"}
+
+
+SECOND = timedelta(seconds=1)
+SAME: dict[str, tuple[int, timedelta, bool]] = {
+    "as it was long before the copy": (5, -MARGIN - SECOND, True),
+    "replaced within the difference of two clocks": (5, -MARGIN, False),
+    "replaced a moment before": (5, -SECOND, False),
+    "replaced at the same time": (5, timedelta(0), False),
+    "replaced later": (5, SECOND, False),
+    "of another size": (6, -30 * DAY, False),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_what_counts_as_copied(case: str) -> None:
+    size, after, same = SAME[case]
+    assert _is_same(ObjectInfo("a", size, NOW + after), ObjectInfo("storage/a", 5, NOW)) is same
+
+
+async def test_a_changed_file_does_not_take_the_place_of_its_copy() -> None:
+    storage, backup, target = new_store(), new_store(), new_store()
+    right = {"path": "x", "sha256": hashlib.sha256(b"right").hexdigest()}
+    await storage.put("datasets/d/.steelyard/manifest.json", json.dumps({"files": [right]}).encode())
+    await storage.put("datasets/d/x", b"right")
+    await mirror(storage, backup, target, NOW)
+    await storage.put("datasets/d/x", b"wrong")
+    done = await mirror(storage, backup, target, NOW + DAY)
+    assert done.changed == 1
+    assert (await held(target, "storage/"))["datasets/d/x"] == b"right"

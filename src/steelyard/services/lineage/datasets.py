@@ -4,12 +4,12 @@ OpenLineage names files by the store (`s3://BUCKET`, `file`) and the path in it,
 write the same files name them alike.
 """
 
-import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from steelyard.bounded_schema import read_schema
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import data_source_of
@@ -77,11 +77,9 @@ def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
             schema = entity.inferenceSession.inferenceService.interface.outputSchema.arrowSchema
         case _:
             return []
-    import pyarrow as pa
-
     try:
-        arrow = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema, validate=True)))
+        arrow = read_schema(schema)
     # The uploader of a dataset names its schema: an invalid one is no reason to report nothing.
-    except (ValueError, OSError, pa.ArrowException):
+    except ValueError:
         return []
     return [(field.name, str(field.type)) for field in arrow]

@@ -23,11 +23,12 @@ from steelyard.kube.errors import (
 )
 from steelyard.kube.objects import labels_of
 from steelyard.kube.pods import is_terminal
+from steelyard.kube.refusals import ToldRefusals
 from steelyard.kube.resource import PODS
 from steelyard.schema.bounds import MESSAGE_LENGTH, cut
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
-from steelyard.schema.status import TERMINAL, failure_status
+from steelyard.schema.status import NEVER_RAN, TERMINAL
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.desired import desired_resource, is_over
 from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
@@ -107,6 +108,7 @@ class Edge:
         self._secret = STORAGE_SECRET if credentials else None
         self._namespaces = Namespaces(cluster, credentials, entities.ensure_leader)
         self._secrets = WorkflowSecrets(cluster, secrets or NoSecrets())
+        self._refusals: ToldRefusals[str] = ToldRefusals()
         self._noted: dict[str, list[Json]] = {}
         self._lists_secrets = True
 
@@ -115,13 +117,15 @@ class Edge:
         # Taken before the claim is read: what a restored entity gets afterwards is not among them.
         noted = self._noted.pop(id, [])
         claim = await self._entities.claim(id)
+        if claim is None or claim.status != "Created":
+            self._refusals.forget(id)
         desired = desired_resource(claim, now, self._settings.keep_seconds)
         if desired.presence == "present" and claim:
             # A resource that has just gone may have finished: its workflow must not run again before the log has said
             # so.
             if not self._is_cached(claim) and (pause := self._entities.recreate_pause(id)):
                 return pause
-            await self._ensure(claim)
+            await self._ensure(claim, now)
         elif desired.presence == "absent":
             await self._remove(id, claim)
         if claim and claim.status in TERMINAL and claim.admitted_at and not claim.released_at:
@@ -160,11 +164,11 @@ class Edge:
 
     # ---- making
 
-    async def _ensure(self, claim: Claim) -> None:
+    async def _ensure(self, claim: Claim, now: datetime) -> None:
         """Make the resource if it is missing, then report Admitted; report a fault that lasts instead."""
         try:
             if not self._is_cached(claim):
-                await self._create(claim)
+                await self._create(claim, now)
             elif claim.status == "Created" and needed_by(claim):
                 # An earlier attempt died before it could report, and perhaps before the Secrets had their owner.
                 await self._secrets.set_owner(claim)
@@ -174,7 +178,7 @@ class Edge:
             if claim.status != "Created":
                 text = f"{claim.kind} {claim.id} cannot be made again: {fault.reason}: {fault.message}"
                 raise NotYet(text) from fault
-            status = Status(failure_status(claim.kind), fault.reason, fault.message)
+            status = Status(NEVER_RAN, fault.reason, fault.message)
             await self._entities.report(claim, status)
             return
         if claim.status == "Created":
@@ -189,7 +193,7 @@ class Edge:
             for resource in self._cache.resources_of(claim.id)
         )
 
-    async def _create(self, claim: Claim) -> None:
+    async def _create(self, claim: Claim, now: datetime) -> None:
         # The consumer may lag behind the log: the entity may have ended, and its workflow must not run again.
         headers = await self._entities.state_headers(claim)
         if headers is None:
@@ -211,19 +215,27 @@ class Edge:
             raise NotYet(str(lack)) from lack
         except ForeignSecret as conflict:
             raise Unresolvable("NameConflict", str(conflict)) from conflict
-        except NotFound:
+        except NotFound as missing:
             # The namespace was deleted by a user, whichever of its objects was to be made.
             self._namespaces.forget(claim.account)
+            # An answer that names no object is about the kind, which is not installed.
+            if not (missing.details or {}).get("name"):
+                await self._tell(claim, missing, now)
             raise
         except _TRANSIENT:
             raise
         except ApiError as refusal:
-            # A quota, a webhook or a missing right of the cluster prevents the resource for now: it waits, and says so.
-            message = cut(f"Kubernetes does not take it: {refusal.message}", MESSAGE_LENGTH)
-            status = Status("Created", "FailedCreate", message)
-            if claim.status == "Created" and (claim.reason, claim.message) != (status.reason, status.message):
-                await self._entities.report(claim, status)
+            await self._tell(claim, refusal, now)
             raise
+        self._refusals.forget(claim.id)
+
+    async def _tell(self, claim: Claim, refusal: ApiError, now: datetime) -> None:
+        """Say that a quota, a webhook or a missing right of the cluster prevents the resource, which waits for now."""
+        words = self._refusals.words(claim.id, "", refusal.message, now)
+        message = cut(f"Kubernetes does not take it: {words}", MESSAGE_LENGTH)
+        status = Status("Created", "FailedCreate", message)
+        if claim.status == "Created" and (claim.reason, claim.message) != (status.reason, status.message):
+            await self._entities.report(claim, status)
 
     async def _put(self, claim: Claim, resource: Json) -> None:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from steelyard.accounts.database import Claims, Superseded
 from steelyard.broker.log import Log
+from steelyard.errors import leaves
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost
 from steelyard.services.leadership import Leadership, lead_until
@@ -58,8 +59,11 @@ async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it 
         )
         try:
             await leader.work()
-        except* Superseded as superseded:
+        except (Superseded, ExceptionGroup) as error:
+            reasons = list(leaves(error))
+            if not all(isinstance(reason, Superseded) for reason in reasons):
+                raise
             # The claims know a newer leader, though the lease did not say so yet: stand for election again.
-            raise LeaseLost(str(superseded.exceptions[0])) from superseded
+            raise LeaseLost(str(reasons[0])) from error
 
     await lead_until(stop, elector, lead, counters.leading.labels(LEASE))

@@ -9,7 +9,7 @@ from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.holdings import GrowingHoldings
 from steelyard.accounts.quotas import NO_CREATION_RATES, TOO_MANY, CreationRates, Rates
-from steelyard.schema.status import failure_status
+from steelyard.schema.status import NEVER_RAN
 from steelyard.services.orchestrator.admission import QUOTA, AdmissionContext, Limits, admissions
 from steelyard.services.orchestrator.exemptions import ExemptingRates, counting
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
@@ -123,7 +123,7 @@ class Scheduler:
             is_new = claim.id in windows
             if is_new and (lacking := counting(claim, self._creations.shortages(claim, created))):
                 self._observed.free.pop(claim.id, None)
-                refused[claim.id] = Fail(failure_status(claim.kind), TOO_MANY, lacking[0].message)
+                refused[claim.id] = Fail(NEVER_RAN, TOO_MANY, lacking[0].message)
             else:
                 self._accepted.add(claim.id)
                 if claim.reason != TOO_MANY:

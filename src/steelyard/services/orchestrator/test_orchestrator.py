@@ -113,7 +113,7 @@ async def test_a_dependency_that_fails_fails_those_who_wait(harness: PlatformHar
     harness.start()
     await harness.create(SERVICE, EVALUATION, make_dataset(status="WaitingForUpload"))
     await harness.update_status(make_dataset(), "Error", "UploadFailed")
-    await has_status(harness, "e1", "Failed")
+    await has_status(harness, "e1", "Error")
     entity = await harness.entity("e1")
     assert (entity.reason, entity.message) == ("FailedDependency", "Dataset digits failed: UploadFailed")
     assert harness.resource(EVALUATION) is None

@@ -152,19 +152,19 @@ def test_a_waiter_names_all_that_it_waits_for() -> None:
         pytest.param(
             REPORT,
             [make_evaluation(status="Deleted")],
-            Fail("Failed", "NoSuchEvaluation", "Evaluation e1 was deleted"),
+            Fail("Error", "NoSuchEvaluation", "Evaluation e1 was deleted"),
             id="evaluation that was deleted",
         ),
         pytest.param(
             REPORT,
             [make_evaluation(status="Terminated", reason="TerminateCommand")],
-            Fail("Failed", "FailedDependency", "Evaluation e1 was terminated"),
+            Fail("Error", "FailedDependency", "Evaluation e1 was terminated"),
             id="evaluation that was terminated",
         ),
         pytest.param(
             EVALUATION,
             [make_service(status="Deleted")],
-            Fail("Failed", "FailedDependency", "InferenceService digits was deleted"),
+            Fail("Error", "FailedDependency", "InferenceService digits was deleted"),
             id="service that was deleted, though the dataset may come",
         ),
         pytest.param(
@@ -176,7 +176,7 @@ def test_a_waiter_names_all_that_it_waits_for() -> None:
         pytest.param(
             make_audit(metadata={"preconditions": [{"kind": "Report", "id": "r1"}]}),
             [make_report(status="Failed", reason="StepFailed")],
-            Fail("Failed", "FailedDependency", "Report r1 failed: StepFailed"),
+            Fail("Error", "FailedDependency", "Report r1 failed: StepFailed"),
             id="a precondition that failed",
         ),
     ],
@@ -224,5 +224,5 @@ def test_an_analysis_waits_for_its_method_its_data_and_the_modules_with_its_code
 def test_an_analysis_whose_inputs_its_method_does_not_name_fails() -> None:
     analysis = make_measurement(inputs=[{"keyword": "other", "entity": "d1"}])
     assert obstacle(waiter(analysis), {}) == Fail(
-        "Failed", "BadRequest", "inputs.0.keyword: 'other' is not an input of the method"
+        "Error", "BadRequest", "inputs.0.keyword: 'other' is not an input of the method"
     )

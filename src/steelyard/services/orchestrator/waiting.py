@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from steelyard.accounts.database import Claim
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.dependencies import Dependency, dependencies
-from steelyard.schema.status import SUCCESS, TERMINAL, failure_status
+from steelyard.schema.status import NEVER_RAN, SUCCESS, TERMINAL
 from steelyard.services.orchestrator.manifest import Unresolvable, check
 
 NAME_LIMIT = 100
@@ -64,7 +64,7 @@ def waiter_of(claim: Claim, entity: DyffEntity) -> Waiter:
     try:
         check(entity)
     except Unresolvable as error:
-        fault = Fail(failure_status(claim.kind), error.reason, error.message)
+        fault = Fail(NEVER_RAN, error.reason, error.message)
         return Waiter(claim, dependencies(entity), fault)
     return Waiter(claim, dependencies(entity))
 
@@ -86,12 +86,12 @@ def _failed(kind: str, dependency: Dependency, claim: Claim) -> Fail:
     match claim.status:
         case "Deleted":
             _, reason = _REASONS.get((kind, dependency.kind), ("", "FailedDependency"))
-            return Fail(failure_status(kind), reason, f"{name} was deleted")
+            return Fail(NEVER_RAN, reason, f"{name} was deleted")
         case "Terminated":
-            return Fail(failure_status(kind), "FailedDependency", f"{name} was terminated")
+            return Fail(NEVER_RAN, "FailedDependency", f"{name} was terminated")
         case _:
             why = ": ".join(part for part in (claim.reason, claim.message) if part)
-            return Fail(failure_status(kind), "FailedDependency", f"{name} failed: {why}".rstrip(": "))
+            return Fail(NEVER_RAN, "FailedDependency", f"{name} failed: {why}".rstrip(": "))
 
 
 def _waiting(kind: str, lacking: list[Dependency], known: Mapping[str, Claim]) -> Wait:

@@ -2,8 +2,9 @@
 
 Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
 meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14
-days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. What is left of uploads
-that came to nothing goes, too (`uploads.py`). Started by the platform's process or by `steelyard service reaper`.
+days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. Before that the entity's
+files go (`files.py`). What is left of uploads that came to nothing goes, too (`uploads.py`). Started by the platform's
+process or by `steelyard service reaper`.
 """
 
 import asyncio
@@ -19,9 +20,11 @@ from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import topic_pieces
 from steelyard.errors import is_engine_failure
 from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
+from steelyard.schema.retention import DELETED_FOR
 from steelyard.services.aggregator.messages import FORGOTTEN, State, state_of
 from steelyard.services.backup.archive import Archive
 from steelyard.services.horizon import raised
+from steelyard.services.reaper.files import FileMetrics, ForgottenFiles, marker_of
 from steelyard.services.reaper.uploads import discard_leftovers
 from steelyard.services.status_commands import command_id
 from steelyard.storage.store import StorageError, Store
@@ -32,10 +35,11 @@ CONSUMER = "reaper"
 """Name under which entities that cannot be read are put in quarantine."""
 UPLOADS = "uploads"
 """Name under which entities whose leftovers cannot be removed are put in quarantine."""
+FILES = "forgotten-files"
+"""Name under which forgotten entities whose files cannot be removed are put in quarantine."""
 INTERVAL_SECONDS = 600.0
 DELETED = b'"Deleted"'
 """Stands in the JSON of every entity that may be due."""
-DELETED_FOR = timedelta(days=7)
 COMMANDS_FOR = timedelta(days=14)
 OUTCOMES_FOR = timedelta(hours=1)
 Clock = Callable[[], datetime]
@@ -48,35 +52,52 @@ async def run_reaper(
     backup: Store | None = None,
     stop: asyncio.Event,
     clock: Clock = lambda: datetime.now(UTC),
+    metrics: FileMetrics | None = None,
 ) -> None:
     """Checks all states at once, and then every ten minutes, until `stop`. No tombstone goes that the archive in
     `backup` lacks."""
     aside, uploads_aside = await Aside.open(log, CONSUMER), await Aside.open(log, UPLOADS)
+    files_aside = await Aside.open(log, FILES)
+    files = ForgottenFiles(log, store, metrics) if metrics else ForgottenFiles(log, store)
     while not stop.is_set():
-        await reap(log, clock(), aside, await _archived(log, backup))
+        await reap(log, clock(), aside, await _archived(log, backup), files)
         try:
+            await files.remove(clock(), files_aside)
             await discard_leftovers(store, log, clock(), uploads_aside)
         except StorageError as error:
-            _log.warning("cannot look for leftovers of uploads: %s", error)
+            _log.warning("cannot remove files of forgotten entities and of uploads: %s", error)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(INTERVAL_SECONDS):
                 await stop.wait()
 
 
 async def reap(
-    log: Log, now: datetime, aside: Aside | None = None, archived: Mapping[int, int] | None = None
+    log: Log,
+    now: datetime,
+    aside: Aside | None = None,
+    archived: Mapping[int, int] | None = None,
+    files: ForgottenFiles | None = None,
 ) -> int:
     """Check all states once; return how many commands were given.
 
     The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`. `archived` says
-    up to which offset the backup has each partition; None where no backup is kept.
+    up to which offset the backup has each partition; None where no backup is kept. `files` keeps the markers of
+    entities whose files are not gone.
     """
     aside = aside or await Aside.open(log, CONSUMER)
     count = 0
     bound = now - COMMANDS_FOR
     tombstones: list[Record] = []
     async for records in topic_pieces(log, STATE):
-        commands = [command for record in records if (command := await _due(record, now, aside)) is not None]
+        if files is not None:
+            files.note(records, now)
+        commands = [
+            command
+            for record in records
+            # A marker is the only thing that says that there are files to remove.
+            if not (files is not None and marker_of(record) is not None and record.key not in files.gone)
+            if (command := await _due(record, now, aside)) is not None
+        ]
         if commands:
             await log.publish(commands)
         count += len(commands)

@@ -11,10 +11,11 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, HORIZON, OUTCOMES, STATE, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.commands import Command
+from steelyard.schema.retention import DELETED_FOR
 from steelyard.services.aggregator.apply import apply_command
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.backup.archive import Archive, Segment
-from steelyard.services.reaper.reaper import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
+from steelyard.services.reaper.reaper import COMMANDS_FOR, due, reap, run_reaper
 from steelyard.services.simulation.commands import (
     aggregate,
     create,
@@ -191,6 +192,23 @@ async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
     await log.publish([Message(STATE, key, None, good.headers) for key in ("a", "b")])
     await reap(log, now)
     assert await quarantined(log) == []
+
+
+@pytest.mark.parametrize(("behind", "stays"), [(1, True), (0, True), (-1, False), (-2, False)])
+async def test_a_tombstone_goes_only_after_the_record_itself_is_in_the_backup(
+    behind: int, stays: bool
+) -> None:
+    """`behind` is by how many records the backup ends before the tombstone; at 0 it is the next one to be read."""
+    log = MemoryLog()
+    commands = (message(create(EVALUATION)), message(status(EVALUATION, "Deleted")))
+    await aggregate(log, *commands, message(forget(EVALUATION), "reaper"))
+    await aggregate(log, message(forget(EVALUATION), "reaper", after=COMMANDS_FOR))
+    state = await log.latest(STATE, EVALUATION.id)
+    assert state
+    assert state.value is None
+    archived = {state.partition: state.offset - behind}
+    await reap(log, datetime.now(UTC) + 1000 * DAY, archived=archived)
+    assert (await log.latest(STATE, EVALUATION.id) is not None) is stays
 
 
 async def test_a_tombstone_that_the_backup_lacks_stays() -> None:

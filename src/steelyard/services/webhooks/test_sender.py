@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from standardwebhooks.webhooks import WebhookVerificationError
 
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.webhooks.registration import Registration, shown_secret, signing_key
@@ -28,7 +29,7 @@ from steelyard.schema.webhook import Webhook
 from steelyard.services.simulation.entities import make_evaluation
 from steelyard.services.simulation.receiver import Receiver, receiver
 from steelyard.services.webhooks import sender
-from steelyard.services.webhooks.sender import Sending, run_webhooks
+from steelyard.services.webhooks.sender import OVERLAP, Sending, run_webhooks
 from steelyard.sqlite import Database
 
 LOOPBACK = EgressPolicy(
@@ -384,17 +385,21 @@ async def test_a_name_that_moves_inside_later_is_not_called(
         assert "127.0.0.2" not in (webhook.message or "")
 
 
-async def test_events_are_signed_with_the_last_secret_too_after_a_rotation(
-    harness: SenderHarness, target: Receiver
+@pytest.mark.parametrize(
+    ("since", "both"), [(timedelta(0), True), (OVERLAP - timedelta(minutes=5), True), (OVERLAP, False)]
+)
+async def test_events_are_signed_with_the_last_secret_too_for_a_while_after_a_rotation(
+    harness: SenderHarness, target: Receiver, since: timedelta, both: bool
 ) -> None:
     first = await harness.hook(target.url)
-    now = datetime.now(UTC).timestamp()
-    await harness.database.webhooks.rotate(harness.account.id or "", "h1", now)
+    rotated = (datetime.now(UTC) - since).timestamp()
+    await harness.database.webhooks.rotate(harness.account.id or "", "h1", rotated)
     async with harness.running():
         await harness.becomes(evaluation(), "Complete")
         await target.until(1)
-    for secret in (first, shown_secret(signing_key(b"pem", "h1", 2))):
-        target.deliveries[0].verify(secret)
+    target.deliveries[0].verify(shown_secret(signing_key(b"pem", "h1", 2)))
+    with nullcontext() if both else pytest.raises(WebhookVerificationError):
+        target.deliveries[0].verify(first)
 
 
 async def test_senders_side_by_side_send_each_event_once(harness: SenderHarness, target: Receiver) -> None:
