@@ -92,7 +92,8 @@ class AnalysisContext:
     def score(self, name: str, quantity: float, text: str) -> Card:
         """Record a score that the method declares, with a sentence about its meaning, and return its card.
 
-        Raises ValueError for one that is not declared, is recorded already, or lies outside of its minimum and maximum.
+        Raises ValueError for one that is not declared, is recorded already, or is not finite. One that lies outside of
+        its minimum and maximum is recorded; the log warns of it.
         """
         score = score_data(self._id, self._fields, name, quantity, text)
         record(self.output, SCORES, score)

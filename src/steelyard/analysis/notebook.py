@@ -3,6 +3,7 @@
 As with dyff-audit, the page shows texts and outputs, and no code. Unlike there, it asks nothing of the network.
 """
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -11,10 +12,15 @@ from typing import Any
 from steelyard.analysis.context import AnalysisContext
 from steelyard.analysis.errors import METHOD_FAILED, SAID, AnalysisFailed, method_missing
 from steelyard.schema.method import MethodImplementationJupyterNotebook
+from steelyard.whole_files import TooLarge, check_values, read_whole
 
 PAGE = "index.html"
 MOST_PRINTED = 16 << 20
 """Characters that cells may print onto the page."""
+MOST_SHOWN = 64 << 20
+"""Bytes of all that cells may show on the page: pictures, tables, values."""
+MOST_CELLS = 10_000
+"""Cells that a notebook may have."""
 _CELL, _COLOURS = re.compile(r"Cell In\[(\d+)\], line (\d+)"), re.compile(r"\x1B\[[0-9;]*m")
 _KERNEL = "python3"
 """Kernel of this interpreter; a notebook may name one of its author's machine."""
@@ -35,7 +41,11 @@ def run_notebook(
     path = _path(notebook, module)
     nbclient, nbconvert, nbformat = (_package(name) for name in ("nbclient", "nbconvert", "nbformat"))
     try:
-        content = nbformat.read(path, as_version=4)
+        text = read_whole(path)
+        check_values(text)
+        content = nbformat.reads(text.decode(), as_version=4)
+        if len(content.cells) > MOST_CELLS:
+            raise TooLarge(f"has {len(content.cells)} cells; {MOST_CELLS} are allowed")
     except Exception as error:  # of many kinds, for a file that is no notebook
         raise method_missing(f"notebook {notebook.notebookPath!r}: cannot be read: {error}") from error
     for cell in content.cells:
@@ -88,10 +98,17 @@ def _client_class(nbclient: Any) -> Any:
     """Return the class of clients that also print what cells print."""
 
     class Client(nbclient.NotebookClient):  # type: ignore[misc]
-        printed = 0
+        printed = shown = 0
 
         def output(self, outs: list[Any], msg: dict[str, Any], display_id: str, cell_index: int) -> Any:
             if msg["msg_type"] != "stream":
+                # Cells may show numbers of any length, which orjson does not write.
+                content = json.dumps(msg["content"], default=str, ensure_ascii=False)
+                self.shown += len(content.encode(errors="replace"))
+                if self.shown > MOST_SHOWN:
+                    raise AnalysisFailed(
+                        METHOD_FAILED, f"its cells show more than {MOST_SHOWN} bytes", permanent=True
+                    )
                 return super().output(outs, msg, display_id, cell_index)
             text = msg["content"]["text"]
             print(text, end="", flush=True)

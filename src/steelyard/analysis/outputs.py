@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from steelyard.analysis.errors import output_invalid
 from steelyard.analysis.notebook import PAGE
 from steelyard.analysis.scores import checked_records
 from steelyard.analysis.tables import declared_schema
 from steelyard.analysis.workspace import CURVES, SCORES, Workspace
+from steelyard.bounded_parquet import open_parquet
 from steelyard.schema.analysis import AnalysisFields
 from steelyard.schema.names import OWN_LOGS, OWN_RECORDS, WHOLE_LOG
 from steelyard.storage.files import TEMPORARY
@@ -121,7 +121,7 @@ def _checked_rows(files: Mapping[str, Path], schema: pa.Schema) -> int:
 
 def _checked_file(path: str, file: Path, schema: pa.Schema) -> int:
     try:
-        with pq.ParquetFile(file) as parquet:
+        with open_parquet(file) as parquet:
             there, rows = parquet.schema_arrow, parquet.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
         raise output_invalid(f"{path}: cannot be read as Parquet: {error}") from error

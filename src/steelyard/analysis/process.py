@@ -38,15 +38,20 @@ Write = Callable[[str], None]
 
 
 async def run_process(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, write: Write
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    write: Write,
+    *,
+    python: str = sys.executable,
 ) -> int:
-    """Run a program of this interpreter to its end, and return its status; a negative one is that of a signal.
+    """Run a program of a Python to its end, and return its status; a negative one is that of a signal.
 
     Each line that it prints is passed to `write`. Whatever it has started ends with it, also when this is cancelled.
     """
     mark, others = secrets.token_hex(16), _descendants(_processes())
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
+        python,
         *("-P", "-u", "-X", "faulthandler", *arguments),
         cwd=folder,
         env={**environment, MARK: mark},

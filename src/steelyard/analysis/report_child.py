@@ -13,9 +13,10 @@ from pathlib import Path
 
 import orjson
 
+from steelyard.analysis.applied import DATASET, EVALUATION
 from steelyard.analysis.errors import AnalysisFailed
 from steelyard.analysis.outcome import run_program
-from steelyard.analysis.report_files import DATASET, EVALUATION, OUTPUT
+from steelyard.analysis.report_files import OUTPUT
 from steelyard.analysis.rubrics import known_rubrics
 from steelyard.analysis.workspace import CONFIG_FILE, STORAGE_ROOT
 from steelyard.report.errors import ReportFailed, RubricFailed

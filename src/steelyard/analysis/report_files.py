@@ -10,14 +10,15 @@ from pathlib import Path
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from steelyard.analysis.applied import DATASET, EVALUATION
 from steelyard.analysis.errors import output_invalid
 from steelyard.analysis.fetch import fetch_module
 from steelyard.analysis.outputs import files_of
 from steelyard.analysis.process import Write
 from steelyard.analysis.run import run_program
 from steelyard.analysis.workspace import Workspace
+from steelyard.bounded_parquet import open_parquet
 from steelyard.evaluation import layout
 from steelyard.report.evidence.report_statement import report_statement
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
@@ -27,8 +28,8 @@ from steelyard.schema.names import OWN_LOGS
 from steelyard.storage.store import Store
 
 CHILD = "steelyard.analysis.report_child"
-DATASET, EVALUATION, OUTPUT = ".dataset", ".evaluation", ".output"
-"""Folders of the workspace: no id of a module begins with a dot."""
+OUTPUT = ".output"
+"""Folder of the workspace with the report: no id of a module begins with a dot."""
 _WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS, OWN_LOGS)
 """Records that an evaluation's attempts keep for themselves, and that are not read afterwards."""
 
@@ -94,7 +95,7 @@ def _checked(output: Path, headline: str) -> Report:
     try:
         # Before anything is published: the attestation is made of them.
         report_statement(page, numbers)
-        rows = pq.read_metadata(scores).num_rows
+        rows = open_parquet(scores).metadata.num_rows
     except (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
         raise output_invalid(f"the rubric's process has left no report: {error}") from error
     return Report(page=page, numbers=numbers, scores=scores, headline=headline, rows=rows, extra_files=files)

@@ -4,6 +4,7 @@ A rubric is one of ours (`docs/rubrics.md`), or has `apply(task_data, prediction
 """
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -11,10 +12,12 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from steelyard.analysis.applied import AppliedRubric, has_apply
 from steelyard.analysis.context import AnalysisContext
 from steelyard.analysis.errors import AnalysisFailed, method_missing
 from steelyard.analysis.importing import find
 from steelyard.analysis.tables import PART, declared_schema, write_rows
+from steelyard.analysis.workspace import STORAGE_ROOT
 from steelyard.report.answers import Questions, make_view, read_answers
 from steelyard.report.results import Rubric
 from steelyard.report.rubrics import GROUP, find_rubric
@@ -39,11 +42,29 @@ def known_rubrics(reference: str) -> tuple[EntryPoint, ...]:
         return there
     if "." not in name:
         return there
-    kind = find(name, "rubric")
+    kind = _rubric_class(name)
+    place = f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else ""
+    if has_apply(kind) and place:
+        if STORAGE_ROOT not in os.environ:
+            raise method_missing(
+                f"rubric {name!r}: scores all rows by `apply`, which only the step of a report does"
+            )
+        return (*there, AppliedRubric(name, place, GROUP))
     if not dataclasses.is_dataclass(kind) or not callable(getattr(kind, "score", None)):
         raise method_missing(f"rubric {name!r}: should be a dataclass with the methods of a rubric")
     module, _, member = name.rpartition(".")
     return (*there, EntryPoint(name, f"{module}:{member}", GROUP))
+
+
+def _rubric_class(name: str) -> Any:
+    """Return the class of this name, which may be the short one of a rubric of dyff-audit. Raises AnalysisFailed."""
+    try:
+        return find(name, "rubric")
+    except AnalysisFailed as error:
+        try:
+            return find(_ORIGINALS + name, "rubric")
+        except (AnalysisFailed, ImportError):
+            raise error from None
 
 
 def run_rubric(context: AnalysisContext, method: ForeignMethod, name: str) -> None:
@@ -69,17 +90,11 @@ def _applied(context: AnalysisContext, name: str) -> Any:
     """Return the rows of a rubric with `apply`; None for one of ours."""
     if any(point.name == name for point in installed()):
         return None
-    try:
-        kind = find(name, "rubric")
-    except AnalysisFailed as error:
-        try:
-            kind = find(_ORIGINALS + name, "rubric")
-        except (AnalysisFailed, ImportError):
-            raise error from None
+    kind = _rubric_class(name)
     if not callable(getattr(kind, "apply", None)):
         return None
     if context.arguments:
-        raise AnalysisFailed("BadRequest", f"spec.arguments: rubric {name} takes none")
+        print(f"warning: arguments: rubric {name} takes none", flush=True)
     return kind().apply(context.dataset(TASK_DATA), context.dataset(PREDICTIONS))
 
 

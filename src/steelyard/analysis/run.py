@@ -4,16 +4,18 @@ The step `run_analysis` calls it; nothing here knows a resource or a Job.
 """
 
 import asyncio
+import re
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.analysis.errors import METHOD_FAILED, AnalysisFailed
 from steelyard.analysis.fetch import fetch_input, fetch_module
-from steelyard.analysis.outcome import read_outcome
+from steelyard.analysis.outcome import Outcome, read_outcome
 from steelyard.analysis.outputs import checked_outputs
 from steelyard.analysis.process import Write, run_process, status_text
+from steelyard.analysis.scores import beyond_bounds
 from steelyard.analysis.tables import declared_schema
 from steelyard.analysis.workspace import Workspace, write_config
 from steelyard.evaluation.epoch import claim
@@ -25,6 +27,7 @@ CHILD = "steelyard.analysis.child"
 Progress = Callable[[int, str], Awaitable[None]]
 """Function that receives how many of the three stages are done, and what is being done."""
 STAGES = 3
+_INSTALL = "steelyard runners install dyff-audit"
 
 
 @dataclass(frozen=True)
@@ -58,24 +61,41 @@ async def run_analysis(request: Request, write: Write, progress: Progress) -> st
         await _fetch(request, workspace)
         write_config(workspace.config, request.id, request.account, request.fields)
         await progress(1, "running the method")
+        for keyword in undeclared_arguments(request.fields):
+            write(f"warning: arguments: {keyword!r} is not a parameter of the method")
         await run_program(CHILD, workspace, request.modules, write)
         await progress(2, "publishing")
         outputs = await asyncio.to_thread(checked_outputs, workspace, request.fields)
+        for sentence in beyond_bounds(request.fields, outputs.records):
+            write(f"warning: {sentence}")
         await publication.publish(outputs.files, outputs.records, outputs.rows, analysis=request.id)
     result = f"{outputs.rows} rows" if outputs.rows is not None else "a page"
     return f"the method has made {result}"
 
 
+def undeclared_arguments(fields: AnalysisFields) -> list[str]:
+    """Return the keywords of arguments that the method does not declare. It gets them, as with dyff-audit."""
+    declared = {parameter.keyword for parameter in fields.method.parameters}
+    return [argument.keyword for argument in fields.arguments if argument.keyword not in declared]
+
+
 async def run_program(program: str, workspace: Workspace, modules: Iterable[str], write: Write) -> str:
     """Run a program of this package in the workspace, and return its message. Raises AnalysisFailed."""
     environment = workspace.environment(modules)
-    status = await run_process(["-m", program], environment, workspace.home, write)
+    status = await run_process(["-m", program], environment, workspace.home, write, python=workspace.python)
     outcome = read_outcome(workspace.outcome)
     if outcome is None:
         message = f"the method has ended its process before it was done: {status_text(status)}"
         raise AnalysisFailed(METHOD_FAILED, message, permanent=False)
-    outcome.check()
+    _with_command(outcome).check()
     return outcome.message
+
+
+def _with_command(outcome: Outcome) -> Outcome:
+    """Return the outcome, whose message names the command that installs what the method has not found."""
+    if not re.search(r"(No module named|there is no module) 'dyff\b", outcome.message):
+        return outcome
+    return replace(outcome, message=f"{outcome.message}; on one machine, install it with: {_INSTALL}")
 
 
 async def _fetch(request: Request, workspace: Workspace) -> None:

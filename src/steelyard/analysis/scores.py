@@ -30,13 +30,14 @@ def score_data(id: str, fields: AnalysisFields, name: str, quantity: float, text
     """Return a score in the form in which it is stored. Raises ValueError, which names the field."""
     spec = _declared(fields, name, ScoreSpec)
     value = float(quantity)
+    _check_finite(value, f"score {name}")
     return _valid(
         ScoreData,
         {
             **spec.dump(),
             "metadata": _metadata(fields).dump(),
             "analysis": id,
-            "quantity": _within(value, spec, f"score {name}"),
+            "quantity": value,
             "quantityString": spec.format.format(quantity=value, unit=spec.unit),
             "text": text,
         },
@@ -112,10 +113,10 @@ def _read(output: Path, path: str) -> list[object] | None:
 
 def _checked_score(item: object, field: str, id: str, fields: AnalysisFields) -> ScoreData:
     score = _parsed(ScoreData, item, field)
-    spec = _as_declared(score, ScoreSpec, field, id, fields)
+    _as_declared(score, ScoreSpec, field, id, fields)
     if score.quantity is not None:
         try:
-            _within(score.quantity, spec, f"{field}.quantity")
+            _check_finite(score.quantity, f"{field}.quantity")
         except ValueError as error:
             raise output_invalid(str(error)) from error
     return score
@@ -181,20 +182,34 @@ def _declared(fields: AnalysisFields, name: str, kind: type[Spec]) -> Spec:
     raise ValueError(f"{name!r} is no {what} of the method; it declares {there}")
 
 
-def _within(value: float, spec: ScoreSpec, field: str) -> float:
-    """Return the value. Raises ValueError for one that the description does not allow."""
-    for fault in _faults(value, spec):
-        raise ValueError(f"{field}: {value} {fault}")
-    return value
-
-
-def _faults(value: float, spec: ScoreSpec) -> Iterator[str]:
+def _check_finite(value: float, field: str) -> None:
+    """Raise ValueError for what is not a finite number."""
     if not math.isfinite(value):
-        yield "should be a finite number"
-    if spec.minimum is not None and value < spec.minimum:
-        yield f"should be at least {spec.minimum}, the minimum of {spec.name}"
-    if spec.maximum is not None and value > spec.maximum:
-        yield f"should be at most {spec.maximum}, the maximum of {spec.name}"
+        raise ValueError(f"{field}: {value} should be a finite number")
+
+
+def beyond_bounds(fields: AnalysisFields, records: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield a sentence for every score and every dimension of a curve that lies outside of its stated bounds.
+
+    Bounds say where values are expected. As with dyff-audit, a value outside of them is one, too.
+    """
+    declared = {spec.name: spec for spec in fields.method.scores}
+    for score in orjson.loads(records.get(SCORES, b'{"scores": []}'))["scores"]:
+        spec = declared[score["name"]]
+        if isinstance(spec, ScoreSpec) and score.get("quantity") is not None:
+            yield from _beyond([score["quantity"]], spec, f"score {spec.name}")
+    for curve in orjson.loads(records.get(CURVES, b'{"curves": []}'))["curves"]:
+        spec = declared[curve["name"]]
+        if isinstance(spec, CurveSpec):
+            for name, values in curve["points"].items():
+                yield from _beyond(values, spec.dimensions[name], f"curve {spec.name}.{name}")
+
+
+def _beyond(values: Sequence[float], spec: ScoreSpec, what: str) -> Iterator[str]:
+    if spec.minimum is not None and (least := min(values, default=spec.minimum)) < spec.minimum:
+        yield f"{what}: {least} is less than {spec.minimum}, the minimum of {spec.name}"
+    if spec.maximum is not None and (most := max(values, default=spec.maximum)) > spec.maximum:
+        yield f"{what}: {most} is more than {spec.maximum}, the maximum of {spec.name}"
 
 
 def _check_points(points: Mapping[str, Sequence[float]], spec: CurveSpec, field: str) -> None:
@@ -203,4 +218,4 @@ def _check_points(points: Mapping[str, Sequence[float]], spec: CurveSpec, field:
             there = ", ".join(spec.dimensions)
             raise ValueError(f"{field}: {dimension!r} is not a dimension of the curve; it declares {there}")
         for value in values:
-            _within(value, spec.dimensions[dimension], f"{field}.{dimension}")
+            _check_finite(value, f"{field}.{dimension}")

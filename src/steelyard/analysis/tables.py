@@ -1,7 +1,5 @@
 """Rows of a measurement: read as the inputs of methods are, written with the schema that the method declares."""
 
-import base64
-import binascii
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from steelyard.analysis.errors import AnalysisFailed, output_invalid
+from steelyard.bounded_schema import read_schema
 
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 64 << 20
@@ -26,8 +25,8 @@ def open_dataset(folder: Path) -> ds.Dataset:
 def declared_schema(text: str) -> pa.Schema:
     """Return the schema that a method declares for its measurement. Raises AnalysisFailed."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
-    except (binascii.Error, pa.ArrowException, OSError) as error:
+        return read_schema(text)
+    except pa.ArrowInvalid as error:
         field = "spec.method.output.measurement.schema.arrowSchema"
         raise AnalysisFailed(
             "BadRequest", f"{field}: should be an Arrow schema in base64: {error}"

@@ -7,6 +7,8 @@ their files.
 import base64
 import os
 import re
+import sys
+import sysconfig
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,8 @@ _KEPT = (
     "OMP_NUM_THREADS",
 )
 """Variables that the method's process inherits. The step's others may be credentials."""
+PYTHON = "STEELYARD_ANALYSIS_PYTHON"
+"""Variable of the step with the Python of another environment, in which methods run: that of dyff-audit."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -75,15 +79,28 @@ class Workspace:
             raise AnalysisFailed("BadRequest", f"{id!r} should be the id of an input or a module")
         return self.storage / id
 
+    @property
+    def python(self) -> str:
+        """The Python of the method's process."""
+        return os.environ.get(PYTHON) or sys.executable
+
+    @property
+    def _site(self) -> Path:
+        """Folder of what another environment's Python runs at its start."""
+        return self.root / "site"
+
     def environment(self, modules: Iterable[str]) -> dict[str, str]:
         """Return the environment of the method's process, in which the modules can be imported."""
+        other = self.python != sys.executable
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         return {
             **kept,
             STORAGE_ROOT: str(self.storage),
             CONFIG_FILE: str(self.config),
             OUTCOME_FILE: str(self.outcome),
-            "PYTHONPATH": os.pathsep.join(str(self.folder(module)) for module in modules),
+            "PYTHONPATH": os.pathsep.join(
+                str(folder) for folder in [*map(self.folder, modules), *([self._site] if other else [])]
+            ),
             "PYTHONDONTWRITEBYTECODE": "1",  # compiled files would lie among the modules' own
             "HOME": str(self.home),
             "TMPDIR": str(self.home / "tmp"),
@@ -91,8 +108,11 @@ class Workspace:
 
     def prepare(self) -> None:
         """Make the folders."""
-        for folder in (self.storage, self.output, self.home / "tmp"):
+        for folder in (self.storage, self.output, self.home / "tmp", self._site):
             folder.mkdir(parents=True)
+        # Behind the other environment's own packages: what it has in another version counts there.
+        packages = sysconfig.get_path("purelib")
+        (self._site / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({packages!r})\n")
 
 
 def write_config(path: Path, id: str, account: str, fields: AnalysisFields) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import orjson
 
 from steelyard.evaluation.json_path import BadJsonPath, parse_json_path
-from steelyard.evaluation.shape import RESPONSE_INDEX
+from steelyard.evaluation.shape import RESPONSE_INDEX, short
 from steelyard.evaluation.transform import Template
 from steelyard.types import JsonValue
 
@@ -188,7 +188,7 @@ def _openai_answers(configuration: Mapping[str, Any]) -> Adapter:
     api = configuration["api"]
     if api not in ("chat", "completions"):
         raise ValueError(
-            f"configuration of the adapter OpenAIAnswers: api should be chat or completions, not {api!r}"
+            f"configuration of the adapter OpenAIAnswers: api should be chat or completions, not {short(api)}"
         )
     read = reader(api)
 
@@ -216,7 +216,7 @@ _ADAPTERS: dict[str, Callable[[Mapping[str, Any]], Adapter]] = {
 def _names(configuration: Mapping[str, Any], key: str) -> list[str]:
     names = configuration[key]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{key} must be a list of strings, not {names!r}")
+        raise TypeError(f"{key} must be a list of strings, not {short(names)}")
     return names
 
 
@@ -230,5 +230,5 @@ def _field(item: Item, name: str) -> JsonValue:
 def _collection(item: Item, name: str) -> list[JsonValue]:
     value = _field(item, name)
     if not isinstance(value, list):
-        raise ValueError(f"the field {name!r} must be a list, not {type(value).__name__}")
+        raise ValueError(f"the field {name!r} must be a list, not {short(value)}")
     return value

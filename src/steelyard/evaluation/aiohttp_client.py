@@ -7,6 +7,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from yarl import URL
 
+from steelyard.connections import TrackingConnector
 from steelyard.discovery import ForeignSession, Verify
 from steelyard.evaluation import call
 from steelyard.evaluation.call import Failure, Fault, Outcome
@@ -66,7 +67,7 @@ class AiohttpClient:
 async def get_json(url: URL) -> object:
     """Return the JSON value at a URL; raises OSError without one."""
     try:
-        async with aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession(connector=TrackingConnector()) as session:
             return await json_getter(session)(url)
     except (aiohttp.ClientError, ValueError) as error:
         raise ConnectionError(f"{url}: {type(error).__name__}: {error}") from error

@@ -8,6 +8,7 @@ from datetime import datetime
 from yarl import URL
 
 from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
+from steelyard.errors import leaves
 from steelyard.evaluation.backlog import Backlog, Work
 from steelyard.evaluation.call import Client, Failure
 from steelyard.evaluation.caps import ReachedCap
@@ -26,6 +27,9 @@ from steelyard.evaluation.retry import RetryPolicy
 from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.settle import Settler
 from steelyard.evaluation.source import Source
+
+CLOSED = "ServiceRefuses"
+"""Reason of an end where every replica refuses every call for good."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Attempt:
                 raise EvaluationFailed(progress.stopped.code, message, permanent=permanent)
         # Answers are paid for: whatever ended the attempt, those in memory are written before it raises.
         except BaseExceptionGroup as group:
-            await self._keep_answers(error := _first(group))
+            await self._keep_answers(error := next(leaves(group)))
             raise error from None
         except asyncio.CancelledError as error:
             await self._keep_answers(error)
@@ -122,6 +126,7 @@ class Attempt:
                 group.create_task(feed(self._source, self._plan, self._finished, self._backlog)),
                 group.create_task(self._progress.keep()),
                 group.create_task(self._writer.flush_often()),
+                group.create_task(self._writer.keep_journal()),
                 group.create_task(_raise_from(self._failure)),
                 group.create_task(_raise_from(self._writer.failure)),
                 group.create_task(replicas.keep(grown=lambda: self._staff(group))),
@@ -207,11 +212,15 @@ class Attempt:
     def _check_pool(self, last: Failure, replica: Replica) -> None:
         # Refused connections are counted by time and other failures by number: a server that loads its model
         # refuses every connection for minutes, and costs nothing.
-        if self._pool.unreachable:
+        said = self._settler.without_key(last.explained)
+        if self._pool.closed:
+            message = f"every call is refused, and waiting would not help: {said}"
+            self._fail(EvaluationFailed(CLOSED, message, permanent=True))
+        elif self._pool.unreachable:
             self._check_absence(last, replica)
         elif self._pool.exhausted:
             limit = self._plan.client.transientErrorRetryLimit
-            message = f"every replica failed more than {limit} times in a row; the last: {last.message}"
+            message = f"every replica failed more than {limit} times in a row; the last: {said}"
             self._fail(EvaluationFailed("ReplicasFailing", message, permanent=False))
 
     def _check_absence(self, last: Failure, replica: Replica) -> None:
@@ -261,13 +270,3 @@ async def _raise_from(failure: "asyncio.Future[None]") -> None:
     """Wait for `failure` to fail, without cancelling it when this task is cancelled."""
     await asyncio.wait([failure])
     failure.result()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure that ended the others: they were cancelled, or failed while being so."""
-    # A task group nests where a task of it had a group of its own; its first exception is the one that began
-    # it.
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Protocol
 
 from steelyard.evaluation.retry import is_transient, retry_after
+from steelyard.refused_calls import is_incurable, stated_reason
+from steelyard.schema.hosted_model import STOPPED
 
 MAX_ANSWER_BYTES = 64 << 20
 KEPT_BODY_BYTES = 4096
@@ -28,6 +30,9 @@ class Fault(Enum):
     """Overload, a server error, a timeout, a lost connection: worth another try."""
     REFUSED = "Refused"
     """The replica understood the request and refuses it; it would do so again."""
+    FINAL = "Final"
+    """The replica refuses every call alike, and no waiting cures it: its account has no credit, its model is not there.
+    """
     FOREIGN = "Foreign"
     """The address belongs to another session now."""
 
@@ -43,6 +48,12 @@ class Failure:
     retry_after: float = 0.0
     answer: bytes = b""
     """The whole of an answer that does not count: it is paid for all the same."""
+
+    @property
+    def explained(self) -> str:
+        """The message with the server's own reason, where its answer states one."""
+        reason = stated_reason(self.body)
+        return f"{self.message}: {reason}" if reason else self.message
 
     @property
     def overload(self) -> bool:
@@ -88,8 +99,13 @@ def failure_of(status: int, headers: Mapping[str, str], kept: bytes) -> Failure:
     # wrong by that.
     if is_transient(status):
         pause = retry_after(headers.get("Retry-After"), datetime.now(UTC))
+        if is_incurable(status, kept, retry_after=pause > 0):
+            return Failure(Fault.FINAL, f"status {status}", status, kept)
         return Failure(Fault.TRANSIENT, f"status {status}", status, kept, pause)
     message = f"status {status}"
     if 300 <= status < 400:
         message += f": redirects are not followed, to {headers.get('Location', 'nowhere')[:200]}"
+    # A session that stops itself answers 402 as well, with a type of its own (service_stops).
+    if status == 402 and STOPPED.encode() not in kept:
+        return Failure(Fault.FINAL, message, status, kept)
     return Failure(Fault.REFUSED, message, status, kept)

@@ -5,7 +5,7 @@ too late, from a writer that had not yet seen that it was outranked, and never c
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ import orjson
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.caps import Usage
+from steelyard.evaluation.parts import StoredRows, read_row_set
 from steelyard.evaluation.rowset import RowSet
-from steelyard.storage.store import ObjectExists, Store
+from steelyard.storage.checked import add_digest, checked_record
+from steelyard.storage.store import ObjectExists, ObjectMissing, Store
 
 READS_AT_ONCE = 32
 
@@ -31,7 +33,6 @@ class Checkpoint:
 
 async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Checkpoint) -> None:
     body: dict[str, Any] = {
-        "schemaVersion": "0.1",
         "epoch": epoch,
         "total": checkpoint.rows.total,
         "rows": len(checkpoint.rows),
@@ -43,7 +44,7 @@ async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Ch
     try:
         # Create-only: a second writer of this epoch would otherwise replace the list of parts that the first
         # relies on.
-        await store.create(layout.checkpoint(epoch, number), orjson.dumps(body))
+        await store.create(layout.checkpoint(epoch, number), orjson.dumps(add_digest(body)))
     except ObjectExists:
         raise RuntimeError(f"the checkpoint {number} of the epoch {epoch} is there already") from None
 
@@ -55,7 +56,7 @@ async def latest_checkpoint(store: Store, total: int) -> Checkpoint:
     if not keys:
         return Checkpoint((), RowSet(total))
     # Keys begin with the epoch, then the number with leading zeros: the greatest key is the newest checkpoint.
-    body = orjson.loads(await store.get(max(keys)))
+    body = checked_record(await store.get(max(keys)), store.url, max(keys))
     # Positions are ordinals times replications: against another total, every one of them would name another
     # row.
     if body["total"] != total:
@@ -74,7 +75,7 @@ async def counted_parts(store: Store) -> tuple[list[str], list[str]]:
     # Before any attempt has begun, no row can have come too late.
     if not starts:
         return [part.name for part in parts], []
-    start = orjson.loads(await store.get(max(starts)))
+    start = checked_record(await store.get(max(starts)), store.url, max(starts))
     epoch, adopted = start["epoch"], set(start["parts"])
     # A part of a lower epoch counts only where the attempt that replaced its writer saw it: its rows were not asked
     # again.
@@ -83,13 +84,31 @@ async def counted_parts(store: Store) -> tuple[list[str], list[str]]:
     return counted, late
 
 
-async def gather_bounded(store: Store, keys: Iterable[str]) -> list[bytes]:
-    """Several objects at once, in the order of `keys`."""
+async def stored_rows(store: Store, names: Iterable[str]) -> dict[str, StoredRows]:
+    """Return the row sets of those parts that have one, in the order of `names`. Raises DigestMismatch."""
     # A long run has thousands of row sets, and an object store answers each in tens of milliseconds.
     gate = asyncio.Semaphore(READS_AT_ONCE)
 
-    async def read(key: str) -> bytes:
+    async def read(name: str) -> StoredRows | None:
+        key = layout.PARTS + name + layout.ROWS_SUFFIX
         async with gate:
-            return await store.get(key)
+            try:
+                return read_row_set(await store.get(key), store.url, key)
+            except ObjectMissing:
+                return None  # its writer died in between
 
-    return list(await asyncio.gather(*(read(key) for key in keys)))
+    listed = list(names)
+    rows = await asyncio.gather(*(read(name) for name in listed))
+    return {name: stored for name, stored in zip(listed, rows, strict=True) if stored is not None}
+
+
+def digests_of_parts(rows: Mapping[str, StoredRows]) -> dict[str, str]:
+    """Return the digests of parts and of their row errors by their keys; parts of earlier versions have none."""
+    digests: dict[str, str] = {}
+    for name, stored in rows.items():
+        part = layout.PartName.parse(name)
+        if part is not None and stored.digests is not None:
+            digests[part.part] = stored.digests.part
+            if stored.digests.errors is not None:
+                digests[part.errors] = stored.digests.errors
+    return digests

@@ -5,7 +5,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -13,6 +13,7 @@ import orjson
 from steelyard.evaluation import stops
 from steelyard.evaluation.call import Client, Failure, Fault, Outcome
 from steelyard.evaluation.endings import answer_or_failure
+from steelyard.refused_calls import is_about_row
 from steelyard.types import JsonValue
 
 LIKELIHOOD = b'{"likelihood":'
@@ -20,6 +21,8 @@ LIKELIHOOD = b'{"likelihood":'
 KEPT_CONTEXTS = 256
 """Contexts whose tokens are remembered: the choices of a question share theirs."""
 SEED = 1234
+GENERATED = 256
+"""Tokens that an answer may have where a request sets no limit: lm-eval's own number."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class CompletionsClient:
     tokenizer: Tokenizer | None = None
     most_stops: int = stops.MOST_STOPS
     """Number of stop strings that the endpoint accepts; learnt where it refuses more."""
+    on_cut: Callable[[], None] = lambda: None
+    """Called for each prompt that is cut to the model's context."""
     _contexts: "OrderedDict[str, asyncio.Task[list[int] | Failure]]" = field(default_factory=OrderedDict)
 
     @property
@@ -78,6 +83,32 @@ class CompletionsClient:
     async def call(self, body: bytes) -> Outcome:
         if body.startswith(LIKELIHOOD):
             return await self._likelihood(body)
+        outcome = await self._generate(body)
+        # Tokenized only where it is refused: nearly all prompts fit, and each tokenization is a call.
+        if (
+            isinstance(outcome, Failure)
+            and outcome.status in {400, 413, 422}
+            and is_about_row(outcome.explained)
+        ):
+            shorter = await self._shortened(body)
+            return outcome if shorter is None else await self._generate(shorter)
+        return outcome
+
+    async def _shortened(self, body: bytes) -> bytes | None:
+        """Return the request with the last tokens of its prompt that the model has room for; None where all fit."""
+        enveloped = body.startswith(stops.ENVELOPE)
+        wanted, request = stops.opened(body) if enveloped else ([], orjson.loads(body))
+        if self.tokenizer is None or not isinstance(request["prompt"], str):
+            return None
+        tokens = await self._tokens(request["prompt"], special=True)
+        room = self.tokenizer.max_length - (request.get("max_tokens") or GENERATED)
+        if isinstance(tokens, Failure) or not 0 < room < len(tokens):
+            return None
+        self.on_cut()
+        shorter = orjson.dumps({**request, "prompt": tokens[-room:]})
+        return stops.envelope(shorter, wanted) if enveloped else shorter
+
+    async def _generate(self, body: bytes) -> Outcome:
         if body.startswith(stops.ENVELOPE):
             return await self._stopped(*stops.opened(body))
         outcome = await self.inner.call(body)
@@ -126,6 +157,8 @@ class CompletionsClient:
         count = len(before)
         # The usual case: the context's tokens are a prefix of the whole's, so one request with text is
         # enough.
+        if len(whole) >= self.tokenizer.max_length:
+            return await self._cut(body, request, before, whole[count:])
         if whole[:count] == before:
             return await self._of_text(body, request, count)
         # The border lies inside a token. lm-eval asks for the context's own tokens, then those that the whole has more.
@@ -135,6 +168,22 @@ class CompletionsClient:
             )
         return await self._of_ids(body, request, [(before, whole[count:])])
 
+    async def _cut(
+        self, body: bytes, request: Mapping[str, JsonValue], before: list[int], counted: list[int]
+    ) -> Outcome:
+        """A prompt that is longer than the model's context, without its first tokens: as lm-eval asks it."""
+        assert self.tokenizer is not None
+        most = self.tokenizer.max_length - 1  # one is generated
+        # Without a token of context the model would be asked for another text's likelihood.
+        room = most - len(counted)
+        if not counted or room < 1:
+            message = (
+                f"the continuation has {len(counted)} tokens; the model takes {most - 1} behind its context"
+            )
+            return Failure(Fault.REFUSED, message)
+        self.on_cut()
+        return await self._of_ids(body, request, [(before[-room:], counted)], cut=len(before) - room)
+
     async def _of_text(self, body: bytes, request: Mapping[str, JsonValue], count: int | None) -> Outcome:
         outcome = await self._ask(_echo(request["model"], request["prompt"]))
         if isinstance(outcome, Failure):
@@ -142,7 +191,11 @@ class CompletionsClient:
         return _answered(body, [outcome], b'"context_tokens":' + orjson.dumps(count))
 
     async def _of_ids(
-        self, body: bytes, request: Mapping[str, JsonValue], pairs: Sequence[tuple[list[int], list[int]]]
+        self,
+        body: bytes,
+        request: Mapping[str, JsonValue],
+        pairs: Sequence[tuple[list[int], list[int]]],
+        cut: int = 0,
     ) -> Outcome:
         """Contexts and continuations as token ids, a request each."""
         answers = []
@@ -152,7 +205,7 @@ class CompletionsClient:
                 return outcome
             answers.append(outcome)
         sizes = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
-        return _answered(body, answers, b'"windows":' + orjson.dumps(sizes))
+        return _answered(body, answers, b'"windows":%b,"cut":%d' % (orjson.dumps(sizes), cut))
 
     async def _of_tokens(self, body: bytes, request: Mapping[str, JsonValue]) -> Outcome:
         """A whole text, or one behind nothing: as token ids, in windows that the model takes."""

@@ -98,7 +98,9 @@ def _reasons(body: bytes) -> list[str]:
     ]
     reasons = [reason for item in items if isinstance(item, dict) for reason in _stated(item)]
     return [
-        UNSTATED if reason is None else reason for reason in reasons if reason is None or type(reason) is str
+        UNSTATED if reason is None or not reason.strip() else reason
+        for reason in reasons
+        if reason is None or type(reason) is str
     ]
 
 

@@ -13,6 +13,7 @@ from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import write_checkpoint
 from steelyard.evaluation.epoch import claim
 from steelyard.evaluation.indexes import IndexMap
+from steelyard.evaluation.journal import adopt, clear
 from steelyard.evaluation.lean import seldom_collecting
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.plan import Plan
@@ -62,12 +63,17 @@ async def evaluate(
     indexes = await asyncio.to_thread(IndexMap, source)
     # Before resuming: rows of an output that was begun with other inputs must not count as finished.
     await record(
-        stores.output, describe(plan.identity, plan.settings, source.files, environment.now().isoformat())
+        stores.output,
+        describe(plan.identity, plan.settings, source.files, environment.now().isoformat()),
+        stores.dataset.url,
     )
     total = source.rows * len(plan.replications)
     resumed = await resume(stores.output, indexes, plan.replications, total, plan.usage)
+    # Rows of parts that never came, because their writer died first.
+    resumed, adopted = await adopt(stores.output, epoch, resumed, environment.log)
     # From here on, parts of lower epochs count only where this checkpoint names them.
     await write_checkpoint(stores.output, epoch, 0, resumed)
+    await clear(stores.output, epoch)
     environment.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
     progress = Progress(
         stores.output,
@@ -81,9 +87,10 @@ async def evaluate(
         caps=plan.caps,
     )
     environment.watch(progress)
-    writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed)
+    writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed, adopted)
     with seldom_collecting():
         await Attempt(plan, source, resumed.rows, writer, progress, environment).run(discovery)
+    await clear(stores.output, epoch)
     # A higher epoch may have come after the last part: then its attempt reports the end, not this one.
     await claimed.check()
     return Summary(

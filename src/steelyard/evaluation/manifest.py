@@ -6,6 +6,7 @@ Written once by `verify`; read by reports, downloads and anyone who opens the fo
 from pydantic import BaseModel, ConfigDict
 
 from steelyard.evaluation import layout
+from steelyard.storage.checked import get_document
 from steelyard.storage.store import Store
 
 
@@ -18,6 +19,15 @@ class FileEntry(BaseModel):
     size: int
     sha256: str
     rows: int
+
+
+class RecordEntry(BaseModel):
+    """One record beside the rows, by its path under the root and the digest of its content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    path: str
+    sha256: str
 
 
 class RowCounts(BaseModel):
@@ -47,13 +57,15 @@ class Manifest(BaseModel):
     """The parts that the files were made from, in order."""
     leftOut: list[str]  # noqa: N815 - a name of the format
     """Parts of fenced-off attempts that came too late to count."""
-    # Manifests of earlier versions lack the two fields below: with defaults they stay readable.
+    # Manifests of earlier versions lack the fields below: with defaults they stay readable.
     asked: dict[str, int] = {}
     """Rows of the parts by the base URL that answered, or refused, them; empty where older parts do not say."""
     unknownEndings: dict[str, int] = {}  # noqa: N815 - a name of the format
     """Answers of the parts by a reason of ending that is not known: neither whole nor cut short."""
+    records: list[RecordEntry] = []
+    """Records of the run: `run.json`, the servers that were asked, the row errors of the parts."""
 
 
 async def read_manifest(store: Store) -> Manifest:
     """The manifest of the output in `store`; ObjectMissing when it has not been verified."""
-    return Manifest.model_validate_json(await store.get(layout.MANIFEST))
+    return Manifest.model_validate_json(await get_document(store, layout.MANIFEST))

@@ -25,6 +25,9 @@ class Meter(Protocol):
     def answered(self, usage: Usage) -> None:
         """Count the tokens of an answered call; a refusal uses none."""
 
+    def kept(self) -> None:
+        """Count an answer that is its row's: of a row that has several, all but one were paid in vain."""
+
 
 class NoMeter:
     """Keeps nothing: what was used is what the durable answers say."""
@@ -39,4 +42,7 @@ class NoMeter:
         return None
 
     def answered(self, usage: Usage) -> None:
+        return None
+
+    def kept(self) -> None:
         return None

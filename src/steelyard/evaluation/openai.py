@@ -5,6 +5,7 @@ the columns of a stand-alone run's output. `steelyard.runs` makes its plans of t
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -13,8 +14,10 @@ import pyarrow as pa
 
 from steelyard.evaluation import tokens
 from steelyard.evaluation.caps import Usage
-from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed
+from steelyard.evaluation.rows import as_text
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed, short
 from steelyard.evaluation.stops import MOST_STOPS, cut, envelope, limited, stops_of
+from steelyard.evaluation.streams import REASONING
 from steelyard.types import JsonValue
 
 Api = Literal["chat", "completions", "loglikelihood"]
@@ -42,6 +45,9 @@ the text as it came where it was cut at a stop that the service was not sent.
 _OUTPUT: dict[str, pa.DataType] = {INDEX: pa.int64(), REPLICATION: pa.string(), RESPONSES: pa.list_(ANSWER)}
 OUTPUT_SCHEMA = pa.schema(_OUTPUT)
 
+_NULL_TEXT = re.compile(rb'"(?:content|text)"\s*:\s*null')
+_UNEXPLAINED = (None, "", "stop")
+"""Reasons of ending that do not say why an answer has no text."""
 _MOST_TOKENS = 1 << 62
 _OURS = "messages", "prompt", "model", "stream", "n"
 """Parameters that are not the caller's: the prompt, and what would change the shape of an answer."""
@@ -94,7 +100,7 @@ def completions_encoder(model: str, sampling: Mapping[str, JsonValue], before: s
 
     def encode(prompt: JsonValue) -> bytes:
         if type(prompt) is not str:
-            raise ValueError(f"the prompt must be text, not {_short(prompt)}")
+            raise ValueError(f"the prompt must be text, not {short(prompt)}")
         return head + dumps(before + prompt if before else prompt) + tail
 
     return encode
@@ -116,6 +122,25 @@ def usage_in(body: bytes) -> Usage:
     return Usage(response.get("prompt_tokens", 0), response.get("completion_tokens", 0))
 
 
+def lacks_text(body: bytes) -> bool:
+    """Return whether an answer that can be read has null for its text, and nothing in its place.
+
+    Thoughts, a refusal, a call of a tool, or the end at a limit or filter explain it. Cheap for all other answers.
+    """
+    if not _NULL_TEXT.search(body):
+        return False
+    answer = orjson.loads(body)
+    if "asked" in answer:
+        return False
+    choice = (answer["body"] if "stops" in answer else answer)["choices"][0]
+    if choice.get("finish_reason") not in _UNEXPLAINED:
+        return False
+    if "message" not in choice:
+        return choice.get("text", "") is None
+    message = choice["message"]
+    return not any(value for name, value in message.items() if name != "role")
+
+
 def _rest(sampling: Mapping[str, JsonValue]) -> bytes:
     """The request after its prompt, with the closing brace."""
     return b"," + orjson.dumps(dict(sampling))[1:] if sampling else b"}"
@@ -124,11 +149,11 @@ def _rest(sampling: Mapping[str, JsonValue]) -> bytes:
 def _messages(prompt: JsonValue) -> bytes:
     """A list of messages without its brackets."""
     if not isinstance(prompt, list) or not prompt:
-        raise ValueError(f"the prompt must be text or a list of messages, not {_short(prompt)}")
+        raise ValueError(f"the prompt must be text or a list of messages, not {short(prompt)}")
     for message in prompt:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise ValueError(f"a message must be an object with role and content, not {_short(message)}")
-    return orjson.dumps(prompt, default=str)[1:-1]
+            raise ValueError(f"a message must be an object with role and content, not {short(message)}")
+    return orjson.dumps(prompt, default=as_text)[1:-1]
 
 
 def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]]) -> Read:
@@ -147,12 +172,12 @@ def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]])
                 stops, answer = answer["stops"], answer["body"]
         choices = answer.get("choices") if type(answer) is dict else None
         if type(choices) is not list or not choices:
-            raise Malformed(f"the answer has no choices: {_short(answer)}")
+            raise Malformed(f"the answer has no choices: {short(answer)}")
         try:
             responses = [read_choice(choice) for choice in choices]
         except (AttributeError, KeyError, TypeError) as error:
             raise Malformed(
-                f"a choice has not the shape of one ({type(error).__name__} {error}): {_short(choices)}"
+                f"a choice has not the shape of one ({type(error).__name__} {error}): {short(choices)}"
             ) from error
         # Numbered by place, not by the endpoint's own `index`: some servers leave it out, some say 0 in every
         # choice.
@@ -183,9 +208,7 @@ def _chat_choice(choice: dict[str, JsonValue]) -> dict[str, JsonValue]:
         "text": _content(message.get("content")),
         "finish_reason": _text(choice.get("finish_reason")),
     }
-    # SGLang, DeepSeek and earlier vLLM say `reasoning_content`; OpenRouter and later vLLM say `reasoning`.
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
-    if type(reasoning) is str:
+    if reasoning := _reasoning(message):
         response["reasoning"] = reasoning
     if (logprobs := choice.get("logprobs")) and (tokens := logprobs.get("content")):
         response["logprob"] = float(sum(token["logprob"] for token in tokens))
@@ -219,7 +242,7 @@ def _likelihood_answer(answer: dict[str, JsonValue]) -> dict[str, JsonValue]:
         kept = {"fault": str(fault)}
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise Malformed(
-            f"an answer has not the shape of one ({type(error).__name__} {error}): {_short(bodies)}"
+            f"an answer has not the shape of one ({type(error).__name__} {error}): {short(bodies)}"
         ) from error
     response["text"] = orjson.dumps(kept).decode()
     for body in bodies:
@@ -242,6 +265,8 @@ def _continuation(
             for one, (length, count) in zip(lists, answer["windows"], strict=True)
         ]
         known: dict[str, JsonValue] = {"windows": len(spans)}
+        if answer.get("cut"):
+            known["cut"] = answer["cut"]
     else:
         prompt, context = request["prompt"], request["context"]
         length, count = len(prompt) - context, answer["context_tokens"]
@@ -284,13 +309,27 @@ def _content(content: JsonValue) -> str:
     if type(content) is list:
         # Mistral's and some gateways' models answer in parts, of which those that think are not the answer.
         return "".join(_content(part["text"]) for part in content if part.get("type") == "text")
-    raise TypeError(f"content {_short(content)}")
+    raise TypeError(f"content {short(content)}")
+
+
+def _reasoning(message: Mapping[str, JsonValue]) -> str:
+    """Return the thoughts that a server keeps apart from the answer; empty where there are none."""
+    for name in REASONING:
+        if type(thoughts := message.get(name)) is str and thoughts:
+            return thoughts
+    # OpenRouter's details, and Mistral's parts of the content, whose own texts are parts again.
+    parts = [*_listed(message.get("reasoning_details")), *_listed(message.get("content"))]
+    thoughts = [part.get("thinking", part.get("text")) for part in parts if part.get("type") != "text"]
+    pieces: list[JsonValue] = []
+    for thought in thoughts:
+        pieces += [part.get("text") for part in _listed(thought)] if type(thought) is list else [thought]
+    return "".join(piece for piece in pieces if type(piece) is str)
+
+
+def _listed(value: JsonValue) -> list[dict[str, JsonValue]]:
+    """Return the objects in a list; none if it is something else."""
+    return [part for part in value if type(part) is dict] if type(value) is list else []
 
 
 def _text(value: JsonValue) -> str | None:
     return value if type(value) is str else None
-
-
-def _short(value: JsonValue) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -1,5 +1,7 @@
 """Writes finished rows as numbered, create-only parts: each is whole or not there, and is never touched again.
 
+Rows that wait longer for their part than half a second stand in the journal meanwhile.
+
 The engine adds rows; encoding happens in threads and writing in tasks of the writer's own, off the hot path. The order
 of one part's files matters: errors, then the part, then its row set. So a row set never speaks of rows that are not
 there, whenever the process ends.
@@ -14,13 +16,16 @@ from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import Checkpoint, write_checkpoint
 from steelyard.evaluation.epoch import Epoch
 from steelyard.evaluation.errors import Fenced
+from steelyard.evaluation.journal import Journal
 from steelyard.evaluation.parts import Finished, encode
 from steelyard.evaluation.rowset import RowSet
 from steelyard.storage.store import ObjectExists, Store
 
 PARTS_AT_ONCE = 1
-"""One part is written while the next one fills: a crash costs these two and what is in flight, never more."""
+"""One part is written while the next one fills."""
 PART_SECONDS = 5.0
+SAFE_SECONDS, SAFE_CHECK_SECONDS = 0.5, 0.25
+"""Seconds that a row may wait without being durable, and between two looks at that: together less than one."""
 CHECKPOINT_PARTS = 100
 
 
@@ -28,15 +33,28 @@ class Writer:
     """The output of one attempt."""
 
     def __init__(
-        self, store: Store, epoch: Epoch, schema: pa.Schema, batch_rows: int, resumed: Checkpoint
+        self,
+        store: Store,
+        epoch: Epoch,
+        schema: pa.Schema,
+        batch_rows: int,
+        resumed: Checkpoint,
+        first: int = 0,
     ) -> None:
+        """`first` is the number of the parts that this epoch has already."""
         self._store = store
         self._epoch = epoch
         self._schema = schema
         self._batch_rows = batch_rows
         self._pending: list[Finished] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._seq = 0
+        self._seq = first
+        self._journal = Journal(store, epoch.name, schema)
+        self._safe = 0
+        """Number of the pending rows, from the first on, that the journal holds."""
+        self._unsafe_since: float | None = None
+        """Time at which the first pending row was added that the journal does not hold."""
+        self._entry: asyncio.Task[None] | None = None
         self._names = list(resumed.parts)
         self._durable = RowSet(resumed.rows.total)
         self._durable.add_ranges(resumed.rows.ranges())
@@ -66,6 +84,8 @@ class Writer:
 
     def add(self, row: Finished) -> None:
         self._pending.append(row)
+        if self._unsafe_since is None:
+            self._unsafe_since = asyncio.get_running_loop().time()
         self._flush_full()
 
     def _flush_full(self) -> None:
@@ -78,6 +98,9 @@ class Writer:
         if not self._pending or self.failure.done():
             return
         rows, self._pending = self._pending[: self._batch_rows], self._pending[self._batch_rows :]
+        self._safe = max(0, self._safe - len(rows))
+        if len(self._pending) == self._safe:
+            self._unsafe_since = None
         # The name holds the epoch: a part of an earlier attempt can never be overwritten by this one, nor counted as
         # its own.
         name = layout.PartName(self._epoch.name, 0, self._seq)
@@ -97,8 +120,33 @@ class Writer:
             # end.
             await self._epoch.check()
 
+    async def keep_journal(self) -> None:
+        """Let no row wait longer than a second without being durable. Runs until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SAFE_CHECK_SECONDS)
+            # Where parts fill fast, no row waits that long, and the journal costs nothing.
+            if self._unsafe_since is not None and loop.time() - self._unsafe_since >= SAFE_SECONDS:
+                # Shielded: an entry that is begun ends before the attempt does.
+                self._entry = loop.create_task(self._write_piece())
+                await asyncio.shield(self._entry)
+
+    async def _write_piece(self) -> None:
+        """Write the rows that the next part will get, as far as the journal does not hold them."""
+        rows = self._pending[self._safe : self._batch_rows]
+        if not rows:
+            return
+        key = self._journal.name(self._seq)
+        self._safe += len(rows)
+        self._unsafe_since = None if self._safe == len(self._pending) else self._unsafe_since
+        content = await asyncio.to_thread(self._journal.encode, rows)
+        await self._store.create(key, content)
+
     async def drain(self) -> None:
         """Write all that has been added, and wait until it is durable; raises what kept it from being so."""
+        if self._entry is not None:
+            await asyncio.wait([self._entry])
+            self._entry.exception()  # retrieved: the parts are tried all the same
         while (self._pending and not self.failure.done()) or self._tasks:
             self.flush()
             await asyncio.wait(set(self._tasks))
@@ -129,6 +177,7 @@ class Writer:
         # Counted only now, when all three files are durable: a checkpoint that names a row before it is would lose
         # it.
         self._durable.add(row.position for row in rows)
+        await self._journal.drop(name.seq)
         if self._tokens is not None:
             self._tokens += encoded.tokens or Usage()
         self._names.append(name.name)

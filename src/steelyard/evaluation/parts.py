@@ -1,5 +1,6 @@
 """The bytes of parts: finished rows as Parquet, row errors as Parquet, row sets as JSON. Pure; runs in threads."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +13,7 @@ from steelyard.evaluation.backlog import Try
 from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.rowset import Ranges, ranges_of
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
+from steelyard.storage.checked import add_digest, checked_record
 from steelyard.types import JsonValue
 
 RETRIED = "Retried"
@@ -87,6 +89,29 @@ class Calls:
 
 
 @dataclass(frozen=True)
+class Digests:
+    """SHA-256 of a part, and of the row errors that belong to it, if any."""
+
+    part: str
+    errors: str | None
+
+    @classmethod
+    def of(cls, part: bytes, errors: bytes | None) -> "Digests":
+        return cls(
+            hashlib.sha256(part).hexdigest(), None if errors is None else hashlib.sha256(errors).hexdigest()
+        )
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """A row set: the rows of a part, the tokens of its calls and its digests, where these are written down."""
+
+    ranges: Ranges
+    tokens: Usage | None
+    digests: Digests | None
+
+
+@dataclass(frozen=True)
 class Encoded:
     """A part and the files that belong to it."""
 
@@ -112,11 +137,11 @@ def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
     metadata = {**(schema.metadata or {}), CALLS_METADATA: orjson.dumps(calls)}
     part = parquet(pa.Table.from_arrays(columns, schema=schema.with_metadata(metadata)))
     failed = [row for row in rows if row.error is not None]
+    errors = _errors(failed) if failed else None
     used = [row.tokens for row in rows if row.tokens is not None]
     tokens = sum(used, Usage()) if used else None
-    return Encoded(
-        part, _errors(failed) if failed else None, row_set([row.position for row in rows], tokens), tokens
-    )
+    digests = Digests.of(part, errors)
+    return Encoded(part, errors, row_set([row.position for row in rows], digests, tokens), tokens)
 
 
 def calls_of(schema: pa.Schema) -> Calls:
@@ -131,20 +156,28 @@ def parquet(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def row_set(positions: Sequence[int], tokens: Usage | None = None) -> bytes:
-    """A part's row set, as it is stored next to the part; with the tokens of its calls, where they are reported."""
+def row_set(positions: Sequence[int], digests: Digests, tokens: Usage | None = None) -> bytes:
+    """Return the content of a part's row set; with the tokens of its calls, where they are reported."""
     ranges = ranges_of(positions)
-    content: dict[str, JsonValue] = {"rows": sum(b - a for a, b in ranges), "ranges": ranges}
+    content: dict[str, JsonValue] = {
+        "rows": sum(b - a for a, b in ranges),
+        "ranges": ranges,
+        "digests": asdict(digests),
+    }
     if tokens is not None:
         content["tokens"] = [tokens.prompt, tokens.completion]
-    return orjson.dumps({"schemaVersion": "0.1"} | content)
+    return orjson.dumps(add_digest(content))
 
 
-def read_row_set(data: bytes) -> tuple[Ranges, Usage | None]:
-    """The ranges of a part's rows, and the tokens of its calls where they are written down."""
-    content = orjson.loads(data)
-    tokens = content.get("tokens")
-    return content["ranges"], None if tokens is None else Usage(*tokens)
+def read_row_set(data: bytes, store: str, key: str) -> StoredRows:
+    """Return what a row set says. Raises DigestMismatch where it was changed."""
+    content = checked_record(data, store, key)
+    tokens, digests = content.get("tokens"), content.get("digests")
+    return StoredRows(
+        content["ranges"],
+        None if tokens is None else Usage(*tokens),
+        None if digests is None else Digests(**digests),
+    )
 
 
 def _errors(failed: Sequence[Finished]) -> bytes:

@@ -12,6 +12,7 @@ from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.limit import DEFAULT_MOST, Concurrency
 from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
+from steelyard.evaluation.rows import as_text
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
@@ -52,6 +53,8 @@ class Plan:
     caps: Caps = field(default_factory=Caps)
     wasted: Callable[[bytes], Usage] | None = None
     """The tokens of an answer that cannot be used, as far as it reports them: they are paid all the same."""
+    lacks_text: Callable[[bytes], bool] | None = None
+    """Returns whether an answer that can be read has null for its text, and nothing in its place."""
     concurrency: Concurrency = field(default_factory=Concurrency)
     wait_for_server: float = WAIT_FOR_SERVER_SECONDS
     """Seconds for which every replica may refuse connections before the evaluation ends."""
@@ -116,7 +119,7 @@ def requests_through(pipeline: Adapter) -> Callable[[Item], bytes]:
         try:
             (adapted,) = pipeline([item])
             # Dates, times and decimals of a dataset have no form in JSON; services take them as text.
-            return orjson.dumps(adapted, default=str, option=orjson.OPT_SERIALIZE_NUMPY)
+            return orjson.dumps(adapted, default=as_text, option=orjson.OPT_SERIALIZE_NUMPY)
         except _ROW_FAULTS as error:
             raise BadInput(f"the input pipeline cannot take the row: {error}") from error
 

@@ -44,6 +44,8 @@ class Replica:
     """Connections that failed in a row: they count by their time, not by their number."""
     resting_until: float = 0.0
     gone: bool = False
+    closed: bool = False
+    """True once it said that it refuses every call, and that waiting would not help."""
 
 
 Opened = Callable[[str], Client]
@@ -100,6 +102,11 @@ class Pool:
         allows.
         """
         return bool(self._replicas) and all(map(self._exhausted, self.replicas))
+
+    @property
+    def closed(self) -> bool:
+        """Return whether every replica refuses every call for good."""
+        return bool(self._replicas) and all(replica.closed for replica in self.replicas)
 
     @property
     def unreachable(self) -> bool:
@@ -163,6 +170,8 @@ class Pool:
             case Failure(fault=Fault.FOREIGN):
                 # Something else listens at the address: a Pod that ended gave it back, and another one got it.
                 self.drop(replica.address)
+            case Failure(fault=Fault.FINAL):
+                replica.closed, replica.failures = True, replica.failures + 1
             case Failure(fault=Fault.UNREACHABLE | Fault.UNTRUSTED | Fault.TRANSIENT):
                 replica.limit.failed(now, sent_at, in_flight, overload=outcome.overload)
                 # A row that failed before the replica answered others has a fault of its own. Rows that fail at each
@@ -218,8 +227,10 @@ class Pool:
     def _exhausted(self, replica: Replica) -> bool:
         since = replica.unreachable_since
         away = 0.0 if since is None else asyncio.get_running_loop().time() - since
-        return self._policy.exhausted(replica.rests) or (
-            since is not None and away >= self._policy.wait_for_server
+        return (
+            replica.closed
+            or self._policy.exhausted(replica.rests)
+            or (since is not None and away >= self._policy.wait_for_server)
         )
 
     def _choose(self) -> Replica | None:
@@ -236,7 +247,7 @@ class Pool:
         return best
 
     def _limit(self, replica: Replica) -> int:
-        if self._policy.exhausted(replica.rests):
+        if replica.closed or self._policy.exhausted(replica.rests):
             return 0
         # One probe at a time: a server that has just come back would be hit by all calls at once, and fall
         # over again.

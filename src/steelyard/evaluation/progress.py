@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,8 +23,18 @@ REMOTE_SECONDS = 5.0
 SLOW_SECONDS = 5.0
 SLOW_TIMES = 3
 """A call in flight is slow, and named, when it takes longer than both: seconds, and times the median of others."""
+MOST_CAUSES = 1000
+"""Different causes of row errors that are kept apart; where there are more, the rows differ and not the endpoint."""
 _RATE_SECONDS = 10.0
 _DURATIONS = 501
+
+
+class Refusal(NamedTuple):
+    """The cause of a row error, as the server stated it."""
+
+    status: int | None
+    message: str
+    body: str
 
 
 @dataclass
@@ -36,6 +46,13 @@ class Progress:
     now: Callable[[], datetime]
     done: int = 0
     row_errors: int = 0
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    """The row errors of this attempt by their cause, as long as there are few causes."""
+    unread: Counter[Refusal] = field(default_factory=Counter)
+    """Rows of this attempt whose first answer, of status 200, is none: by its cause, as long as there are few causes.
+
+    It could not be read, or has null for its text and nothing beside it.
+    """
     retries: int = 0
     refused: int = 0
     """Calls that a replica did not admit (429)."""
@@ -63,6 +80,15 @@ class Progress:
     @property
     def in_flight(self) -> int:
         return self.pool.in_flight if self.pool else 0
+
+    def add_error(self, status: int | None, message: str, body: str | None) -> None:
+        """Count a row that has no answer."""
+        self.row_errors += 1
+        _count(self.refusals, Refusal(status, message, body or ""))
+
+    def add_unread(self, message: str, body: str) -> None:
+        """Count a row whose first answer is none."""
+        _count(self.unread, Refusal(200, message, body))
 
     async def write(self) -> None:
         """Write it once an earlier write has ended.
@@ -133,3 +159,8 @@ class Progress:
         if seconds <= max(SLOW_SECONDS, SLOW_TIMES * usual):
             return None
         return {"index": work.index, "seconds": round(seconds, 1)}
+
+
+def _count(causes: Counter[Refusal], cause: Refusal) -> None:
+    if cause in causes or len(causes) < MOST_CAUSES:
+        causes[cause] += 1

@@ -22,6 +22,7 @@ from steelyard.evaluation.epoch import Epoch, highest_epoch
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.schema.names import MANIFEST, OWN_RECORDS
 from steelyard.schema.steps import resource_of
+from steelyard.storage.checked import check_object
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store
 
@@ -56,6 +57,8 @@ class OutputManifest(BaseModel):
     rows: int | None = None
     """Rows of a measurement or of a report's scores."""
     files: list[PublishedFile]
+    records: list[PublishedFile] | None = None
+    """The platform's own records of the output, such as scores; None without any. They are not among its files."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Publication:
     ) -> OutputManifest:
         """Write all files and the manifest, and bring the files to their places; `resource` is an id by its kind.
 
-        The manifest does not name the records, which are the platform's own.
+        The manifest names the records, which are the platform's own, apart from the files.
 
         Raises Fenced where a later attempt has begun, and EvaluationFailed where another one has published.
         """
@@ -104,7 +107,8 @@ class Publication:
             if number % _FILES_PER_CHECK == 0:
                 await self.epoch.check()
             await _put(store, place + path, files[path])
-        fields = {"epoch": self.epoch.name, "rows": rows, "files": entries, **resource}
+        own = _entries(records) or None
+        fields = {"epoch": self.epoch.name, "rows": rows, "files": entries, "records": own, **resource}
         manifest = OutputManifest.model_validate(fields)
         await self.epoch.check()
         try:
@@ -124,9 +128,9 @@ class Publication:
         store, place = self.epoch.store, _place(manifest.epoch)
         # An earlier resource at the same output may still copy: what it has not copied by now, it finds missing.
         await self._remove_attempts(lambda resource: resource < resource_of(manifest.epoch))
-        named = {file.path for file in manifest.files}
+        digests = {file.path: file.sha256 for file in (*manifest.files, *(manifest.records or ()))}
         for prefix in self.earlier:
-            for path in [info.key async for info in store.list(prefix) if info.key not in named]:
+            for path in [info.key async for info in store.list(prefix) if info.key not in digests]:
                 await self._check_resource()
                 await store.delete(path)
         await self._check_resource()
@@ -134,6 +138,7 @@ class Publication:
         for path in sorted(paths, key=lambda path: (path in _PAGES, path)):
             # A missing one was removed by another attempt, which has brought all files to their places.
             with suppress(ObjectMissing):
+                await check_object(store, place + path, digests.get(path))
                 await store.copy(place + path, path)
         # Those of a later resource stay: it has yet to publish them.
         await self._remove_attempts(lambda resource: resource <= resource_of(self.epoch.name))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches, open_parquet
 from steelyard.evaluation import layout
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.indexes import ABSENT, IndexMap
@@ -23,6 +23,7 @@ from steelyard.evaluation.resume import positions
 from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source, is_data
+from steelyard.storage.checked import DigestMismatch, checked_record, get_document
 from steelyard.storage.store import ObjectMissing, Store, sync_reader
 from steelyard.types import JsonValue
 
@@ -47,7 +48,10 @@ async def recount(manifest: Manifest, dataset: Store, output: Store) -> Recount:
         async for info in dataset.list()
         if is_data(info.key) and info.key not in listed
     ]
-    faults += _otherwise_recorded(manifest, await _identity(output))
+    try:
+        faults += _otherwise_recorded(manifest, await _identity(output))
+    except DigestMismatch as error:
+        faults.append(error.public)
     counted = await asyncio.to_thread(_counted, manifest, dataset, output)
     stray = [info.key async for info in output.list("part-") if info.key not in verified]
     return Recount(counted.rows, counted.questions, (*faults, *counted.faults), tuple(stray))
@@ -62,13 +66,13 @@ async def check_complete(manifest: Manifest, dataset: Store, output: Store) -> N
 
 
 async def _identity(output: Store) -> dict[str, JsonValue]:
-    """Return the request by the run's record; nothing where there is no record."""
+    """Return the request by the run's record; nothing where there is no record. Raises DigestMismatch."""
     try:
-        run = orjson.loads(await output.get(layout.RUN))
-        identity = run.get("identity", {})
+        run = await get_document(output, layout.RUN)
     # Outputs of earlier versions have no record; that one is missing is no fault of the rows.
-    except (ObjectMissing, orjson.JSONDecodeError, AttributeError):
+    except ObjectMissing:
         return {}
+    identity = checked_record(run, output.url, layout.RUN).get("identity", {})
     return identity if isinstance(identity, dict) else {}
 
 
@@ -141,7 +145,7 @@ def _measured(store: Store, entries: Sequence[FileEntry]) -> tuple[tuple[FileEnt
     """The dataset's files with the rows that they hold, whatever the manifest says of them."""
     measured, faults = [], []
     for entry in entries:
-        with _opened(store, entry.path) as file:
+        with _opened(store, entry.path) as (_, file):
             rows = file.metadata.num_rows
         if rows != entry.rows:
             faults.append(f"{entry.path} of the dataset holds {rows} rows; the manifest says {entry.rows}")
@@ -153,24 +157,24 @@ def _measured(store: Store, entries: Sequence[FileEntry]) -> tuple[tuple[FileEnt
 
 def _batches(store: Store, path: str) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Each row's index and replication, and how many have no responses: of those one column inside is enough."""
-    with _opened(store, path) as file:
+    with _opened(store, path) as (reader, file):
         # Answers can be megabytes each; one leaf of the struct says as well whether there is one.
         leaves = [file.schema.column(number).path for number in range(len(file.schema))]
         answer = next((leaf for leaf in leaves if leaf.split(".")[0] == RESPONSES), None)
         if answer is None or not {INDEX, REPLICATION} <= set(leaves):
             raise _unreadable(path, f"should have the columns {INDEX}, {REPLICATION} and {RESPONSES}")
-        for batch in file.iter_batches(65536, columns=[INDEX, REPLICATION, answer]):
+        for batch in batches(reader, 65536, [INDEX, REPLICATION, answer]):
             if batch.column(INDEX).null_count or batch.column(REPLICATION).null_count:
                 raise _unreadable(path, f"has rows without {INDEX} or {REPLICATION}")
             yield batch, batch.column(RESPONSES).null_count
 
 
 @contextmanager
-def _opened(store: Store, path: str) -> Iterator[pq.ParquetFile]:
-    """A Parquet file in a store. EvaluationFailed says that it is not there, or cannot be read as one."""
+def _opened(store: Store, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """A reader of a store, and the Parquet file that it reads. EvaluationFailed says what is missing or damaged."""
     try:
         with sync_reader(store, path) as reader:
-            yield pq.ParquetFile(reader, pre_buffer=False)
+            yield reader, open_parquet(reader)
     except ObjectMissing as error:
         raise _unreadable(path, "is missing") from error
     except (pa.ArrowException, OSError) as error:

@@ -8,17 +8,24 @@ import contextlib
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches
 from steelyard.evaluation import layout
 from steelyard.evaluation.caps import Usage
-from steelyard.evaluation.checkpoint import Checkpoint, counted_parts, gather_bounded, latest_checkpoint
+from steelyard.evaluation.checkpoint import (
+    Checkpoint,
+    counted_parts,
+    digests_of_parts,
+    latest_checkpoint,
+    stored_rows,
+)
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.indexes import ABSENT, IndexMap
-from steelyard.evaluation.parts import read_row_set, row_set
+from steelyard.evaluation.parts import Digests, row_set
 from steelyard.evaluation.rowset import Positions, RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
-from steelyard.storage.store import ObjectExists, Store, sync_reader
+from steelyard.storage.checked import CheckedStore, stored_sha256
+from steelyard.storage.store import ObjectExists, ObjectMissing, Store, sync_reader
 from steelyard.types import JsonValue
 
 Count = Callable[[list[dict[str, JsonValue]]], Usage]
@@ -42,24 +49,22 @@ async def resume(
             known = Checkpoint((), RowSet(total))
         # Parts that were written after the last checkpoint, which is made every hundred parts only.
         unknown = sorted(set(counted) - set(known.parts))
-        present = {info.key async for info in store.list(layout.PARTS)}
-        listed = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
+        written = await stored_rows(store, unknown)
         # An attempt that counted no tokens left a checkpoint without them: they are read from the answers.
         tokens, uncounted = known.tokens or Usage(), [] if known.tokens else list(known.parts)
-        keys = [layout.PARTS + name + layout.ROWS_SUFFIX for name in listed]
-        for name, data in zip(listed, await gather_bounded(store, keys), strict=True):
-            ranges, used = read_row_set(data)
-            known.rows.add_ranges(ranges)
-            tokens += used or Usage()
-            if used is None:
+        for name, stored in written.items():
+            known.rows.add_ranges(stored.ranges)
+            tokens += stored.tokens or Usage()
+            if stored.tokens is None:
                 uncounted.append(name)
         # The writer died between the part and its row set.
-        for name in sorted(set(unknown) - set(listed)):
+        for name in sorted(set(unknown) - set(written)):
             known.rows.add(await _make_row_set(store, name, indexes, replications))
             uncounted.append(name)
         if count is not None:
+            parts = CheckedStore(store, digests_of_parts(await stored_rows(store, uncounted)))
             for name in uncounted:
-                tokens += await asyncio.to_thread(_tokens_of_part, store, layout.PARTS + name, count)
+                tokens += await asyncio.to_thread(_tokens_of_part, parts, layout.PARTS + name, count)
     except (ValueError, KeyError, pa.ArrowException) as error:
         raise EvaluationFailed(
             "OutputInvalid", f"the output to go on with is damaged: {error}", permanent=True
@@ -70,7 +75,7 @@ async def resume(
 def _tokens_of_part(store: Store, key: str, count: Count) -> Usage:
     tokens = Usage()
     with sync_reader(store, key) as reader:
-        for batch in pq.ParquetFile(reader).iter_batches(1024, columns=[RESPONSES]):
+        for batch in batches(reader, 1024, [RESPONSES]):
             tokens = sum((count(row) for row in batch.column(0).to_pylist() if row is not None), tokens)
     return tokens
 
@@ -79,17 +84,23 @@ async def _make_row_set(
     store: Store, name: str, indexes: IndexMap, replications: tuple[str, ...]
 ) -> list[int]:
     positions = await asyncio.to_thread(_positions_of_part, store, layout.PARTS + name, indexes, replications)
+    part = layout.PartName.parse(name)
+    assert part is not None
+    try:
+        errors = await stored_sha256(store, part.errors)
+    except ObjectMissing:
+        errors = None
+    digests = Digests(await stored_sha256(store, part.part), errors)
     with contextlib.suppress(ObjectExists):  # then a writer that is being fenced off finished it after all
-        await store.create(layout.PARTS + name + layout.ROWS_SUFFIX, row_set(positions))
+        await store.create(part.rows, row_set(positions, digests))
     return positions
 
 
 def _positions_of_part(store: Store, key: str, indexes: IndexMap, replications: tuple[str, ...]) -> list[int]:
     with sync_reader(store, key) as reader:
-        table = pq.ParquetFile(reader).read(columns=[INDEX, REPLICATION])
-    row_positions: list[int] = []
-    for batch in table.to_batches():
-        row_positions.extend(positions(batch, indexes, replications).tolist())
+        row_positions: list[int] = []
+        for batch in batches(reader, 65536, [INDEX, REPLICATION]):
+            row_positions.extend(positions(batch, indexes, replications).tolist())
     if ABSENT in row_positions:
         raise ValueError(f"{key} has rows that are not in the dataset")
     return row_positions

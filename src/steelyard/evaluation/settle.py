@@ -24,6 +24,8 @@ from steelyard.evaluation.shape import Malformed
 MALFORMED_TRIES = 3
 """Number of times that a row is asked whose answer cannot be read: a service may be confused once."""
 
+NO_TEXT = "the answer has no text, and nothing in its place"
+
 KEPT_TRIES = 10
 """Number of failed tries of a row that are kept."""
 
@@ -57,9 +59,8 @@ class Settler:
     def _key(self) -> str:
         return self.plan.headers.get("Authorization", "").rpartition(" ")[2]
 
-    def _text(self, body: bytes) -> str:
+    def without_key(self, text: str) -> str:
         """A service may repeat the key that it was asked with; it is written down nowhere."""
-        text = body.decode(errors="replace")
         return text.replace(self._key, "[the key]") if self._key else text
 
     def settle(self, work: Work, address: str, outcome: Outcome) -> None:
@@ -76,6 +77,11 @@ class Settler:
                 # may report its tokens.
                 self.meter.answered(self._wasted(outcome.answer))
                 self._give_up(work, address, "BadRequest", outcome)
+            # About the account or the model, not the row: another replica may answer it, or a later attempt.
+            case Failure(fault=Fault.FINAL):
+                self.meter.answered(self._wasted(outcome.answer))
+                self._note(work, address, outcome)
+                self._again(work, 1)
             # The address belongs to another session's replica now, which was not sent the row.
             case Failure(fault=Fault.FOREIGN):
                 self.meter.unsent()
@@ -126,8 +132,12 @@ class Settler:
     def _answered(self, work: Work, address: str, body: bytes) -> None:
         try:
             responses = self.plan.read(body)
+            if self.plan.lacks_text is not None and self.plan.lacks_text(body):
+                raise Malformed(NO_TEXT)
         except Malformed as error:
             work.malformed += 1
+            if work.malformed == 1:
+                self.progress.add_unread(str(error), self._kept_text(body))
             self.meter.answered(self._wasted(body))
             failure = Failure(Fault.REFUSED, str(error), 200, body[:KEPT_BODY_BYTES])
             self._note(work, address, failure)
@@ -144,6 +154,7 @@ class Settler:
                 message = "the endpoint does not report its tokens (usage), so a cap of tokens or cost cannot be kept"
                 raise EvaluationFailed("NoUsage", message, permanent=True)
         self.meter.answered(tokens or Usage())
+        self.meter.kept()
         replication = self.plan.replications[work.replication]
         retried = None
         if work.failed is not None:
@@ -156,9 +167,12 @@ class Settler:
         if self.capped:
             self.check_caps()
 
+    def _kept_text(self, body: bytes) -> str:
+        return self.without_key(body[:KEPT_BODY_BYTES].decode(errors="replace"))
+
     def _note(self, work: Work, address: str, failure: Failure) -> None:
         """Remember a try that failed: the first ones and the last."""
-        message = failure.message[:_TRY_CHARACTERS]
+        message = self.without_key(failure.explained)[:_TRY_CHARACTERS]
         tried = Try(self.progress.now().isoformat(), address, failure.status, message)
         if work.failed is None:
             work.failed = []
@@ -174,7 +188,7 @@ class Settler:
         message = f"{reason}: {failure.message}"[:_MESSAGE_CHARACTERS]
         # The schema's default: a request that one row gets wrong is nearly always wrong in every row.
         if self.plan.client.badRequestPolicy == "Abort":
-            body = self._text(failure.body)[:200]
+            body = self.without_key(failure.body.decode(errors="replace"))[:200]
             name = f"index {work.index}, replication {work.replication}"
             raise EvaluationFailed(
                 "BadRequest",
@@ -182,11 +196,11 @@ class Settler:
                 permanent=True,
                 row=str(work.index),
             )
-        body_text = self._text(failure.body) if failure.body else None
+        body_text = self._kept_text(failure.body) if failure.body else None
         error = RowError(
             reason, message, failure.status, body_text, work.attempts, address, work.failed or ()
         )
-        self.progress.row_errors += 1
+        self.progress.add_error(failure.status, message, body_text)
         replication = self.plan.replications[work.replication]
         place = None if address is None else unpinned(address)[0]
         self._finish(Finished(work.position, work.index, replication, None, error, replica=place))

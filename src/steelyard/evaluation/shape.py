@@ -6,13 +6,17 @@ whole part that cannot be written.
 
 import base64
 import binascii
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
 
+from steelyard.bounded_schema import read_schema
 from steelyard.evaluation.lean import spare_pandas
+from steelyard.evaluation.narrow_floats import is_pairs
+from steelyard.evaluation.rows import as_text
 from steelyard.types import JsonValue
 
 spare_pandas()  # here, because whatever makes arrays for an evaluation comes by here first
@@ -35,8 +39,8 @@ def output_schema(arrow_schema: str) -> pa.Schema:
     `responses` may always be null: a skipped row has none.
     """
     try:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(arrow_schema, validate=True)))
-    except (binascii.Error, pa.ArrowInvalid, OSError, EOFError) as error:
+        schema = read_schema(arrow_schema)
+    except pa.ArrowInvalid as error:
         raise ValueError(
             f"interface.outputSchema.arrowSchema is not an Arrow schema in base64: {error}"
         ) from error
@@ -90,7 +94,7 @@ def _instance(expected: type, name: str) -> Check:
     def check(value: JsonValue) -> JsonValue:
         # Not isinstance: `true` is an int to Python, and Arrow would write it as 1.
         if type(value) is not expected:
-            raise Malformed(f"expected {name}, got {_short(value)}")
+            raise Malformed(f"expected {name}, got {short(value)}")
         return value
 
     return check
@@ -103,7 +107,7 @@ def _integer(kind: pa.DataType) -> Check:
 
     def check(value: JsonValue) -> JsonValue:
         if type(value) is not int or not low <= value <= high:
-            raise Malformed(f"expected an integer ({kind}), got {_short(value)}")
+            raise Malformed(f"expected an integer ({kind}), got {short(value)}")
         return value
 
     return check
@@ -117,16 +121,19 @@ def _number(value: JsonValue) -> JsonValue:
             return float(value)
         except OverflowError:
             pass
-    raise Malformed(f"expected a number, got {_short(value)}")
+    raise Malformed(f"expected a number, got {short(value)}")
 
 
 def _struct(kind: Kind) -> Check:
     """Fields that the schema does not name are dropped; at least one that it names must be there."""
-    fields = [(field.name, _check(field.type), field.nullable) for field in kind]
+    fields = [
+        (field.name, _pairs(field.type) if is_pairs(field) else _check(field.type), field.nullable)
+        for field in kind
+    ]
 
     def check(value: JsonValue) -> JsonValue:
         if type(value) is not dict:
-            raise Malformed(f"expected an object, got {_short(value)}")
+            raise Malformed(f"expected an object, got {short(value)}")
         item = {}
         for name, check_field, nullable in fields:
             child = value.get(name)
@@ -140,7 +147,7 @@ def _struct(kind: Kind) -> Check:
         # A service's error object with status 200 would otherwise pass as an answer whose fields are all
         # null.
         if not item and not any(name in value for name, _, _ in fields):
-            raise Malformed(f"there is none of {', '.join(name for name, _, _ in fields)} in {_short(value)}")
+            raise Malformed(f"there is none of {', '.join(name for name, _, _ in fields)} in {short(value)}")
         return item
 
     return check
@@ -152,7 +159,7 @@ def _list(kind: Kind) -> Check:
 
     def check(value: JsonValue) -> JsonValue:
         if type(value) is not list:
-            raise Malformed(f"expected a list, got {_short(value)}")
+            raise Malformed(f"expected a list, got {short(value)}")
         if length is not None and len(value) != length:
             raise Malformed(f"expected {length} items, got {len(value)}")
         return [None if item is None else check_item(item) for item in value]
@@ -167,9 +174,22 @@ def _map(kind: Kind) -> Check:
 
     def check(value: JsonValue) -> JsonValue:
         if type(value) is not dict:
-            raise Malformed(f"expected an object, got {_short(value)}")
+            raise Malformed(f"expected an object, got {short(value)}")
         # Arrow takes a map as pairs; an object would become a struct.
         return [(key, None if item is None else check_item(item)) for key, item in value.items()]
+
+    return check
+
+
+def _pairs(kind: Kind) -> Check:
+    check_item = _check(kind.value_type.field("value").type)
+
+    def check(value: JsonValue) -> JsonValue:
+        if type(value) is not dict:
+            raise Malformed(f"expected an object, got {short(value)}")
+        return [
+            {"key": key, "value": None if item is None else check_item(item)} for key, item in value.items()
+        ]
 
     return check
 
@@ -178,7 +198,7 @@ def _binary(value: JsonValue) -> JsonValue:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise Malformed(f"expected base64, got {_short(value)}") from None
+        raise Malformed(f"expected base64, got {short(value)}") from None
 
 
 def _time(kind: pa.DataType) -> Check:
@@ -189,7 +209,7 @@ def _time(kind: pa.DataType) -> Check:
             # not: the first would fail the whole part when it is written, the second each reader of it.
             pa.array([time.astimezone(UTC) if time.tzinfo else time], type=kind)
         except (TypeError, ValueError, OverflowError, pa.ArrowException):
-            raise Malformed(f"expected a time (ISO 8601) within {kind}, got {_short(value)}") from None
+            raise Malformed(f"expected a time (ISO 8601) within {kind}, got {short(value)}") from None
         return time
 
     return check
@@ -202,14 +222,15 @@ def _by_arrow(kind: pa.DataType) -> Check:
                 value = date.fromisoformat(value)
             pa.array([value], type=kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise Malformed(f"expected {kind}, got {_short(value)}: {error}") from None
+            raise Malformed(f"expected {kind}, got {short(value)}: {error}") from None
         return value
 
     return check
 
 
-def _short(value: JsonValue) -> str:
-    text = repr(value)
+def short(value: JsonValue) -> str:
+    """Return the beginning of a value as JSON, for a message."""
+    text = json.dumps(value, ensure_ascii=False, default=as_text)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 

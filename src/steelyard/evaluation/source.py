@@ -15,10 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import Expands, batches, check, open_parquet
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.evaluation.rows import BadColumn, plain_schema, row_numbers, to_rows
 from steelyard.evaluation.shape import INDEX
-from steelyard.storage.store import Store, sync_reader
+from steelyard.storage.checked import DigestMismatch, check_digest, checked, unchecked
+from steelyard.storage.store import Store, name_of, sync_reader
 from steelyard.types import JsonValue
 
 BATCH_ROWS = 256
@@ -62,21 +65,19 @@ class Source:
     def indexes(self) -> Iterator[npt.NDArray[np.int64]]:
         """The `_index_` of every row, in batches and in order. Blocking."""
         for _, batch in self._batches([INDEX]):
-            column = batch.column(0)
-            if not pa.types.is_integer(column.type) or column.null_count:
+            try:
+                yield row_numbers(batch.column(0)).to_numpy()
+            except BadColumn as error:
                 raise EvaluationFailed(
-                    "BadDataset", f"the dataset's {INDEX} must be int64, not null", permanent=True
-                )
-            yield column.cast(pa.int64()).to_numpy()
+                    "BadDataset", f"the dataset's {INDEX} {error}", permanent=True
+                ) from error
 
     def _batches(self, columns: list[str] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
         ordinal = 0
         for file in self.files:
             with sync_reader(self.store, file.path) as reader:
-                # Without pre-buffering a row group is read in pieces: memory does not grow with its size.
-                parquet = pq.ParquetFile(reader, pre_buffer=False, buffer_size=1 << 20)
-                size = _batch_rows(parquet.metadata) if columns is None else 65536
-                for batch in parquet.iter_batches(size, columns=columns):
+                size = _batch_rows(open_parquet(reader).metadata) if columns is None else 65536
+                for batch in batches(reader, size, columns):
                     yield ordinal, batch
                     ordinal += batch.num_rows
 
@@ -85,8 +86,19 @@ async def open_source(store: Store) -> Source:
     """List the dataset's files, digest them and check that they agree: EvaluationFailed says what is wrong."""
     keys = [info.key async for info in store.list() if is_data(info.key)]
     if not keys:
-        raise EvaluationFailed("InputMissing", f"there is no Parquet file under {store.url}", permanent=False)
-    return Source(store, await asyncio.to_thread(lambda: tuple(_entry(store, key) for key in keys)))
+        raise EvaluationFailed(
+            "InputMissing", f"there is no Parquet file under {name_of(store.url)}", permanent=False
+        )
+    known = await checked(store).digests()
+    for key in keys if known else ():
+        if key not in known:
+            raise DigestMismatch(
+                store.url, key, "was not kept with the dataset: its manifest does not name it"
+            )
+    # Their digests are computed here anyway, so that they are compared without reading the files once more.
+    plain = unchecked(store)
+    files = await asyncio.to_thread(lambda: tuple(_entry(plain, key, known.get(key)) for key in keys))
+    return Source(plain, files)
 
 
 def is_data(key: str) -> bool:
@@ -94,7 +106,7 @@ def is_data(key: str) -> bool:
     return key.endswith(".parquet") and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _entry(store: Store, key: str) -> FileEntry:
+def _entry(store: Store, key: str, expected: str | None) -> FileEntry:
     digest = hashlib.sha256()
     size = 0
     with sync_reader(store, key) as reader:
@@ -103,15 +115,23 @@ def _entry(store: Store, key: str) -> FileEntry:
         while chunk := reader.read(_DIGEST_CHUNK):
             digest.update(chunk)
             size += len(chunk)
+        check_digest(store, key, digest.hexdigest(), expected)
         reader.seek(0)
         try:
-            parquet = pq.ParquetFile(reader)
+            parquet = open_parquet(reader)
+            check(reader, parquet, BATCH_ROWS)
+        except Expands as error:
+            raise EvaluationFailed("BadDataset", f"{key}: {error}", permanent=True) from error
         except (pa.ArrowException, OSError) as error:
             raise EvaluationFailed(
                 "BadDataset", f"{key} is not a Parquet file: {error}", permanent=True
             ) from error
         if INDEX not in parquet.schema_arrow.names:
             raise EvaluationFailed("BadDataset", f"{key} has no column {INDEX}", permanent=True)
+        try:
+            plain_schema(parquet.schema_arrow)
+        except BadColumn as error:
+            raise EvaluationFailed("BadDataset", f"{key}: {error}", permanent=True) from error
         rows = parquet.metadata.num_rows
     return FileEntry(path=key, size=size, sha256=digest.hexdigest(), rows=rows)
 
@@ -127,8 +147,8 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 def _rows(batch: pa.RecordBatch, ordinals: "npt.NDArray[np.int64]") -> list[Row]:
     indexes: list[JsonValue] = batch.column(batch.schema.get_field_index(INDEX)).to_pylist()
     payload = batch.drop_columns([INDEX])
-    # `strict` raises where a map has a key twice: as an object it would lose one of the values.
-    items = payload.to_pylist(maps_as_pydicts="strict")
+    # It raises where a map has a key twice: as an object it would lose one of the values.
+    items = to_rows(payload)
     if any(_holds_binary(field.type) for field in payload.schema):
         items = [_json(item) for item in items]
     return [
@@ -140,6 +160,10 @@ def _holds_binary(kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return True
+    if types.is_binary_view(kind):
+        return True
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _holds_binary(kind.value_type)
     return any(_holds_binary(kind.field(number).type) for number in range(kind.num_fields))
 
 

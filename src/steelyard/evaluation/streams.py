@@ -7,11 +7,16 @@ from collections.abc import Iterator
 
 import orjson
 
+from steelyard.refused_calls import stated_reason
 from steelyard.types import JsonValue
 
 _BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _DONE = "[DONE]"
-_JOINED = ("content", "reasoning_content", "reasoning", "refusal")
+REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thoughts")
+"""Fields of a message with its thoughts, which are no part of the answer: SGLang, DeepSeek and earlier vLLM say
+`reasoning_content`, OpenRouter and later vLLM `reasoning`, Ollama `thinking`.
+"""
+_JOINED = ("content", *REASONING, "refusal")
 
 
 class Unfinished(ValueError):
@@ -30,7 +35,7 @@ def whole_answer(body: bytes) -> bytes:
         raise Unfinished("the stream has no event")
     for piece in pieces:
         if piece.get("error"):
-            raise Unfinished(f"the stream reports an error: {str(piece['error'])[:200]}")
+            raise Unfinished(f"the stream reports an error: {stated_reason(orjson.dumps(piece))}")
     try:
         whole = _merged(pieces) if any("choices" in piece for piece in pieces) else _last(pieces)
         return orjson.dumps(whole)
@@ -49,7 +54,7 @@ def _pieces(body: bytes) -> Iterator[dict[str, JsonValue]]:
         try:
             piece = orjson.loads(data)
         except orjson.JSONDecodeError as error:
-            raise Unfinished(f"an event of the stream is not JSON: {error}") from error
+            raise Unfinished(f"an event of the stream is not JSON: {stated_reason(data.encode())}") from error
         if not isinstance(piece, dict):
             raise Unfinished(f"an event of the stream is not an object: {data[:80]!r}")
         yield piece
@@ -73,14 +78,7 @@ def _merged(pieces: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def _add(choice: dict[str, JsonValue], part: dict[str, JsonValue]) -> None:
     if isinstance(delta := part.get("delta"), dict):
-        message = choice.setdefault("message", {"role": "assistant", "content": None})
-        for name, value in delta.items():
-            if name in _JOINED and isinstance(value, str):
-                message[name] = (message.get(name) or "") + value
-            elif name == "tool_calls" and isinstance(value, list):
-                _add_calls(message.setdefault(name, []), value)
-            elif value is not None and name not in _JOINED:
-                message[name] = value
+        _add_delta(choice.setdefault("message", {"role": "assistant", "content": None}), delta)
     if isinstance(text := part.get("text"), str):
         choice["text"] = choice.get("text", "") + text
     if isinstance(logprobs := part.get("logprobs"), dict):
@@ -88,8 +86,30 @@ def _add(choice: dict[str, JsonValue], part: dict[str, JsonValue]) -> None:
         for name, value in logprobs.items():
             lists[name] = [*(lists.get(name) or ()), *value] if isinstance(value, list) else lists.get(name)
     for name, value in part.items():
+        # An empty reason of ending says no more than null does: it comes with pieces, and no answer ends by it.
+        if name == "finish_reason" and not _stated(value):
+            continue
         if name not in {"delta", "text", "logprobs", "index"} and value is not None:
             choice[name] = value
+
+
+def _add_delta(message: dict[str, JsonValue], delta: dict[str, JsonValue]) -> None:
+    for name, value in delta.items():
+        if name == "content" and (isinstance(value, list) or isinstance(message.get(name), list)):
+            message[name] = [*_parts(message.get(name)), *_parts(value)]
+        elif name in _JOINED and isinstance(value, str):
+            message[name] = (message.get(name) or "") + value
+        elif name == "tool_calls" and isinstance(value, list):
+            _add_calls(message.setdefault(name, []), value)
+        elif value is not None and name not in _JOINED:
+            message[name] = value
+
+
+def _parts(content: JsonValue) -> list[JsonValue]:
+    """Return content as a list of parts: Mistral's models send their thoughts as such ones, and texts after them."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
 
 
 def _add_calls(calls: list[JsonValue], parts: list[JsonValue]) -> None:
@@ -104,12 +124,26 @@ def _add_calls(calls: list[JsonValue], parts: list[JsonValue]) -> None:
             call["function"][name] = call["function"].get(name, "") + (value or "")
 
 
+def _stated(reason: JsonValue) -> bool:
+    """Return whether a reason of ending is more than null or blank; SGLang's is an object with a type."""
+    value = reason.get("type") if isinstance(reason, dict) else reason
+    return value is not None and (not isinstance(value, str) or bool(value.strip()))
+
+
 def _last(pieces: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
     """The last piece of another service's stream, which says how it ended; llama.cpp's with the texts before it."""
     last = pieces[-1]
-    reason = last.get("finish_reason") or (last.get("meta_info") or {}).get("finish_reason")
+    places = (last, last.get("meta_info"), last.get("details"))
+    reasons = [
+        place[name]
+        for place in places
+        if isinstance(place, dict)
+        for name in ("finish_reason", "done_reason")
+        if name in place
+    ]
     if last.get("stop") is True:
         return {**last, "content": "".join(str(piece.get("content") or "") for piece in pieces)}
-    if reason or last.get("generated_text") is not None or last.get("done") is True:
+    ended = last.get("generated_text") is not None or last.get("done") is True
+    if any(map(_stated, reasons)) or (ended and not reasons):
         return last
     raise Unfinished("the stream stops without saying how the answer ended")

@@ -203,6 +203,49 @@ async def test_a_text_longer_than_the_model_takes_is_refused_and_not_cut() -> No
     assert "the model takes 4 at once" in outcome.message
 
 
+LONG = "one two three four five six seven eight nine ten"
+
+
+async def test_a_context_that_is_too_long_is_cut_from_the_left() -> None:
+    """The last tokens of context and continuation are asked, as lm-eval asks them."""
+    server = ModelServer(max_length=6)
+    cuts: list[int] = []
+    calls = client(server, on_cut=lambda: cuts.append(1))
+    outcome = await calls.call(likelihood_body("m", f"{LONG} stone", len(LONG)))
+    assert isinstance(outcome, bytes), outcome
+    (response,) = reader("loglikelihood")(outcome)
+    kept = orjson.loads(response["text"])
+    (asked,) = server.bodies
+    whole = server.vocabulary.encode(f"{LONG} stone")
+    assert asked["prompt"] == whole[-5:]
+    assert "".join(kept["tokens"]) == " stone"
+    assert (kept["cut"], cuts) == (len(whole) - 5, [1])
+    fits = orjson.loads(
+        (await response_to(ModelServer(), likelihood_body("m", f"{LONG} stone", len(LONG))))["text"]
+    )
+    assert "cut" not in fits
+
+
+async def test_a_continuation_that_does_not_fit_is_refused() -> None:
+    outcome = await client(ModelServer(max_length=6)).call(likelihood_body("m", f"The{LONG}", len("The")))
+    assert isinstance(outcome, Failure)
+    assert "the model takes 4 behind its context" in outcome.message
+
+
+@pytest.mark.parametrize("stop", [None, STOPS])
+async def test_a_prompt_that_is_too_long_to_generate_behind_is_cut_from_the_left(stop: JsonValue) -> None:
+    server, sampling = ModelServer(max_length=6), {"max_tokens": 2, **({"stop": stop} if stop else {})}
+    body = within(completions_encoder("m", sampling), sampling)(LONG)
+    cuts: list[int] = []
+    calls = client(server, on_cut=lambda: cuts.append(1))
+    outcome = await calls.call(body)
+    assert isinstance(outcome, bytes), outcome
+    assert server.bodies[-1]["prompt"] == server.vocabulary.encode(LONG)[-4:]
+    assert cuts == [1]
+    refused = await client(ModelServer(max_length=6), tokenize=False).call(body)
+    assert isinstance(refused, Failure)
+
+
 async def test_the_choices_of_a_question_count_its_context_once() -> None:
     server = ModelServer()
     calls = client(server)

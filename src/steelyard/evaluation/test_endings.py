@@ -27,6 +27,7 @@ from steelyard.evaluation.doubles import (
 )
 from steelyard.evaluation.endings import answer_or_failure, unknown_reasons
 from steelyard.evaluation.engine import evaluate
+from steelyard.evaluation.openai import reader
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 from steelyard.types import JsonValue
@@ -86,6 +87,25 @@ STREAMS = {
     "another shape": events({"choices": [3]}),
     "llama.cpp's own": events({"content": "4", "stop": False}, done=False),
     "TGI's own": events({"token": {"text": "4"}, "generated_text": None}, done=False),
+    **{
+        f"{name}, {reason!r} at its end": stream
+        for reason in ("", " ")
+        for name, stream in {
+            "chat": events(delta("4", reason), delta(reason=reason)),
+            "completions": events(piece("4", reason), done=False),
+            "SGLang's": events({"text": "4", "meta_info": {"finish_reason": {"type": reason}}}),
+            "vLLM's generate": events({"text": "4", "finish_reason": reason}),
+            "TGI's": events({"generated_text": "4", "details": {"finish_reason": reason}}),
+            "Ollama's": events({"response": "4", "done": True, "done_reason": reason}),
+        }.items()
+    },
+}
+WHOLE_STREAMS = {
+    "an empty reason in each piece but the last": events(delta("4", ""), delta(reason="stop")),
+    "an empty reason behind the last": events(delta("4", "stop"), delta(reason="")),
+    "TGI's, without details": events({"generated_text": "4", "details": None}),
+    "SGLang's": events({"text": "4", "meta_info": {"finish_reason": {"type": "stop"}}}),
+    "Ollama's of an old version": events({"response": "4", "done": True}),
 }
 
 
@@ -113,6 +133,13 @@ def test_a_stream_without_its_end_is_a_transient_failure(name: str) -> None:
     assert outcome.fault is Fault.TRANSIENT
 
 
+@pytest.mark.parametrize("name", WHOLE_STREAMS)
+def test_a_stream_with_its_end_is_an_answer(name: str) -> None:
+    whole = answer_or_failure(WHOLE_STREAMS[name])
+    assert isinstance(whole, bytes)
+    assert unknown_reasons(whole) == []
+
+
 def test_a_whole_stream_is_put_together() -> None:
     body = events(delta("4"), delta("2"), delta(reason="stop"), USAGE)
     whole = answer_or_failure(body.replace(b"\n", b"\r\n"))
@@ -125,6 +152,17 @@ def test_a_whole_stream_is_put_together() -> None:
     texts = answer_or_failure(events(piece("4"), piece("2", "length")))
     assert isinstance(texts, bytes)
     assert orjson.loads(texts)["choices"] == [{"index": 0, "finish_reason": "length", "text": "42"}]
+
+
+def test_parts_of_content_are_put_together() -> None:
+    """Mistral's models that think stream lists of parts, and then texts."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "2 and 2"}]}
+    deltas = ([thought], [{"type": "text", "text": "fo"}], "ur")
+    pieces = [{"choices": [{"index": 0, "delta": {"content": content}}]} for content in deltas]
+    whole = answer_or_failure(events(*pieces, delta(reason="stop")))
+    assert isinstance(whole, bytes)
+    (response,) = reader("chat")(whole)
+    assert (response["text"], response["reasoning"]) == ("four", "2 and 2")
 
 
 def test_calls_of_tools_are_put_together() -> None:
@@ -140,7 +178,9 @@ def test_calls_of_tools_are_put_together() -> None:
     assert call == {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 
 
-@pytest.mark.parametrize(("reason", "unknown"), [("budget", ["budget"]), (None, ["null"]), ("stop", [])])
+@pytest.mark.parametrize(
+    ("reason", "unknown"), [("budget", ["budget"]), (None, ["null"]), ("", ["null"]), ("stop", [])]
+)
 def test_an_unknown_reason_counts_and_is_named(reason: str | None, unknown: list[str]) -> None:
     body = orjson.dumps(chat(reason))
     assert answer_or_failure(body) is body

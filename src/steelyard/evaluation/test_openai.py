@@ -17,6 +17,7 @@ from steelyard.evaluation.openai import (
     reader,
 )
 from steelyard.evaluation.shape import Malformed
+from steelyard.evaluation.streams import REASONING
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
@@ -104,6 +105,26 @@ def test_a_completions_answer_is_read_whole() -> None:
 )
 def test_content_of_other_forms_is_text(content: Any, text: str) -> None:
     assert reader("chat")(answered({"message": {"content": content}}))[0]["text"] == text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *({"content": "a", name: "it is a"} for name in REASONING),
+        {"content": "a", "reasoning_details": [{"type": "reasoning.text", "text": "it is a"}]},
+        {
+            "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "it is a"}]},
+                {"type": "text", "text": "a"},
+            ]
+        },
+        {"content": [{"type": "thinking", "thinking": "it is a"}, {"type": "text", "text": "a"}]},
+    ],
+    ids=str,
+)
+def test_thoughts_of_every_spelling_are_kept_apart_from_the_answer(message: Any) -> None:
+    response = reader("chat")(answered({"message": message}))[0]
+    assert (response["text"], response["reasoning"]) == ("a", "it is a")
 
 
 @pytest.mark.parametrize(

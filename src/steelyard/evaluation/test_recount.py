@@ -19,6 +19,7 @@ from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.recount import recount
 from steelyard.evaluation.verify import verify
+from steelyard.storage.checked import add_digest
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import Store
 
@@ -118,7 +119,7 @@ async def test_the_record_of_the_run_outranks_the_manifest(stores: tuple[Store, 
     """Half of the replications taken out of files and manifest alike."""
     first = orjson.loads(await stores[1].get(layout.MANIFEST))["replications"][0]
     run = {"identity": {"replications": 2, "inputs": [{"path": "other.parquet"}]}}
-    await stores[1].put(layout.RUN, orjson.dumps(run))
+    await stores[1].put(layout.RUN, orjson.dumps(add_digest(run)))
     entry = await rewrite(
         stores[1],
         "part-00000.parquet",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.evaluation.doubles import encode_schema
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
 from steelyard.types import JsonValue
 
@@ -58,6 +59,46 @@ def test_an_output_schema_that_is_none(encoded: str, message: str) -> None:
 )
 def test_an_answer_that_fits(kind: pa.DataType, value: JsonValue, expected: JsonValue) -> None:
     assert one({"field": value}, field=kind) == {"_response_index_": 0, "field": expected}
+
+
+def _pairs(*fields: tuple[str, pa.DataType]) -> pa.DataType:
+    return pa.list_(pa.struct(fields))
+
+
+MARKED: dict[str, tuple[pa.DataType, JsonValue, JsonValue]] = {
+    "pairs": (
+        _pairs(("key", pa.string()), ("value", pa.int64())),
+        {"a": 1},
+        [{"key": "a", "value": 1}],
+    ),
+    "a number": (pa.int64(), 1, 1),
+    "a text": (pa.string(), "a", "a"),
+    "a list": (pa.list_(pa.int64()), [1], [1]),
+    "an object": (pa.struct([("key", pa.string())]), {"key": "a"}, {"key": "a"}),
+    "a map": (pa.map_(pa.string(), pa.int64()), {"a": 1}, [("a", 1)]),
+    "keys without values": (_pairs(("key", pa.string())), [{"key": "a"}], [{"key": "a"}]),
+    "keys that are numbers": (
+        _pairs(("key", pa.int64()), ("value", pa.int64())),
+        [{"key": 1, "value": 2}],
+        [{"key": 1, "value": 2}],
+    ),
+    "pairs of a fixed number": (
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.int64())]), 1),
+        [{"key": "a", "value": 2}],
+        [{"key": "a", "value": 2}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_the_mark_of_pairs_is_for_pairs_alone(name: str) -> None:
+    kind, value, expected = MARKED[name]
+    schema = output_schema(encode_schema(pa.schema([pa.field("x", kind, metadata={"steelyard.map": "1"})])))
+    (answer,) = Shape(schema)([{"x": value}])
+    assert answer == {"_response_index_": 0, "x": expected}
+    row = {"_index_": 0, "_replication_": "r", "responses": [answer]}
+    (read,) = to_rows(pa.Table.from_pylist([row], schema=schema))
+    assert read["responses"] == [{"_response_index_": 0, "x": value}]
 
 
 @pytest.mark.parametrize(

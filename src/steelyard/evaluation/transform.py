@@ -11,11 +11,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steelyard.evaluation.json_path import parse_json_path
+from steelyard.evaluation.json_path import find, parse_json_path
+from steelyard.evaluation.patterns import Pattern
+from steelyard.evaluation.shape import short
 from steelyard.types import JsonValue
 
 Value = Callable[[JsonValue], JsonValue]
 
+_OUTPUT_SIZE = 16 << 20
+"""Characters, numbers and names of a template's output: an answer of the largest size, and room."""
+_SCALARS = frozenset({int, float, bool, type(None)})
 _PLAIN_PATH = re.compile(r"\$((?:\.[A-Za-z_]\w*|\[\d+\])+)")
 _PLAIN_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
 
@@ -29,7 +34,27 @@ class Template:
         self._value = _compile(json.loads(json.dumps(template)))
 
     def __call__(self, item: JsonValue) -> JsonValue:
-        return self._value(item)
+        output = self._value(item)
+        _check_size(output)
+        return output
+
+
+def _check_size(value: JsonValue) -> None:
+    """Raise ValueError for an output that a template has multiplied: its parts are shared until they are written."""
+    room, waiting = _OUTPUT_SIZE - 1, [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            room -= len(part)
+        elif isinstance(part, dict):
+            room -= sum(map(len, part)) + len(part)
+            waiting += part.values()
+        elif isinstance(part, list | tuple):
+            # Counted at once: an embedding has thousands of numbers, and each has one size.
+            room -= len(part)
+            waiting += [item for item in part if type(item) not in _SCALARS]
+        if room < 0:
+            raise ValueError(f"the output would have more than {_OUTPUT_SIZE} characters, numbers and names")
 
 
 def _compile(template: JsonValue) -> Value:
@@ -72,7 +97,7 @@ def _scalar(path: str) -> Value:
     expression = parse_json_path(path)
 
     def value(item: JsonValue) -> JsonValue:
-        matches = expression.find(item)
+        matches = find(expression, item)
         if len(matches) != 1:
             raise ValueError(f"{path} has {len(matches)} matches, it needs exactly one")
         return matches[0].value
@@ -101,12 +126,12 @@ def _list(path: JsonValue) -> Value:
         values = [_first(step) for step in path]
         return lambda item: [value(item) for value in values]
     expression = parse_json_path(_path("$list", path))
-    return lambda item: [match.value for match in expression.find(item)]
+    return lambda item: [match.value for match in find(expression, item)]
 
 
 def _path(name: str, path: JsonValue) -> str:
     if not isinstance(path, str) or not path.startswith("$") or path.startswith("$$"):
-        raise ValueError(f"{name} takes a JSONPath, not {path!r}; use $literal for a literal")
+        raise ValueError(f"{name} takes a JSONPath, not {short(path)}; use $literal for a literal")
     return path
 
 
@@ -119,7 +144,7 @@ def _first(step: JsonValue) -> Value:
         case {"$list": path} if len(step) == 1:
             return _list(path)
         case _:
-            raise ValueError(f"expected one of $literal, $scalar and $list, not {step!r}")
+            raise ValueError(f"expected one of $literal, $scalar and $list, not {short(step)}")
 
 
 def _computation(steps: list[JsonValue]) -> Value:
@@ -136,11 +161,19 @@ def _computation(steps: list[JsonValue]) -> Value:
 
 
 def _findall(pattern: str, flags: int = 0) -> Value:
-    return functools.partial(re.compile(pattern, flags).findall)
+    return Pattern(pattern, flags).findall
 
 
 def _join(separator: str = "") -> Value:
-    return separator.join
+    def value(parts: JsonValue) -> JsonValue:
+        # Of a text, every character is a part, and takes eight bytes as such.
+        if isinstance(parts, str) and 8 * len(parts) > _OUTPUT_SIZE:
+            raise ValueError(f"join: would have more than {_OUTPUT_SIZE // 8} characters to join")
+        texts = list(parts)
+        _check_size([*texts, " " * min(len(separator) * len(texts), _OUTPUT_SIZE)])
+        return separator.join(texts)
+
+    return value
 
 
 def _as_list() -> Value:
@@ -148,11 +181,21 @@ def _as_list() -> Value:
 
 
 def _reduce() -> Value:
-    return functools.partial(functools.reduce, operator.add)
+    def value(parts: JsonValue) -> JsonValue:
+        parts = list(parts)
+        _check_size(parts)
+        # A sum of texts or lists would copy what is there already for each further one.
+        if len(parts) > 1 and all(isinstance(part, str) for part in parts):
+            return "".join(parts)
+        if len(parts) > 1 and all(isinstance(part, list) for part in parts):
+            return [item for part in parts for item in part]
+        return functools.reduce(operator.add, parts)
+
+    return value
 
 
 def _search(pattern: str, flags: int = 0, group: int | str = 0, default: str | None = None) -> Value:
-    search = re.compile(pattern, flags).search
+    search = Pattern(pattern, flags).search
 
     def value(text: JsonValue) -> JsonValue:
         match = search(text)
@@ -162,12 +205,12 @@ def _search(pattern: str, flags: int = 0, group: int | str = 0, default: str | N
 
 
 def _split(pattern: str, maxsplit: int = 0, flags: int = 0) -> Value:
-    compiled = re.compile(pattern, flags)
+    compiled = Pattern(pattern, flags)
     return lambda text: compiled.split(text, maxsplit)
 
 
 def _sub(pattern: str, repl: str, count: int = 0, flags: int = 0) -> Value:
-    compiled = re.compile(pattern, flags)
+    compiled = Pattern(pattern, flags)
     return lambda text: compiled.sub(repl, text, count)
 
 

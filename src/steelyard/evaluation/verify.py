@@ -5,27 +5,30 @@ Whatever it is interrupted by, a second run ends with the same files and the sam
 """
 
 import asyncio
+import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches, open_parquet
 from steelyard.evaluation import layout
-from steelyard.evaluation.checkpoint import counted_parts
+from steelyard.evaluation.checkpoint import counted_parts, digests_of_parts, stored_rows
 from steelyard.evaluation.compact import Compactor
 from steelyard.evaluation.epoch import Epoch, claim_verification
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.indexes import ABSENT, IndexMap
-from steelyard.evaluation.manifest import Manifest, RowCounts, read_manifest
+from steelyard.evaluation.manifest import Manifest, RecordEntry, RowCounts, read_manifest
 from steelyard.evaluation.parts import Calls, calls_of
 from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.record import recorded_servers
 from steelyard.evaluation.recount import check_complete
 from steelyard.evaluation.resume import positions
 from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source, open_source
+from steelyard.storage.checked import CheckedStore, check_object, checked_record
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store, probe, sync_reader
 
 FILE_BYTES = 256 << 20
@@ -48,14 +51,34 @@ async def verify(
     claimed = await claim_verification(output, epoch)
     source = await open_source(dataset)
     counted, late = await counted_parts(output)
+    digests = digests_of_parts(await stored_rows(output, counted))
+    parts = CheckedStore(output, digests)
     with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
         check = await asyncio.to_thread(_Check, plan, source, Path(scratch), file_bytes)
         for name in counted:
-            for path in await asyncio.to_thread(check.take, output, name):
+            for path in await asyncio.to_thread(check.take, parts, name):
                 await _publish(output, claimed, path)
         for path in await asyncio.to_thread(check.finish):
             await _publish(output, claimed, path)
-    return await _seal(output, claimed, check.manifest(counted, late))
+    manifest = check.manifest(counted, late, await _records(output, digests))
+    return await _seal(output, claimed, manifest)
+
+
+async def _records(output: Store, digests: Mapping[str, str]) -> list[RecordEntry]:
+    """Return the records beside the rows with their digests, each compared once more: nobody changes them later."""
+    known = {key: digest for key, digest in digests.items() if key.startswith(layout.ERRORS)}
+    for key, digest in known.items():
+        await check_object(output, key, digest)
+    for key, data in (await recorded_servers(output)).items():
+        known[key] = hashlib.sha256(data).hexdigest()
+    try:
+        run = await output.get(layout.RUN)
+    except ObjectMissing:
+        pass  # outputs of earlier versions have none
+    else:
+        checked_record(run, output.url, layout.RUN)
+        known[layout.RUN] = hashlib.sha256(run).hexdigest()
+    return [RecordEntry(path=key, sha256=digest) for key, digest in sorted(known.items())]
 
 
 async def _publish(output: Store, claimed: Epoch, path: Path) -> None:
@@ -101,10 +124,10 @@ class _Check:
         key = layout.PARTS + name
         try:
             with sync_reader(output, key) as reader:
-                parquet = pq.ParquetFile(reader)
+                parquet = open_parquet(reader)
                 _check_schema(name, parquet.schema_arrow, self._plan.schema)
                 self._calls += calls_of(parquet.schema_arrow)
-                for batch in parquet.iter_batches(65536):
+                for batch in batches(reader, 65536):
                     self._take_batch(name, batch)
         except (pa.ArrowException, OSError) as error:
             raise _invalid(f"the part {name} cannot be read: {error}") from error
@@ -120,7 +143,9 @@ class _Check:
             )
         return self._files.close()
 
-    def manifest(self, counted: Sequence[str], late: Sequence[str]) -> Manifest:
+    def manifest(
+        self, counted: Sequence[str], late: Sequence[str], records: Sequence[RecordEntry]
+    ) -> Manifest:
         rows = RowCounts(
             total=self._seen.total,
             present=len(self._seen),
@@ -138,6 +163,7 @@ class _Check:
             leftOut=list(late),
             asked=dict(sorted(self._calls.replicas.items())),
             unknownEndings=dict(sorted(self._calls.endings.items())),
+            records=list(records),
         )
 
     def _take_batch(self, name: str, batch: pa.RecordBatch) -> None:

@@ -44,6 +44,10 @@ class BadCall(ValueError):
     """A request that is not sent; the message names the field."""
 
 
+class UnknownModel(ValueError):
+    """A request for another model than the service's; the message is its name."""
+
+
 @dataclass(frozen=True)
 class Call:
     """A request to the provider, and the most tokens that it may use."""
@@ -57,8 +61,9 @@ class Call:
 
 
 def prepare_call(raw: bytes, api: Api, model: HostedModel) -> Call:
-    """Make the provider's request from a client's. Raises BadCall."""
+    """Make the provider's request from a client's. Raises BadCall, UnknownModel."""
     body = _parsed(raw)
+    _check_model(body, model)
     if api == "embeddings":
         return _embeddings(body, model)
     if model.capped:
@@ -108,6 +113,16 @@ def _parsed(raw: bytes) -> Json:
     if not isinstance(body, dict):
         raise BadCall("the body should be a JSON object")
     return body
+
+
+def _check_model(body: Json, model: HostedModel) -> None:
+    """Raise UnknownModel for a request that names another model: its answers would be taken for that one's."""
+    name = body.get("model")
+    if name is None or name == model.model:
+        return
+    if not isinstance(name, str):
+        raise BadCall(f"model: {name!r:.100} should be a text")
+    raise UnknownModel(name)
 
 
 def _limit_output(body: Json, api: Api, model: HostedModel) -> int:

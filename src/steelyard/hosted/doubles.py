@@ -118,6 +118,7 @@ class FakeProvider:
             await response.write(b"data: " + orjson.dumps(part) + b"\n\n")
             if self.breaks_off and number >= words // 2 and request.transport is not None:
                 request.transport.abort()
+                return response
         await response.write(b"data: [DONE]\n\n")
         return response
 

@@ -8,42 +8,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
-import orjson
 
 from steelyard.hosted.answers import usage_in
 from steelyard.hosted.calls import Call
 from steelyard.hosted.ledger import Tokens
+from steelyard.refused_calls import is_incurable, stated_field, stated_reason
 from steelyard.schema.hosted_model import STOPPED, HostedModel
+from steelyard.serving.openai import ErrorAnswer
 
 MAX_ANSWER_BYTES = 64 << 20
+BROKE_OFF = "ProviderBrokeOff"
 _ERROR_BYTES = 1 << 16
-_MESSAGE_CHARACTERS = 1000
 _NOTHING_DONE = frozenset({503, 529})
 """Statuses of the 500s that say that the provider has not begun: it is overloaded."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An answer that is an error, as the client gets it."""
-
-    status: int
-    code: str
-    message: str
-    kind: str = "upstream_error"
-    retry_after: str = ""
-
-    @property
-    def body(self) -> bytes:
-        error = {"message": self.message, "type": self.kind, "param": None, "code": self.code}
-        return orjson.dumps({"error": error})
 
 
 class ProviderFailed(Exception):
     """The call brought no answer; `used` is what it cost, None where that is unknown."""
 
-    def __init__(self, failure: Failure, used: Tokens | None) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
+    def __init__(self, answer: ErrorAnswer, used: Tokens | None) -> None:
+        super().__init__(answer.message)
+        self.answer = answer
         self.used = used
 
 
@@ -90,24 +75,19 @@ class Provider:
                 yield Answer(response.status, response.content_type, response.content)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             # Nothing was sent. The error may name addresses inside; its kind says enough.
-            failure = Failure(
-                503,
-                "ProviderUnreachable",
-                f"no connection to the provider: {type(error).__name__}",
-                retry_after="5",
-            )
-            raise ProviderFailed(failure, Tokens()) from None
+            text = f"no connection to the provider: {type(error).__name__}"
+            raise _failed(503, text, "ProviderUnreachable", Tokens(), retry_after="5") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             # The provider may have done the work, and be paid for it.
             text = f"the provider broke off: {type(error).__name__}"
-            raise ProviderFailed(Failure(502, "ProviderBrokeOff", text), None) from None
+            raise _failed(502, text, BROKE_OFF, None) from None
 
     async def read(self, answer: Answer) -> bytes:
         """Return the whole body of an answer. Raises ProviderFailed for one without an end."""
         body = await _read(answer.content, MAX_ANSWER_BYTES + 1)
         if len(body) > MAX_ANSWER_BYTES:
             text = f"the provider's answer has more than {MAX_ANSWER_BYTES} bytes"
-            raise ProviderFailed(Failure(424, "ProviderAnswer", text), None)
+            raise _failed(424, text, "ProviderAnswer", None)
         return self.without_key(body)
 
     def without_key(self, data: bytes) -> bytes:
@@ -123,28 +103,31 @@ class Provider:
             return _stopped(f"the provider refuses the key (status {status})", used)
         if status < 400:
             return _stopped(f"the provider answers with status {status}; redirects are not followed", used)
-        text = f"the provider answers with status {status}: {self._message(body)}".rstrip(": ")
-        if status == 402:
-            return _stopped(text, used)
+        body = self.without_key(body)
+        reason = stated_reason(body)
+        text = f"the provider answers with status {status}: {reason}".rstrip(": ")
         retry_after = response.headers.get("Retry-After", "")[:100]
+        # No credit, or no such model: a session that goes on would ask each row for minutes.
+        if is_incurable(status, body, retry_after=bool(retry_after)):
+            return _stopped(text, used)
         code = "ProviderBusy" if status == 429 else "ProviderError"
-        return ProviderFailed(Failure(min(status, 599), code, text, retry_after=retry_after), used)
+        return _failed(min(status, 599), text, code, used, param=stated_field(body), retry_after=retry_after)
 
-    def _message(self, body: bytes) -> str:
-        """Return what an error answer says, in one line."""
-        text = self.without_key(body).decode(errors="replace")
-        try:
-            content = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            content = None
-        error = content.get("error", content) if isinstance(content, dict) else content
-        message = error.get("message") if isinstance(error, dict) else error
-        said = message if isinstance(message, str) else text
-        return " ".join(said.split())[:_MESSAGE_CHARACTERS]
+
+def _failed(
+    status: int,
+    message: str,
+    code: str,
+    used: Tokens | None,
+    *,
+    param: str | None = None,
+    retry_after: str = "",
+) -> ProviderFailed:
+    return ProviderFailed(ErrorAnswer(status, message, code, param, "upstream_error", retry_after), used)
 
 
 def _stopped(message: str, used: Tokens | None) -> ProviderFailed:
-    return ProviderFailed(Failure(424, "ProviderRefused", message, kind=STOPPED), used)
+    return ProviderFailed(ErrorAnswer(424, message, "ProviderRefused", kind=STOPPED), used)
 
 
 async def _read(content: aiohttp.StreamReader, most: int) -> bytes:

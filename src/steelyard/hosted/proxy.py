@@ -13,12 +13,20 @@ from aiohttp import web
 from steelyard.egress.policy import EgressRefused
 from steelyard.hosted.account import Account, CapBusy, CapReached, SpendingUnknown
 from steelyard.hosted.answers import EndlessEvent, EventStream, usage_in
-from steelyard.hosted.calls import Api, BadCall, Call, prepare_call
+from steelyard.hosted.calls import Api, BadCall, Call, UnknownModel, prepare_call
 from steelyard.hosted.gate import Gate, RateLimited
 from steelyard.hosted.ledger import Tokens
-from steelyard.hosted.provider import Answer, Failure, Provider, ProviderFailed
+from steelyard.hosted.provider import BROKE_OFF, Answer, Provider, ProviderFailed
 from steelyard.hosted.snapshots import PATH, Snapshots
 from steelyard.schema.hosted_model import STOPPED, HostedModel
+from steelyard.serving.openai import (
+    EVENT_STREAM,
+    PREFIXES,
+    ErrorAnswer,
+    check_content_type,
+    model_not_found,
+    openai_app,
+)
 
 MAX_REQUEST_BYTES = 64 << 20
 CAP_REACHED = "SpendCapReached"
@@ -46,16 +54,12 @@ class Proxy:
     async def embeddings(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, "embeddings")
 
-    async def models(self, _: web.Request) -> web.StreamResponse:
-        """Answer with the one model that there is, without asking the provider."""
-        model = {"id": self.model.model, "object": "model", "created": 0, "owned_by": "provider"}
-        return web.json_response({"object": "list", "data": [model]})
-
     async def seen(self, _: web.Request) -> web.StreamResponse:
         """Answer with the snapshots of the provider's model that answers have named so far."""
         return web.json_response(self.snapshots.json())
 
     async def _answer(self, request: web.Request, api: Api) -> web.StreamResponse:
+        check_content_type(request)
         patience = float(self.model.queue_seconds)
         try:
             # Before the body is read: many large ones that come to nothing would fill the memory.
@@ -70,24 +74,26 @@ class Proxy:
                     return web.Response(status=_CLIENT_GONE)
                 return await self._ask(request, sent)
         except BadCall as error:
-            return _response(Failure(400, "BadRequest", str(error), kind="invalid_request_error"))
+            return ErrorAnswer(400, str(error), "BadRequest").response()
+        except UnknownModel as error:
+            return model_not_found(str(error), [self.model.model]).response()
         except RateLimited as error:
-            return _response(_busy("RateLimited", str(error), error.retry_after))
+            return _busy("RateLimited", str(error), error.retry_after)
         except CapBusy as error:
-            return _response(_busy("SpendCapBusy", str(error), 2))
+            return _busy("SpendCapBusy", str(error), 2)
         except CapReached as error:
             self.warn(str(error))
-            return _response(Failure(402, CAP_REACHED, str(error), kind=STOPPED))
+            return ErrorAnswer(402, str(error), CAP_REACHED, kind=STOPPED).response()
         except SpendingUnknown as error:
             self.warn(str(error))
-            return _response(Failure(503, "SpendingUnknown", str(error), retry_after="5"))
+            return ErrorAnswer(503, str(error), "SpendingUnknown", retry_after="5").response()
 
     async def _ask(self, request: web.Request, sent: Call) -> web.StreamResponse:
         """Ask the provider, and settle the call however it ends."""
         used: Tokens | None = None
         try:
             async with self.provider.ask(sent) as answer:
-                if sent.stream and answer.content_type == "text/event-stream":
+                if sent.stream and answer.content_type == EVENT_STREAM:
                     response, used = await self._stream(request, sent, answer)
                     return response
                 body = await self.provider.read(answer)
@@ -96,11 +102,11 @@ class Proxy:
                 return web.Response(body=body, status=answer.status, content_type=answer.content_type)
         except ProviderFailed as error:
             used = error.used
-            return _response(error.failure)
+            return error.answer.response()
         except EgressRefused as error:
             used = Tokens()
             self.warn(str(error))
-            return _response(Failure(424, "ProviderRefused", str(error), kind=STOPPED))
+            return ErrorAnswer(424, str(error), "ProviderRefused", kind=STOPPED).response()
         finally:
             self.account.settle(sent.most, used, calls=int(used is None or bool(used)))
 
@@ -121,8 +127,10 @@ class Proxy:
             for event in events.end():
                 await client.write(self.provider.without_key(event))
         except (aiohttp.ClientError, TimeoutError, OSError, EndlessEvent) as error:
-            self.warn(f"a stream of the provider broke off: {type(error).__name__}")
-            client.abort()
+            text = f"the provider broke off: {type(error).__name__}"
+            self.warn(f"a stream ended early: {text}")
+            await client.write(ErrorAnswer(502, text, BROKE_OFF, kind="upstream_error").event)
+            client.close()
             return client.response, None
         await client.end()
         return client.response, events.usage if events.done else None
@@ -153,10 +161,10 @@ class _Client:
             with self._leaving():
                 await self.response.write_eof()
 
-    def abort(self) -> None:
-        """Break the connection: an end in good order would make the stream seem complete."""
+    def close(self) -> None:
+        """Close the connection once all is sent: an end in good order would make the stream seem complete."""
         if self._request.transport is not None:
-            self._request.transport.abort()
+            self._request.transport.close()
 
     @contextmanager
     def _leaving(self) -> Iterator[None]:
@@ -179,25 +187,17 @@ def make_app(proxy: Proxy) -> web.Application:
         await proxy.provider.close()
         await proxy.account.close()
 
-    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+    app = openai_app([proxy.model.model], "provider", MAX_REQUEST_BYTES)
     app.cleanup_ctx.append(opened)
-    for prefix in ("/v1", "/openai/v1"):
+    for prefix in PREFIXES:
         app.router.add_post(f"{prefix}/chat/completions", proxy.chat)
         app.router.add_post(f"{prefix}/completions", proxy.completions)
         app.router.add_post(f"{prefix}/embeddings", proxy.embeddings)
-        app.router.add_get(f"{prefix}/models", proxy.models)
     app.router.add_get(PATH, proxy.seen)
     for path in ("/ready", "/health"):
         app.router.add_get(path, ready)
     return app
 
 
-def _busy(code: str, message: str, seconds: int) -> Failure:
-    return Failure(429, code, message, kind="rate_limit_error", retry_after=str(seconds))
-
-
-def _response(failure: Failure) -> web.Response:
-    headers = {"Retry-After": failure.retry_after} if failure.retry_after else {}
-    return web.Response(
-        body=failure.body, status=failure.status, headers=headers, content_type="application/json"
-    )
+def _busy(code: str, message: str, seconds: int) -> web.Response:
+    return ErrorAnswer(429, message, code, retry_after=str(seconds)).response()

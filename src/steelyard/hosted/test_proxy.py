@@ -89,10 +89,8 @@ async def _started(provider: FakeProvider | str) -> AsyncIterator[str]:
     if isinstance(provider, str):
         yield provider
         return
-    server = TestServer(provider.app())
-    await server.start_server()
-    yield str(server.make_url("/v1"))
-    await server.close()
+    async with TestServer(provider.app()) as server:
+        yield str(server.make_url("/v1"))
 
 
 async def test_an_answer_passes_and_is_settled() -> None:
@@ -163,12 +161,20 @@ async def test_an_answer_that_breaks_off_counts_in_full() -> None:
     async with serving(provider, tokens_total=10_000) as setting:
         status, answer, _ = await setting.ask()
         assert (status, answer["error"]["code"]) == (502, "ProviderBrokeOff")
-        with pytest.raises(aiohttp.ClientError):
-            async with setting.client.post(CHAT, json={**HELLO, "stream": True}) as response:
-                await response.read()
+        events: list[bytes] = []
+        async with setting.client.post(CHAT, json={**HELLO, "stream": True}) as response:
+            with pytest.raises(aiohttp.ClientError):
+                await _read_events(response, events)
         spent = await setting.spent()
+    assert json.loads(events[-1])["error"]["code"] == "ProviderBrokeOff"
     assert (spent.calls, spent.estimated) == (2, 2)
     assert spent.tokens.total >= provider.charged
+
+
+async def _read_events(response: aiohttp.ClientResponse, events: list[bytes]) -> None:
+    async for line in response.content:
+        if line.startswith(b"data: "):
+            events.append(line.removeprefix(b"data: "))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +266,8 @@ async def test_a_call_whose_client_has_gone_is_not_sent() -> None:
 
 
 def refusing(status: int, message: str, **headers: str) -> Callable[[Json], web.Response]:
-    return lambda body: web.json_response({"error": {"message": message}}, status=status, headers=headers)
+    error = {"error": {"message": message, "param": "temperature"}}
+    return lambda body: web.json_response(error, status=status, headers=headers)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +294,7 @@ async def test_an_error_of_the_provider(status: int, expected: int, code: str, c
     async with serving(provider, tokens_total=10_000) as setting:
         got, answer, response = await setting.ask()
         assert (got, answer["error"]["code"]) == (expected, code)
+        assert answer["error"]["param"] == (None if expected == 424 else "temperature")
         assert KEY not in json.dumps(answer)
         if expected == 424:
             assert answer["error"]["type"] == "service_stopped"

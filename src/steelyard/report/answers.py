@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches, open_parquet
 from steelyard.evaluation.adapters import Adapter, AdapterSpec, create_pipeline
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.evaluation.rows import to_rows
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Answer
-from steelyard.report.rubrics.columns import named, optional, present
+from steelyard.schema.columns import lacking, named, optional, parts, present
+from steelyard.storage.checked import unchecked
 from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import Store
+from steelyard.storage.store import Store, name_of
 
 BATCH = 4096
 OUTPUT_COLUMNS = frozenset({"_index_", "_replication_", "responses"})
@@ -58,22 +60,17 @@ def make_view(pipeline: Sequence[AdapterSpec] | None) -> View:
 async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) -> Path:
     """Copy the file to `folder`. Raises ReportFailed unless it is the one that was verified."""
     path = folder / f"{number:06d}.parquet"
-    await store.download(entry.path, path)
+    await unchecked(store).download(entry.path, path)
     # Of the copy, which is what is read from now on: the store's object may be replaced meanwhile.
     digest = await asyncio.to_thread(sha256_of, path)
     if digest != entry.sha256:
         path.unlink()
         raise ReportFailed(
             "DigestMismatch",
-            f"{store.url}/{entry.path} is not the file that was verified: "
+            f"{name_of(store.url, entry.path)} is not the file that was verified: "
             f"its SHA-256 is {digest}, the manifest says {entry.sha256}",
         )
     return path
-
-
-def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a file for reading in pieces: a large row group is never in memory whole."""
-    return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
 
 
 def memory_mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -82,11 +79,18 @@ def memory_mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     with tempfile.NamedTemporaryFile(suffix=".arrow") as file, open_parquet(path) as source:
         names = source.schema_arrow.names if columns is None else list(columns)
         # Files of one dataset may order their columns differently; mapped, they have to be one table.
-        kept = source.schema_arrow.empty_table().select(names).schema
+        fields: list[pa.Field[Any]] = [_decoded(source.schema_arrow.field(name)) for name in names]
+        kept = pa.schema(fields).with_metadata(source.schema_arrow.metadata or {})
         with pa.ipc.new_file(file.name, kept) as sink:
-            for batch in source.iter_batches(BATCH, columns=names):
-                sink.write_batch(batch.select(names))
+            for batch in batches(path, BATCH, names):
+                sink.write_table(pa.Table.from_batches([batch.select(names)]).cast(kept))
         return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
+
+
+def _decoded(field: "pa.Field[Any]") -> "pa.Field[Any]":
+    """Return the field of the plain values: a file in Arrow's format takes one dictionary for all batches alone."""
+    kind: Any = field.type
+    return field.with_type(kind.value_type) if pa.types.is_dictionary(kind) else field
 
 
 class Questions:
@@ -96,7 +100,7 @@ class Questions:
         if not files:
             raise ReportFailed("NothingToScore", "the manifest names no file of the dataset")
         self._view = view
-        table = pa.concat_tables([self._load(path, columns) for path in files])
+        table = _joined([self._load(path, columns) for path in files])
         # A dataset may number its rows in any order: they are found by binary search, not by place.
         self._order = np.argsort(table["_index_"].to_numpy(), kind="stable")
         self._index = table["_index_"].to_numpy()[self._order]
@@ -104,7 +108,7 @@ class Questions:
 
     def _load(self, path: Path, columns: Sequence[str]) -> pa.Table:
         if self._view.adapter is None:
-            return memory_mapped(path, _names(columns, pq.read_schema(path).names))
+            return memory_mapped(path, _names(columns, open_parquet(path).schema_arrow.names))
         shown = (self._view(row) for row in rows_of(path))
         return pa.Table.from_pylist([{name: row[name] for name in _names(columns, row)} for row in shown])
 
@@ -125,14 +129,23 @@ class Questions:
         # Only the chunks around these rows: `take` from all of them would first copy the whole column.
         first = positions.min()
         near = self._columns.slice(first, positions.max() - first + 1)
-        return near.take(positions - first).to_pylist()
+        return to_rows(near.take(positions - first))
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return one table of all files, whose columns may have types of different widths. Raises ReportFailed."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ReportFailed(
+            "BadDataset", f"the files of the dataset have different columns: {error}"
+        ) from error
 
 
 def read_answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answer]]:
     """Yield the rows of one verified file in batches, each row with its question."""
-    for batch in open_parquet(path).iter_batches(BATCH):
-        # `strict` raises for a map with a key twice, of which a dictionary would lose one.
-        rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
+    for batch in batches(path, BATCH):
+        rows = [view(row) for row in to_rows(batch)]
         if rows and (lost := OUTPUT_COLUMNS - rows[0].keys()):
             raise ReportFailed("BadView", f"the evaluation's view drops {', '.join(sorted(lost))}")
         # A batch at a time: one lookup for thousands of rows, where one for each would take most of the
@@ -145,8 +158,8 @@ def read_answers(path: Path, questions: Questions, view: View) -> Iterator[list[
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    for batch in open_parquet(path).iter_batches(BATCH):
-        yield from batch.to_pylist(maps_as_pydicts="strict")
+    for batch in batches(path, BATCH):
+        yield from to_rows(batch)
 
 
 def _names(requested: Sequence[str], available: Collection[str]) -> list[str]:
@@ -158,6 +171,7 @@ def _names(requested: Sequence[str], available: Collection[str]) -> list[str]:
             names[name] = None
         elif not optional(column):
             raise ReportFailed(
-                "NoSuchColumn", f"the dataset has no column {named(column)}; it has {', '.join(available)}"
+                "NoSuchColumn",
+                f"the dataset has no column {named(column)}; {lacking(parts(column), available)}",
             )
     return list(names)

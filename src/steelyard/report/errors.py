@@ -1,6 +1,6 @@
 """Errors of reports. The step turns them into a termination message and an exit status."""
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import SteelyardError, UsageError
 
 
 class ReportFailed(SteelyardError):
@@ -15,6 +15,10 @@ class ReportFailed(SteelyardError):
         self.message = message
         self.permanent = permanent
         self.row = row
+
+
+class NotInstalled(UsageError):
+    """A program or rubric that the scores need is not installed here: that says nothing about the report."""
 
 
 class RubricFailed(ReportFailed):

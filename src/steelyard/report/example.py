@@ -61,6 +61,7 @@ async def make_verified(
     questions: Sequence[dict[str, Any]] | None = None,
     outputs: Sequence[dict[str, Any]] | None = None,
     replications: Sequence[str] = ("a" * 32, "b" * 32),
+    schema: pa.Schema = OUTPUT,
 ) -> Manifest:
     """Write a dataset and its verified outputs, in two files, and the manifest; return the manifest."""
     question_rows = list(questions if questions is not None else make_questions())
@@ -69,7 +70,7 @@ async def make_verified(
     inputs = [await _write(dataset, "part-0.parquet", pa.Table.from_pylist(question_rows))]
     half = len(output_rows) // 2
     files = [
-        await _write(output, layout.verified(number), pa.Table.from_pylist(rows, OUTPUT))
+        await _write(output, layout.verified(number), pa.Table.from_pylist(rows, schema))
         for number, rows in enumerate((output_rows[:half], output_rows[half:]))
     ]
     errors = sum(row["responses"] is None for row in output_rows)

@@ -7,7 +7,7 @@ a resource. Who verifies a report calls the two halves, `score_report` and `draw
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.evaluation.record import recorded_servers
 from steelyard.evaluation.recount import check_complete
 from steelyard.report.answers import Questions, local_copy, make_view, memory_mapped
+from steelyard.report.duplicate_prompts import duplicates_note
 from steelyard.report.errors import ReportFailed
 from steelyard.report.evidence.inputs import copy_rubric_files, file_entry, further_files
 from steelyard.report.page.document import RUBRIC_FOLDER, Found, Subject, make_document
@@ -44,10 +45,12 @@ from steelyard.report.page.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sent
 from steelyard.report.results import Results, Rubric
 from steelyard.report.rubrics import alias, find_rubric
 from steelyard.report.rubrics.calls import rubric_code
+from steelyard.report.rubrics.vocabularies import check_common_values
 from steelyard.report.scoring import Grouping, Output, Progress, score_output, summarise
 from steelyard.report.statistics.reducers import check_reducers
+from steelyard.storage.checked import checked_record, get_document
 from steelyard.storage.store import ObjectMissing, Store
-from steelyard.types import Json
+from steelyard.types import Json, mapping
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,13 @@ async def make_report(
 
     ReportFailed and UsageError say why there is none.
     """
-    return await draw_report(await score_report(request, folder, progress), folder)
+    scored = await score_report(request, folder, progress)
+    # Not in its halves: an earlier report of such data can still be verified.
+    for rubric, reference, path in zip(scored.rubrics, request.rubrics, scored.scores, strict=True):
+        if getattr(rubric, "compares", None) is not None:
+            table = memory_mapped(path, ["_index_", "score", "label", "prediction"])
+            await asyncio.to_thread(check_common_values, rubric, table, reference)
+    return await draw_report(scored, folder)
 
 
 async def score_report(
@@ -147,10 +156,10 @@ async def score_report(
     grouping = Grouping(request.group_by, request.cluster_by)
     check_reducers(request.reducers)
     # Kept as bytes: its digest is evidence, and a manifest that is written again may differ.
-    raw_manifest = await request.evaluation.get(layout.MANIFEST)
+    raw_manifest = await get_document(request.evaluation, layout.MANIFEST)
     manifest = Manifest.model_validate_json(raw_manifest)
     try:
-        run = await request.evaluation.get(layout.RUN)
+        run = await get_document(request.evaluation, layout.RUN)
     except ObjectMissing:
         run = None
     (folder / "dataset").mkdir()
@@ -250,6 +259,19 @@ def _judge(scored: Scored, number: int) -> _Judged:
     return _Judged(table, results, wrong_questions(table))
 
 
+def _notes(scored: Scored, judged: Sequence[_Judged], reading: Reading) -> tuple[str, ...]:
+    """Return sentences about the answers and questions as a whole, which stand beside the first result."""
+    # Answers that list likelihoods end at a limit of one token, as they should. lm-eval's rows are requests, and
+    # several belong to one document.
+    if mapping(_subject(scored).run, "identity").get("api") == "loglikelihood":
+        return ()
+    notes = (
+        reading.tokens.silence.sentence,
+        duplicates_note(scored.dataset, judged[0].table["_index_"].to_numpy()),
+    )
+    return tuple(note for note in notes if note)
+
+
 def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Rows, folder: Path) -> Report:
     request = scored.request
     failed = reading.failed
@@ -261,14 +283,17 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         for reference, section, path in zip(request.rubrics, judged, scored.scores, strict=True)
     ]
     totals = [pc.count_distinct(part.scores["_index_"]).as_py() for part in parts]
+    notes = _notes(scored, judged, reading)
     sections = tuple(
         Section(
             rubric=part.rubric,
-            results=section.results,
+            results=section.results
+            if number
+            else replace(section.results, limits=(*notes, *section.results.limits)),
             failures=describe(part.scores, part.wrong, total, questions),
             scores=part.file,
         )
-        for part, section, total in zip(parts, judged, totals, strict=True)
+        for number, (part, section, total) in enumerate(zip(parts, judged, totals, strict=True))
     )
     several = len(sections) > 1
     extra_files = {path.name: path for path in scored.scores[1:]} | {
@@ -330,7 +355,7 @@ def _subject(scored: Scored) -> Subject:
     return Subject(
         rubrics=request.rubrics,
         names=request.names,
-        run=orjson.loads(scored.run) if scored.run else {},
+        run=checked_record(scored.run, scored.request.evaluation.url, layout.RUN) if scored.run else {},
         manifest=scored.manifest,
         dataset_view=request.dataset_view or (),
         evaluation_view=request.evaluation_view or (),

@@ -11,6 +11,8 @@ from steelyard.report.statistics.intervals import Estimate
 from steelyard.types import Json
 
 Unit: TypeAlias = Literal["share", "number"]
+Compared: TypeAlias = Literal["labels", "texts"]
+"""Form of the answers that a rubric compares with targets: labels of a fixed set, or texts, which may say more."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +134,16 @@ class Rubric(Protocol):
     with a score of null is `left out`. A rubric may give `status` itself, in addition to the columns. `summarise` gets
     the rows that are not left out; a rubric with `sees_left_out = True` gets all of them.
 
+    A rubric whose `prediction` should be one of the targets in `label` says so in `compares`: no report is made where
+    the two have nothing in common, such as words and numbers.
+
     A rubric that reads files names them in a property `files` (paths): a report keeps a copy of each, with its digest.
     """
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the dataset view that it reads; `target|answer` is the first of these that the dataset has, and
-        `choices|` may be missing (see rubrics/columns.py).
+        `choices|` may be missing (see schema/columns.py).
         """
         ...
 

@@ -10,18 +10,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import read_table
 from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import Manifest
 from steelyard.report.answers import Questions, View, local_copy, read_answers
 from steelyard.report.errors import ReportFailed
 from steelyard.report.layout import CLUSTER
 from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric, ScoresTogether
+from steelyard.report.rubrics.answer import is_missing, text_of
 from steelyard.report.rubrics.calls import rubric_code, rubric_failed
-from steelyard.report.rubrics.rows import text_of
+from steelyard.report.rubrics.unread import why_no_number, without_number
 from steelyard.report.statistics.groups import (
     GROUP,
     columns_of,
@@ -30,15 +33,26 @@ from steelyard.report.statistics.groups import (
     group_scores,
     group_table,
 )
+from steelyard.report.statistics.intervals import Estimate, clusters_of, proportion
 from steelyard.report.statistics.power import power_line, power_numbers
 from steelyard.report.statistics.reducers import reduce_scores, right_or_wrong
 from steelyard.report.status import COLUMN as STATUS
-from steelyard.report.status import counts_of, with_resolved_status, with_status, without_left_out
+from steelyard.report.status import (
+    FAILED,
+    counts_of,
+    has_status,
+    values_of,
+    with_resolved_status,
+    with_status,
+    without_left_out,
+)
 from steelyard.report.wording import counted, percent
 from steelyard.schema.faults import error_text
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
+CLOSE = 1e-9
+"""Relative difference below which two means of the same scores are one number."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +125,15 @@ async def score_output(
 
 
 def _together(rubric: ScoresTogether, path: Path) -> pa.Table:
-    table = pq.read_table(path)
+    table = read_table(path)
     with rubric_code(type(rubric), "in together"):
         return rubric.together(table)
 
 
 def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
     """Return the rubric's results, with additions for every rubric: counts, reducers, groups, detectable differences.
+
+    They have no number where no row got an answer that could be read.
 
     A rubric gets the rows that are not left out, or all of them if it says so (`sees_left_out`). Raises UsageError for
     reducers that do not fit, RubricFailed.
@@ -128,25 +144,62 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
         own = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
         if not isinstance(own, Results):
             raise TypeError(f"it returned {type(own).__name__} instead of Results")
-    results = _with_counts(own, counts_of(scores))
-    if not results.metrics or "score" not in scores.column_names:
-        return results
-    lead, binary = results.metrics[0], right_or_wrong(scores)
-    groups = [group_scores(scores, column, lead, binary) for column in columns_of(scores)]
-    drawn = [figure for group in groups if (figure := group_figure(group, lead))]
+    if not own.metrics or "score" not in scores.column_names:
+        return _with_counts(_with_answered(own, scores), counts_of(scores))
+    if (why := why_no_number(rubric, scores)) is not None:
+        others = getattr(rubric, "sees_left_out", False)
+        nothing = _with_counts(without_number(own, why, others=others), counts_of(scores))
+        return replace(nothing, numbers={**nothing.numbers, "power": None})
+    results = _with_counts(_with_answered(own, scores), counts_of(scores))
+    lead = results.metrics[0]
+    binary = lead.unit == "share" and right_or_wrong(scores)
+    # Groups and reducers are means of rows, which the first number may not be (BLEU of the corpus).
+    of_rows = mean_of_rows(results.metrics, kept)
+    groups = [group_scores(scores, column, of_rows, binary) for column in columns_of(scores)]
+    drawn = [figure for group in groups if (figure := group_figure(group, of_rows))]
     clusters = pc.count_distinct(kept[CLUSTER]).as_py() if CLUSTER in kept.column_names else None
-    line = power_line(lead, pc.count_distinct(kept["_index_"]).as_py(), clusters, binary=binary)
-    added: dict[str, Any] = {"power": power_numbers(lead, clusters, binary=binary)}
+    questions = int(pc.count_distinct(kept["_index_"]).as_py())
+    line = power_line(lead, questions, clusters, binary=binary)
+    added: dict[str, Any] = {"power": power_numbers(lead, questions, clusters, binary=binary)}
+    if of_rows.name != lead.name:
+        added["meanOfRows"] = {"name": of_rows.name, "title": of_rows.title}
     if groups:
         added["groups"] = {group.column: group_numbers(group) for group in groups}
     return replace(
         results,
-        metrics=(*results.metrics, *reduce_scores(scores, lead, reducers)),
+        metrics=(*results.metrics, *reduce_scores(scores, of_rows, reducers)),
         figures=(*results.figures, *drawn),
-        tables=(*(group_table(group, lead) for group in groups), *results.tables),
+        tables=(*(group_table(group, of_rows) for group in groups), *results.tables),
         limits=(*results.limits, *((line,) if line else ())),
         numbers={**results.numbers, **added},
     )
+
+
+def _with_answered(results: Results, scores: pa.Table) -> Results:
+    """Add the share of all rows that got an answer, where some did not. A row that is left out has an answer."""
+    failed = np.asarray(has_status(scores, FAILED).to_numpy(), dtype=np.bool_)
+    if not results.metrics or not failed.any():
+        return results
+    answered = proportion(~failed, clusters_of(scores))
+    note = f"{counts_of(scores).noun}s that got an answer at all"
+    lead, *others = [metric for metric in results.metrics if metric.name != "answered"] or results.metrics
+    return replace(results, metrics=(lead, Metric("answered", "Answered", answered, note=note), *others))
+
+
+def mean_of_rows(metrics: Sequence[Metric], kept: pa.Table) -> Metric:
+    """Return the metric that is the mean of the rows' scores; if none is, that mean by its own name."""
+    values = values_of(kept)
+    values = values[np.isfinite(values)]
+    lead = metrics[0]
+    if not values.size:
+        return lead
+    mean = float(values.mean())
+    for metric in metrics:
+        value = metric.estimate.value
+        if value is not None and abs(value - mean) <= CLOSE * max(1.0, abs(mean)):
+            return metric
+    estimate = Estimate(mean, None, None, "mean over rows", int(values.size))
+    return Metric("score", "Mean score", estimate, lead.unit, "mean of the rows' scores", lead.scale)
 
 
 def _with_counts(results: Results, counts: Counts) -> Results:
@@ -203,7 +256,7 @@ class _Scorer:
             raise rubric_failed(type(self.rubric), where, error) from error
         for name in self.grouping.group_by:
             value = answer.row[name]
-            row[GROUP + name] = None if value is None else text_of(value)
+            row[GROUP + name] = None if is_missing(value) else text_of(value)
         if self.grouping.cluster_by is not None:
             row[CLUSTER] = self._cluster(answer)
         return row
@@ -211,6 +264,6 @@ class _Scorer:
     def _cluster(self, answer: Answer) -> int:
         """Return the number of the answer's cluster. A row without a value has a cluster of its own, below zero."""
         value = answer.row[str(self.grouping.cluster_by)]
-        if value is None:
+        if is_missing(value):
             return -1 - answer.index
         return self.numbers.setdefault(text_of(value), len(self.numbers))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.results import Answer, Counts, Rubric
+from steelyard.report.rubrics.answer import is_missing
 from steelyard.report.statistics.intervals import Floats
 
 Status: TypeAlias = Literal["scored", "failed", "left out"]
@@ -44,7 +45,7 @@ def _derive_status(rubric: Rubric, answer: Answer, score: float | None) -> Statu
     """Return the status; a row without a response, or with null in the field that the rubric reads, failed."""
     field = getattr(rubric, "field", None)
     response = answer.responses[0] if answer.responses else None
-    if response is None or (isinstance(field, str) and field in response and response[field] is None):
+    if response is None or (isinstance(field, str) and field in response and is_missing(response[field])):
         return FAILED
     return SCORED if score is not None and isfinite(score) else LEFT_OUT
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from steelyard.report.page import figures
 from steelyard.report.results import Metric, Results
 from steelyard.report.statistics.intervals import Estimate, Integers, Scale, clusters_of, mean, proportion
-from steelyard.report.status import SCORED, has_status, without_left_out
-from steelyard.report.wording import count, counted, interval, percent, unanswered
+from steelyard.report.status import FAILED, SCORED, has_status, without_left_out
+from steelyard.report.wording import between_text, count, counted, interval, percent, shown, unanswered
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,28 @@ class What:
 
 
 def summarise_scores(scores: pa.Table, what: What) -> Results:
-    """Return the mean score, or the share of right answers, and the share of questions that got an answer."""
+    """Return the mean score, or the share of right answers. `scoring` adds what is counted over all rows."""
     scores = without_left_out(scores)
     clusters = clusters_of(scores)
     lead = (
         right_share(scores, clusters) if what.binary else score_mean(scores, clusters, what.unit, what.scale)
     )
     answered = proportion(np.asarray(has_status(scores, SCORED).to_numpy(), np.bool_), clusters)
-    metrics = [Metric(what.name, what.title, lead, what.unit, what.note, what.scale)]
-    if answered.value not in (None, 1):
-        metrics.append(Metric("answered", "Answered", answered, note="questions that got an answer at all"))
-    shares = [metric for metric in metrics if metric.unit == "share"]
+    reach = rows_or_answers(scores, lead.n)
+    metric = Metric(what.name, what.title, lead, what.unit, what.note, what.scale)
+    shares = [metric] if metric.unit == "share" else []
     return Results(
-        headline=what.headline(lead) if what.headline else _headline(lead, answered, what),
-        metrics=tuple(metrics),
+        headline=what.headline(lead) if what.headline else _headline(lead, reach, what),
+        metrics=(metric,),
         figures=(figures.intervals("Main metrics with 95 % confidence intervals", shares),) if shares else (),
         limits=limits(scores, lead, answered),
     )
+
+
+def rows_or_answers(scores: pa.Table, number: int) -> str:
+    """Return `20 answers`, or `20 rows` where some of the rows got no answer."""
+    missing = pc.any(has_status(scores, FAILED)).as_py()
+    return counted(number, "row" if missing else "answer")
 
 
 def right_share(scores: pa.Table, clusters: Integers) -> Estimate:
@@ -73,8 +78,10 @@ def score_mean(
 def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, ...]:
     """Return sentences that say what the number does not cover."""
     questions = pc.count_distinct(scores["_index_"]).as_py()
+    if questions == 0:
+        return ()
     said = [
-        f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
+        f"The figures hold for data like {_these(questions)}; other data may be harder or easier.",
         "The interval covers chance in the choice of questions. It knows nothing of wrong targets.",
     ]
     if "_cluster_" in scores.column_names:
@@ -91,17 +98,15 @@ def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, .
     return tuple(said)
 
 
-def _headline(lead: Estimate, answered: Estimate, what: What) -> str:
+def _these(questions: int) -> str:
+    return "this 1 question" if questions == 1 else f"these {count(questions)} questions"
+
+
+def _headline(lead: Estimate, reach: str, what: What) -> str:
     if lead.value is None:
         return "There are no answers to score."
     if what.binary:
-        all_answered = answered.value == 1
-        reach = counted(lead.n, "answer") if all_answered else f"{counted(lead.n, 'question')} asked"
-        right = "were right" if all_answered else "were answered right"
+        right = "were right" if "answer" in reach else "were answered right"
         return f"Of {reach}, {percent(lead.value)} {right} (95 % interval {interval(lead)})."
-    if what.unit == "share":
-        value, between = percent(lead.value), interval(lead)
-    else:
-        value = f"{lead.value:.3f}"
-        between = "unknown" if lead.low is None or lead.high is None else f"{lead.low:.3f} to {lead.high:.3f}"
-    return f"{what.title} of {counted(lead.n, 'answer')}: {value} on average (95 % interval {between})."
+    value, between = (text(lead, what.unit, what.scale) for text in (shown, between_text))
+    return f"{what.title} of {reach}: {value} on average (95 % interval {between})."

@@ -139,6 +139,7 @@ def check_rows_that_fail_make_no_comparison_better(rows: list[list[Row]], data: 
     comparison = compare(one, other)
     assert isinstance(comparison, Comparison)
     assert (comparison.difference.value or 0.0) <= 1e-12
+    assert comparison.p_value.p is not None
     assert np.isfinite(comparison.p_value.p)
 
 

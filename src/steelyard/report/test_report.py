@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+import orjson
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +18,7 @@ from steelyard.report.errors import ReportFailed
 from steelyard.report.example import make_outputs, make_questions, make_verified
 from steelyard.report.report import Report, Request, make_report
 from steelyard.report.rubrics import NoSuchRubric
+from steelyard.storage.checked import add_digest
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import ObjectMissing
 
@@ -81,7 +83,7 @@ async def test_scores_every_row_once(tmp_path: Path, dataset: FileStore, output:
     accuracy = numbers["metrics"][0]
     assert (accuracy["name"], accuracy["value"], accuracy["n"]) == ("accuracy", 66 / 80, 80)
     assert "cluster jackknife (40 clusters" in accuracy["method"]
-    assert report.headline.startswith("Of 80 questions asked, 82.5 % were answered right")
+    assert report.headline.startswith("Of 80 rows, 82.5 % were answered right")
 
 
 async def test_the_same_inputs_are_the_same_bytes(
@@ -142,7 +144,7 @@ async def test_a_dataset_without_labels_names_the_column(
         question["truth"] = question.pop("label")
     outputs = make_outputs(make_questions(), ["a" * 32])
     await make_verified(dataset, output, questions=questions, outputs=outputs)
-    with pytest.raises(ReportFailed, match="no column 'label'; it has _index_, text, image, truth"):
+    with pytest.raises(ReportFailed, match="no column 'label'; it has text, image, truth"):
         await _report(tmp_path, dataset, output)
     view = [Adapter("Rename", {"truth": "label"})]
     request = Request("classification", dataset, output, NAMES, dataset_view=view)
@@ -175,7 +177,7 @@ async def test_names_come_from_the_record_of_the_run(
     await make_verified(dataset, output)
     service = {"id": "s" * 32, "name": "digits", "model": {"id": "m" * 32, "name": "regression"}}
     run = {"created": "2026-01-02T03:04:05+00:00", "identity": {"inferenceService": service}}
-    await output.put(layout.RUN, json.dumps(run).encode())
+    await output.put(layout.RUN, orjson.dumps(add_digest(run)))
     request = Request("classification", dataset, output, {"inferenceService": "s" * 32})
     page = (await make_report(request, _scratch(tmp_path))).page.decode()
     assert "<dt>System</dt><dd>digits</dd>" in page
@@ -190,7 +192,7 @@ async def test_model_and_scores_are_named_by_their_digests(
     model = {"path": "model.onnx", "size": 7, "sha256": "7" * 64}
     volume = {"name": "model", "source": {"id": "m" * 32, "kind": "Model"}, "files": [model]}
     unknown = {"name": "more", "source": {"id": "n" * 32, "kind": "Model"}}
-    await output.put(layout.RUN, json.dumps({"identity": {"volumes": [volume, unknown]}}).encode())
+    await output.put(layout.RUN, orjson.dumps(add_digest({"identity": {"volumes": [volume, unknown]}})))
     report = await _report(tmp_path, dataset, output)
     evidence = {entry["what"]: entry for entry in json.loads(report.numbers)["evidence"]}
     assert evidence["Model"] == {"what": "Model", **model}
@@ -219,7 +221,7 @@ async def test_the_calibration_error_is_among_the_first_figures(
     await make_verified(dataset, output)
     page = (await _report(tmp_path, dataset, output)).page.decode()
     tiles = re.findall(r'<div class="tile[^"]*"><span class="name">([^<]*)<', page)
-    assert {"Accuracy", "Calibration error", "Brier score"} <= set(tiles)
+    assert {"Accuracy", "RMS calibration error", "Brier score"} <= set(tiles)
 
 
 async def test_the_page_stands_alone(tmp_path: Path, dataset: FileStore, output: FileStore) -> None:

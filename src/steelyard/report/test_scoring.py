@@ -61,7 +61,7 @@ async def test_without_grouping_there_are_the_rubrics_columns_alone(tmp_path: Pa
 
 
 async def test_a_column_that_there_is_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReportFailed, match=r"no column 'topic'; it has _index_, label, subject, document"):
+    with pytest.raises(ReportFailed, match=r"no column 'topic'; it has label, subject, document"):
         await score_example(tmp_path, Grouping(("topic",)))
 
 

@@ -41,9 +41,8 @@ def test_one_is_one() -> None:
 
 def test_silence_is_reported() -> None:
     results = summarise_scores(make_scores([1.0, 0.0], ["x", None]), What("m", "M"))
-    assert results.headline.startswith("Of 2 questions asked, 50.0 % were answered right")
-    assert [metric.name for metric in results.metrics] == ["m", "answered"]
-    assert results.limits[-1] == "1 question got no answer; it counts as wrong."
+    assert results.headline.startswith("Of 2 rows, 50.0 % were answered right")
+    assert results.limits[-1] == "1 row got no answer; it counts as wrong."
 
 
 def test_a_mean_of_shares_stays_between_nothing_and_all() -> None:
@@ -55,10 +54,11 @@ def test_a_mean_of_shares_stays_between_nothing_and_all() -> None:
 
 
 def test_numbers_are_sent_as_numbers() -> None:
-    results = summarise_scores(
-        make_scores([2.0, 4.0, 3.0, 3.0] * 20), What("n", "Length", "number", binary=False)
-    )
-    assert results.headline == "Length of 80 answers: 3.000 on average (95 % interval 2.842 to 3.158)."
+    scores = make_scores([2.0, 4.0, 3.0, 3.0] * 20)
+    results = summarise_scores(scores, What("n", "Length", "number", binary=False, scale=(0.0, 5.0)))
+    assert results.headline == "Length of 80 answers: 3.000 on average (95 % interval 2.810 to 3.166)."
+    unscaled = summarise_scores(scores, What("n", "Length", "number", binary=False))
+    assert unscaled.headline == "Length of 80 answers: 3.000 on average (95 % interval unknown)."
     assert results.figures == ()
 
 

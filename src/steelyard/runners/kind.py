@@ -62,15 +62,35 @@ class Requirements:
 
 
 @dataclass(frozen=True)
-class RunnerKind:
-    """One program that serves models."""
+class Program:
+    """A program that is installed into an environment of its own."""
 
     name: str
     """Name in `--runner` and `steelyard runners`."""
     title: str
     """Name as its authors write it."""
     serves: str
-    """Models that it serves, for people."""
+    """Description of what it serves, for people."""
+    package: str
+    """Distribution whose version counts as the version of the program."""
+    module: str
+    """Module that can be imported where the program is installed."""
+    environments: Mapping[Variant, Requirements]
+
+    @property
+    def image(self) -> str:
+        """Name of its image, below the host `localhost`."""
+        return f"steelyard/runner-{self.name.replace('.', '-')}"
+
+    @property
+    def install_command(self) -> str:
+        return f"steelyard runners install {self.name}"
+
+
+@dataclass(frozen=True)
+class RunnerKind(Program):
+    """One program that serves models."""
+
     looked_for: str
     """The files by which a folder is known to be for it, for people."""
     find_model: Callable[[Path], ModelFiles | None]
@@ -88,11 +108,6 @@ class RunnerKind:
     """Progress while it starts: a pattern of its log's lines, and the message for people."""
     error_line: str
     """Pattern of the line of its log that says why it ended."""
-    package: str
-    """Distribution whose version counts as the version of the server."""
-    module: str
-    """Module that can be imported where the program is installed."""
-    environments: Mapping[Variant, Requirements]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that it needs."""
     sizes_cache: bool = False
@@ -101,15 +116,6 @@ class RunnerKind:
     """Path at which a running server says its version; empty where it does not."""
     kind: str = "container"
     """`runner.kind` of a service: `container`, unless the published schema has a kind for this program."""
-
-    @property
-    def image(self) -> str:
-        """Name of its image, below the host `localhost`."""
-        return f"steelyard/runner-{self.name.replace('.', '-')}"
-
-    @property
-    def install_command(self) -> str:
-        return f"steelyard runners install {self.name}"
 
     def command_line(self, serving: Serving) -> tuple[list[str], list[str]]:
         """Make command and arguments; options that the user gives are left out of ours."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard.errors import UsageError
-from steelyard.runners.kind import ModelFiles, RunnerKind
+from steelyard.runners.kind import ModelFiles, Program, Requirements, RunnerKind
 from steelyard.runners.llama_cpp import LLAMA_CPP
 from steelyard.runners.transformers import TRANSFORMERS
 from steelyard.runners.vllm import VLLM
@@ -12,6 +12,26 @@ from steelyard.types import Json, mapping
 
 KINDS: Mapping[str, RunnerKind] = {kind.name: kind for kind in (VLLM, LLAMA_CPP, TRANSFORMERS)}
 """Runner kinds by name; the first that understands a folder serves it."""
+
+
+DYFF_AUDIT = Program(
+    name="dyff-audit",
+    title="dyff-audit",
+    serves="methods and rubrics that import dyff.audit",
+    package="dyff-audit",
+    module="dyff.audit",
+    environments={"cpu": Requirements("dyff-audit.txt", 600_000_000)},
+)
+"""The environment of methods, whose image is that of the platform's own steps."""
+PROGRAMS: Mapping[str, Program] = {**KINDS, DYFF_AUDIT.name: DYFF_AUDIT}
+"""Programs that can be installed, by name."""
+
+
+def program_named(name: str) -> Program:
+    """Return the program of this name. Raises UsageError."""
+    if name not in PROGRAMS:
+        raise UsageError(f"{name}: there is no such runner; there are {', '.join(PROGRAMS)}")
+    return PROGRAMS[name]
 
 
 def kind_named(name: str) -> RunnerKind:

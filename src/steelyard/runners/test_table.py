@@ -13,6 +13,7 @@ from steelyard.errors import UsageError
 from steelyard.runners.kind import GIB, Serving
 from steelyard.runners.record import server_record
 from steelyard.runners.table import KINDS, choose, kind_of_image, kind_of_runner
+from steelyard.runners.weights import CONFIG_BYTES, precision_in, safetensors_model
 
 VLLM, LLAMA = KINDS["vllm"], KINDS["llama.cpp"]
 
@@ -170,3 +171,16 @@ def test_a_line_of_the_access_log_is_not_why_a_server_ended() -> None:
     assert VLLM.last_error([error, access], killed_by=6) == error
     assert VLLM.last_error(["INFO: Shutting down", access], killed_by=15) == ""
     assert VLLM.last_error([error, access], killed_by=9) == ""
+
+
+@pytest.mark.parametrize(
+    "config",
+    [b"[" * 100_000, b'{"a":' * 100_000, b'{"dtype": "float16", "x": "' + b"x" * CONFIG_BYTES + b'"}'],
+)
+def test_a_configuration_that_is_deep_or_long_names_nothing(tmp_path: Path, config: bytes) -> None:
+    assert precision_in(config) == ""
+    folder = hugging_face(tmp_path / "model")
+    (folder / "config.json").write_bytes(config)
+    model = safetensors_model(folder)
+    assert model is not None
+    assert not model.precision

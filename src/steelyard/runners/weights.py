@@ -5,6 +5,9 @@ from pathlib import Path
 
 from steelyard.runners.kind import ModelFiles
 
+CONFIG_BYTES = 1 << 20
+"""Largest `config.json` that is read: whoever uploads a model may make it of any size."""
+
 
 def safetensors_model(path: Path) -> ModelFiles | None:
     """Return a folder with `config.json` and at least one `.safetensors` file; None for anything else."""
@@ -18,16 +21,19 @@ def safetensors_model(path: Path) -> ModelFiles | None:
 
 def _precision(config: Path) -> str:
     try:
-        return precision_in(config.read_bytes())
+        with config.open("rb") as file:
+            return precision_in(file.read(CONFIG_BYTES + 1))
     except OSError:
         return ""
 
 
 def precision_in(config: bytes) -> str:
     """Return the type of the weights' numbers that a `config.json` names; empty where it names none."""
+    if len(config) > CONFIG_BYTES:
+        return ""
     try:
         content = json.loads(config)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if not isinstance(content, dict):
         return ""

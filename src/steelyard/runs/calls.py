@@ -1,15 +1,14 @@
 """The calls of a run: the engine on this machine, until every row is durable or the run is stopped.
 
-While calls wait for their answers, what scoring needs is imported, and the rubrics are checked: a wrong one is reported
-in the first second, not after the last row.
+Meanwhile refusals are counted: an endpoint that refuses every row alike ends the calls.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from steelyard.discovery import Discovery, UrlDiscovery
-from steelyard.evaluation.attempt import Environment
+from steelyard.evaluation.attempt import CLOSED, Environment
 from steelyard.evaluation.engine import Stores, Summary, evaluate
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.plan import Plan
@@ -17,13 +16,14 @@ from steelyard.evaluation.progress import Progress
 from steelyard.runs.context import Interrupted, Listener, RunContext, RunFailed
 from steelyard.runs.plan import new_epoch
 from steelyard.runs.refusals import Refusals
-from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest
 from steelyard.runs.spending.spending_log import SpendingLog
 
 POLL_SECONDS = 0.25
 DRAIN_SECONDS = 0.02
-IMPORT_AFTER_SECONDS = 0.3
+
+_KEPT = "What was answered is kept"
+"""First words of the advice on how to go on, which is of the moment and not recorded with a failure."""
 
 
 async def call_all(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> int:
@@ -43,7 +43,19 @@ async def call_all(resolved: ResolvedRequest, plan: Plan, context: RunContext) -
             f"{resolved.folder.path}: another command has taken this run over and goes on with it; this one ends"
         ) from error
     except EvaluationFailed as error:
-        raise _explained(error, resolved) from error
+        failure = _explained(error, resolved)
+        if isinstance(failure, RunFailed):
+            await asyncio.to_thread(_record_failure, failure, resolved)
+        raise failure from error
+    except RunFailed as error:
+        await asyncio.to_thread(_record_failure, error, resolved)
+        raise
+
+
+def _record_failure(failure: RunFailed, resolved: ResolvedRequest) -> None:
+    """Write down why the calls ended: nothing else in the folder says it. A full disk must not hide the failure."""
+    with suppress(OSError):
+        resolved.folder.failure.write_text(str(failure).partition(f" {_KEPT}")[0])
 
 
 def _explained(error: EvaluationFailed, resolved: ResolvedRequest) -> Exception:
@@ -51,14 +63,13 @@ def _explained(error: EvaluationFailed, resolved: ResolvedRequest) -> Exception:
     again = f"steelyard eval run {resolved.folder.path}"
     match error.code:
         case "BadRequest":
-            return RunFailed(
-                f"{error.message}. What was answered is kept; to go on past such rows: {again} --bad-rows skip"
-            )
+            return RunFailed(f"{error.message}. {_KEPT}; to go on past such rows: {again} --bad-rows skip")
         case "ReplicasFailing":
             urls = ", ".join(resolved.request.called)
-            return RunFailed(
-                f"{urls}: {error.message}. Is it up? What was answered is kept; to go on: {again}"
-            )
+            return RunFailed(f"{urls}: {error.message}. Is it up? {_KEPT}; to go on: {again}")
+        case _ if error.code == CLOSED:
+            urls = ", ".join(resolved.request.called)
+            return RunFailed(f"{urls}: {error.message}. {_KEPT}; to go on: {again}")
     return error
 
 
@@ -106,6 +117,11 @@ class _Calling:
             # Once more at the end: the last refusals may have come after the last check.
             await self._check_refusals()
             return summary
+        except EvaluationFailed as error:
+            # Nothing was answered, and the model may be what is wrong: the mended command begins again.
+            if error.code == CLOSED and self.progress is not None and self.progress.done == 0:
+                await self.refusals.take_back()
+            raise
         finally:
             for task in (stop, wrong, *self._sides):
                 task.cancel()
@@ -133,7 +149,6 @@ class _Calling:
 
     async def _something_wrong(self) -> None:
         """Return, or raise a UsageError, as soon as the calls should end."""
-        await _check_rubrics_early(self.resolved.request, self.resolved.columns)
         while not await self._refused():  # noqa: ASYNC110 - the engine counts and has no event for it
             await asyncio.sleep(POLL_SECONDS)
 
@@ -156,6 +171,7 @@ class _Calling:
 
     def _begin(self, progress: Progress) -> None:
         self.progress = progress
+        self.resolved.folder.failure.unlink(missing_ok=True)
         if self.refusals is not None:
             self.refusals.begins(progress)
         self.context.listener.begins(self.resolved.folder, progress.total, progress.done)
@@ -193,22 +209,6 @@ async def _watch(progress: Progress, listener: Listener) -> None:
         listener.progress(progress.snapshot())
 
 
-async def _check_rubrics_early(request: RunRequest, columns: Sequence[str]) -> None:
-    """Import what scoring needs, and raise UsageError for a rubric that could not score this run."""
-    if not request.rubrics:
-        return
-    # An import holds the interpreter's lock: at once, it would delay the first calls.
-    await asyncio.sleep(IMPORT_AFTER_SECONDS)
-    check = await asyncio.to_thread(_import_check)
-    await asyncio.to_thread(check, request, columns)
-
-
-def _import_check() -> Callable[[RunRequest, Sequence[str]], None]:
-    from steelyard.runs.scores import check_rubrics
-
-    return check_rubrics
-
-
 @dataclass(frozen=True)
 class _Log:
     """The engine's log, of which a person sees the warnings alone."""
@@ -219,5 +219,8 @@ class _Log:
         return None
 
     def warning(self, message: str, **fields: str | int | float | bool | None) -> None:
-        details = ", ".join(f"{name} {value}" for name, value in fields.items())
+        # The reason is a sentence of its own.
+        details = ", ".join(
+            str(value) if name == "reason" else f"{name} {value}" for name, value in fields.items()
+        )
         self.listener.warning(f"{message}: {details}" if details else message)

@@ -21,12 +21,14 @@ from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
 from steelyard.runs.folder import INPUTS_FILE
 from steelyard.runs.lm_eval.tasks import check_asked_whole
 from steelyard.runs.plan import api_key, check_urls, new_epoch, plan_of
+from steelyard.runs.possible_answers import check_choices
 from steelyard.runs.probe import prepare_plan
 from steelyard.runs.prompts.inputs import first_rows, write_dataset
 from steelyard.runs.prompts.render import check_rows
-from steelyard.runs.resolve import ResolvedRequest, check_grouping, check_unchanged
+from steelyard.runs.resolve import ResolvedRequest, check_grouping, check_judges, check_unchanged
 from steelyard.runs.rubric_names import check_names, check_verdicts
 from steelyard.runs.spending.accounts import MODEL, accounts, check_prices, others_of, spending
+from steelyard.schema.faults import error_text
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard.types import JsonValue
 
@@ -55,13 +57,14 @@ async def check_request(resolved: ResolvedRequest, sign_key: Path | None = None)
     check_verdicts(resolved.request)
     check_asked_whole(resolved.request)
     check_grouping(resolved)
+    check_judges(resolved)
     check_prices(resolved.request)
+    await asyncio.to_thread(check_choices, resolved)
     if sign_key is not None:
         from steelyard.report.evidence.attestation import signing_key
 
         await asyncio.to_thread(signing_key, sign_key)
-    # `run.yaml` must not name a rubric that cannot score the answers that are there already.
-    if resolved.folder.verified and resolved.request.rubrics:
+    if resolved.request.rubrics:
         from steelyard.runs.scores import check_rubrics
 
         await asyncio.to_thread(check_rubrics, resolved.request, resolved.columns)
@@ -75,8 +78,9 @@ async def collect(resolved: ResolvedRequest, context: RunContext) -> RunResult:
     # A verified run makes no calls: it can be scored again without the key.
     key = None if resolved.folder.verified else api_key(resolved.request, context.environment)
     plan = plan_of(resolved.request, resolved.identity, resolved.columns, key)
-    plan = replace(plan, caps=await asyncio.to_thread(_budget, resolved, plan.caps, context))
+    # First: what was spent is read from the folder, whose run.yaml may be missing.
     await _settle_folder(resolved, plan)
+    plan = replace(plan, caps=await asyncio.to_thread(_budget, resolved, plan.caps, context))
     try:
         manifest, resumed = await _answers(resolved, plan, context)
     except EvaluationFailed as error:
@@ -118,7 +122,7 @@ async def _answers(resolved: ResolvedRequest, plan: Plan, context: RunContext) -
         epoch = await new_epoch(resolved.folder.outputs, context.now())
         return await verify(plan, resolved.folder.inputs, resolved.folder.outputs, epoch), resumed
     except ValueError as error:
-        raise UsageError(f"{resolved.folder.manifest}: is damaged: {error}") from error
+        raise UsageError(f"{resolved.folder.manifest}: is damaged: {error_text(error)}") from error
     context.listener.begins(resolved.folder, resolved.total, resolved.total)
     return manifest, resolved.total
 
@@ -137,5 +141,8 @@ async def _settle_folder(resolved: ResolvedRequest, plan: Plan) -> None:
             await folder.inputs.put_file(INPUTS_FILE, path)
         finally:
             path.unlink(missing_ok=True)
+    # The report of a run names its run.yaml: until there is another report, both stay as they are.
+    if folder.begun and folder.verified and folder.numbers.exists():
+        return
     # Last: a folder with run.yaml has its rows, so `eval run FOLDER` can go on from there.
     await folder.write(resolved.request)

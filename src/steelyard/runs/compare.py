@@ -12,20 +12,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches, open_parquet, read_table
 from steelyard.errors import UsageError
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX
 from steelyard.report.comparison.reports import NotComparable, ScoredReport, compare
 from steelyard.report.comparison.runs import ComparedRuns, RunComparison, Side, compared_page
 from steelyard.report.layout import CLUSTER, SCORES
 from steelyard.report.page.page import Evidence
+from steelyard.report.page.rows import readable
 from steelyard.report.results import Unit
 from steelyard.report.rubrics import find_rubric
-from steelyard.report.statistics.intervals import holm
+from steelyard.report.rubrics.answer import text_of
+from steelyard.report.statistics.intervals import Scale, holm
 from steelyard.runs.folder import Run, open_run
+from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
-from steelyard.types import JsonValue
+from steelyard.types import JsonValue, value_text
 
 MOST_TEXT = 160
 TEXTS = ("prompt", "question", "text", "input")
@@ -37,14 +41,24 @@ def compare_runs(
     """Each run against the first, by the rubric that leads the first or is named. UsageError says what differs."""
     _check_paths(paths)
     runs = [open_run(path) for path in paths]
+    for run in runs:
+        run.check()
     reference = rubric or _scored_by(runs[0])[0].rubric
     scored = [_scored(run, reference, runs[0]) for run in runs]
-    tables = [pq.read_table(run.folder.path / scorer.file) for run, scorer in zip(runs, scored, strict=True)]
+    for run, scored_by in zip(runs, scored, strict=True):
+        if scored_by.nothing is not None:
+            raise UsageError(f"{_name(run)}: has no number to compare: {scored_by.nothing}")
+    tables = [
+        read_table(run.score_files[Path(scorer.file).stem]) for run, scorer in zip(runs, scored, strict=True)
+    ]
     column = _cluster(runs[0], tables, cluster_by)
     comparisons = []
     for run, table in zip(runs[1:], tables[1:], strict=True):
         _check_data(runs[0], run)
-        one = compare(ScoredReport(reference, (), "", tables[0]), ScoredReport(reference, (), "", table))
+        one = compare(
+            ScoredReport(reference, (), "", tables[0], scored[0].scale),
+            ScoredReport(reference, (), "", table, scored[0].scale),
+        )
         if isinstance(one, NotComparable):
             raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.reason}")
         comparisons.append(one)
@@ -54,9 +68,10 @@ def compare_runs(
     sides = [_side(number, run, runs[0], scored[number].file) for number, run in enumerate(runs)]
     binary = all(one.binary for one in comparisons)
     unit: Unit = "share" if binary else scored[0].unit
-    title = "Right" if binary else "Mean score"
+    title = "Right" if binary else scored[0].title
     others = tuple(RunComparison(*values) for values in zip(sides[1:], comparisons, ps, strict=True))
-    return ComparedRuns(reference, title, unit, sides[0], others, column)
+    scale = None if binary else scored[0].scale
+    return ComparedRuns(reference, title, unit, sides[0], others, column, scale)
 
 
 def page(compared: ComparedRuns, first: Path) -> bytes:
@@ -85,11 +100,16 @@ def _check_paths(paths: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class _ScoredBy:
-    """The rubric that scored a run, the path of its scores, and the unit of the first metric."""
+    """The rubric that scored a run, the path of its scores, and the unit and scale of the first metric."""
 
     rubric: str
     file: str
     unit: Unit
+    scale: Scale | None
+    title: str
+    """Title of the mean of the rows' scores."""
+    nothing: str | None = None
+    """The headline of results whose leading number is not known."""
 
 
 def _scored_by(run: Run) -> list[_ScoredBy]:
@@ -99,7 +119,17 @@ def _scored_by(run: Run) -> list[_ScoredBy]:
             f"{_name(run)}: has no scores yet: steelyard eval score {_name(run)} --rubric exact-match"
         )
     several = [{**run.numbers, "scores": SCORES}, *run.numbers.get("more", [])]
-    return [_ScoredBy(rubric["rubric"], rubric["scores"], rubric["metrics"][0]["unit"]) for rubric in several]
+    return [_scored_by_rubric(rubric) for rubric in several]
+
+
+def _scored_by_rubric(numbers: Mapping[str, Any]) -> _ScoredBy:
+    lead = numbers["metrics"][0]
+    # Reports of earlier versions name no scale.
+    scale = (0.0, 1.0) if lead["unit"] == "share" else lead.get("scale")
+    scale = None if scale is None else tuple(scale)
+    nothing = numbers["headline"] if lead["value"] is None else None
+    title = numbers.get("meanOfRows", lead)["title"]
+    return _ScoredBy(numbers["rubric"], numbers["scores"], lead["unit"], scale, title, nothing)
 
 
 def _scored(run: Run, reference: str, first: Run) -> _ScoredBy:
@@ -130,7 +160,7 @@ def _check_data(first: Run, run: Run) -> None:
     if one.get("columns") != other.get("columns"):
         raise UsageError(
             f"{_name(run)}: reads the columns of {run.request.source.location} otherwise than {_name(first)}: "
-            f"{other.get('columns')} instead of {one.get('columns')}"
+            f"{value_text(other.get('columns'))} instead of {value_text(one.get('columns'))}"
         )
 
 
@@ -169,46 +199,42 @@ def _clustered(table: pa.Table, index: Any, codes: Any) -> pa.Table:
 
 
 def _codes(run: Run, column: str) -> tuple[Any, Any]:
-    paths = _inputs(run)
-    there = [name for name in pq.read_schema(paths[0]).names if name != INDEX]
+    paths = run.inputs
+    there = [name for name in open_parquet(paths[0]).schema_arrow.names if name != INDEX]
     if column not in there:
         raise UsageError(
-            f"--cluster-by {column}: {_name(run)} was asked rows with no such column; they have {', '.join(there)}"
+            f"--cluster-by {column}: {_name(run)} was asked rows with no such column; {lacking([column], there)}"
         )
-    table = pa.concat_tables([pq.read_table(path, columns=[INDEX, column]) for path in paths])
-    values: list[JsonValue] = table[column].to_pylist()
+    table = pa.concat_tables([read_table(path, [INDEX, column]) for path in paths])
+    values = [row[column] for row in to_rows(table.select([column]))]
     index = table[INDEX].to_numpy()
     numbers: dict[str, int] = {}
     # A row without a value is a cluster of its own: nothing shows that two of them belong together.
     codes = [
-        # By their text: values may be lists and objects, which no dictionary takes as keys.
-        -1 - row if value is None else numbers.setdefault(repr(value), len(numbers))
+        # By their text, in which equal numbers are one: values may also be lists and objects, which are no keys.
+        -1 - row if value is None else numbers.setdefault(text_of(value), len(numbers))
         for row, value in zip(index.tolist(), values, strict=True)
     ]
     return index, np.array(codes, dtype=np.int64)
 
 
-def _inputs(run: Run) -> list[Path]:
-    return [run.folder.path / "inputs" / entry.path for entry in run.manifest.inputs]
-
-
 def _texts(run: Run, indexes: set[int]) -> dict[int, str]:
     """The questions of a few rows, cut short."""
-    names = pq.read_schema(_inputs(run)[0]).names
+    names = open_parquet(run.inputs[0]).schema_arrow.names
     # A template is made of several columns: then the first one that looks like a question is shown.
     column = next((name for name in (run.request.prompt.column, *TEXTS) if name in names), None)
     if column is None or not indexes:
         return {}
     prompts: dict[int, str] = {}
-    for path in _inputs(run):
-        for batch in pq.ParquetFile(path).iter_batches(columns=[INDEX, column]):
+    for path in run.inputs:
+        for batch in batches(path, 65536, [INDEX, column]):
             few = batch.filter(pc.is_in(batch.column(INDEX), pa.array(sorted(indexes), pa.int64())))
             prompts |= {row[INDEX]: _cut(row[column]) for row in few.to_pylist()}
     return prompts
 
 
 def _cut(value: JsonValue) -> str:
-    text = "" if value is None else " ".join(str(value).split())
+    text = "" if value is None else " ".join(readable(value).split())
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
 
 
@@ -229,16 +255,20 @@ def _evidence(what: str, run: Run, path: Path) -> Evidence:
 
 
 def _differs(first: Run, run: Run) -> tuple[str, ...]:
+    """Return the settings that differ. The rows that were asked follow from them and from the data, which is equal."""
     one, other = (compared_run.record.get("identity", {}) for compared_run in (first, run))
     return tuple(
         f"{name} {_short(other.get(name))} instead of {_short(value)}"
         for name, value in one.items()
-        if other.get(name) != value
+        if other.get(name) != value and name != "inputs"
     )
 
 
 def _short(value: JsonValue) -> str:
-    return "none" if value in (None, {}, []) else repr(_cut(value))
+    """Return a setting on one line; a text stands in quotes."""
+    if value in (None, {}, []):
+        return "none"
+    return f'"{_cut(value)}"' if isinstance(value, str) else _cut(value)
 
 
 def _name(run: Run) -> str:

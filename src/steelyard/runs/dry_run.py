@@ -15,8 +15,10 @@ import numpy as np
 from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Prices, Usage
 from steelyard.evaluation.indexes import IndexMap
+from steelyard.evaluation.journal import orphans
 from steelyard.evaluation.plan import BadInput, Plan
 from steelyard.evaluation.resume import resume
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX
 from steelyard.evaluation.source import open_source
 from steelyard.runs.folder import RunRow, open_run
@@ -24,7 +26,8 @@ from steelyard.runs.judge.judge import check_specs, request_to
 from steelyard.runs.judge.questions import lines_about
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.plan import plan_of
-from steelyard.runs.prompts.inputs import selected_batches
+from steelyard.runs.prompts.inputs import first_rows, selected_batches
+from steelyard.runs.prompts.render import check_rows
 from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest, check_unchanged, resolve
 from steelyard.runs.spending.accounts import MODEL
@@ -75,6 +78,9 @@ def expected_calls(resolved: ResolvedRequest, *, name: str = MODEL, fresh: bool 
     done = (
         asyncio.run(_done(resolved, plan.replications)) if not fresh and check_unchanged(resolved) else None
     )
+    if done is None:
+        # As the run itself says it: where nothing can be asked, there is nothing to estimate.
+        check_rows(plan.request, first_rows(resolved.rows, resolved.source), request.source.location)
     faults: list[str] = []
     calls = size = fault_count = 0
     for ordinal, (index, row) in enumerate(_rows(resolved)):
@@ -143,7 +149,7 @@ def _rows(resolved: ResolvedRequest) -> Iterator[tuple[int, dict[str, JsonValue]
     """Yield the index and the columns of each row that is to be asked."""
     for batch in selected_batches(resolved.rows, resolved.source):
         indexes = batch.column(0).to_pylist()
-        yield from zip(indexes, batch.drop_columns([INDEX]).to_pylist(), strict=True)
+        yield from zip(indexes, to_rows(batch.drop_columns([INDEX])), strict=True)
 
 
 def _unanswered_rows(resolved: ResolvedRequest) -> Iterator[RunRow]:
@@ -179,6 +185,8 @@ async def _done(
     indexes = await asyncio.to_thread(IndexMap, source)
     total = source.rows * len(replications)
     resumed = await resume(resolved.folder.outputs, indexes, replications, total)
+    for piece in (await orphans(resolved.folder.outputs, resumed))[0]:
+        resumed.rows.add_ranges(piece.ranges)
     done = np.zeros(total, dtype=np.bool_)
     for start, stop in resumed.rows.ranges():
         done[start:stop] = True

@@ -13,12 +13,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import read_table
+from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
+from steelyard.evaluation.csv_lines import fraction_text
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES
 from steelyard.report.row_scores import RowScores
 from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
-from steelyard.runs.queries import score_files
 from steelyard.types import JsonValue
 
 _ERROR: dict[str, pa.DataType] = {
@@ -42,7 +45,7 @@ def export(run: Run, path: Path) -> int:
     scratch = path.with_name(f".#{path.name}")
     try:
         rows = write(exported(run), scratch)
-        scratch.replace(path)
+        rename_durably(scratch, path)
     except OSError as error:
         raise UsageError(f"--output {path}: {(error.strerror or str(error)).lower()}") from error
     finally:
@@ -53,7 +56,7 @@ def export(run: Run, path: Path) -> int:
 def exported(run: Run) -> Iterator[pa.RecordBatch]:
     """The joined rows with their errors and scores, in the order of the output."""
     numbers = {name: number for number, name in enumerate(run.manifest.replications)}
-    scores = {name: _Reader(path) for name, path in score_files(run).items()}
+    scores = {name: _Reader(path) for name, path in run.score_files.items()}
     for batch in run.batches():
         indexes: list[JsonValue] = batch.column(INDEX).to_pylist()
         names: list[JsonValue] = batch.column(REPLICATION).to_pylist()
@@ -80,7 +83,7 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        table = pq.read_table(path, memory_map=True)
+        table = read_table(path)
         self._rows_have_scores = unit_of(table) == "question"
         self._row_scores = RowScores(table)
 
@@ -104,7 +107,7 @@ def _jsonl(batches: Iterator[pa.RecordBatch], path: Path) -> int:
     rows = 0
     with path.open("wb") as file:
         for batch in batches:
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
+            for row in to_rows(batch):
                 file.write(orjson.dumps(row, default=_text, option=orjson.OPT_APPEND_NEWLINE))
             rows += batch.num_rows
     return rows
@@ -134,7 +137,7 @@ def _csv(batches: Iterator[pa.RecordBatch], path: Path) -> int:
         for batch in batches:
             if writer is None:
                 writer = _Csv(file, batch.schema)
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
+            for row in to_rows(batch):
                 writer.write(row)
             rows += batch.num_rows
     return rows
@@ -166,13 +169,18 @@ class _Csv:
 
 
 def _cell(value: JsonValue) -> JsonValue:
-    return (
-        orjson.dumps(value, default=_text).decode()
-        if isinstance(value, dict | list)
-        else _text(value)
-        if isinstance(value, bytes)
-        else value
-    )
+    """Return a value in the text that the reader of CSV gives back as the same value."""
+    match value:
+        case dict() | list():
+            return orjson.dumps(value, default=_text).decode()
+        case bytes():
+            return _text(value)
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return fraction_text(value)
+        case _:
+            return value
 
 
 def _text(value: JsonValue) -> str:

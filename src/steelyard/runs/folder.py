@@ -8,31 +8,38 @@ RUN/judges/<name>/               runs of judge models, the same layout
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
+from steelyard.bounded_parquet import batches, open_parquet, read_table
+from steelyard.bounded_yaml import fault_text, load
 from steelyard.errors import UsageError
 from steelyard.evaluation import layout
 from steelyard.evaluation.indexes import ABSENT, IndexMap
-from steelyard.evaluation.manifest import Manifest
+from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source
+from steelyard.report.evidence.attestation import BadAttestation, read_payload, stated_digest
+from steelyard.report.layout import NUMBERS
 from steelyard.runs.request import RunRequest, from_document, to_document
+from steelyard.schema.faults import error_text
+from steelyard.storage.checked import DigestMismatch, checked_record
+from steelyard.storage.digest import sha256_of_all
 from steelyard.storage.files import FileStore
-from steelyard.types import JsonValue
+from steelyard.types import JsonValue, value_text
+from steelyard.whole_files import TooLarge, check_values, parse_json, read_whole
 
 BATCH = 4096
 RUN_FILE = "run.yaml"
 INPUTS_FILE = "part-00000.parquet"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The parser of libyaml, where PyYAML was built with it: it reads ten times faster."""
+_MEND = "Put it back, or move it away and repeat the command that began the run"
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class RunFolder:
         return self.path / "outputs" / layout.PROGRESS
 
     @property
+    def failure(self) -> Path:
+        """A file that says why the calls of the last attempt failed; there is none if they did not."""
+        return self.path / ".failure"
+
+    @property
     def page(self) -> Path:
         return self.path / "report.html"
 
@@ -105,22 +117,42 @@ class RunFolder:
 
     async def write(self, request: RunRequest) -> None:
         """Say in `run.yaml` what is asked."""
-        text = request_text(request)
-        if not self.begun or self.file.read_text() != text:
-            await self.root.put(RUN_FILE, text.encode())
+        text = request_text(request).encode()
+        if not self.begun or self.file.read_bytes() != text:
+            await self.root.put(RUN_FILE, text)
 
     def request(self) -> RunRequest:
         """Read the request of `run.yaml`; UsageError when there is none, or it is not a run's."""
         try:
-            document = yaml.load(self.file.read_text(), _LOADER)
+            document = load(read_whole(self.file).decode())
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(f"{self.path}: is no run; there is no {RUN_FILE} in it") from None
+        except OSError as error:
+            raise UsageError(f"{self.file}: cannot be read: {error.strerror}") from error
         # ValueError: text that is not UTF-8, and dates that there are not, which YAML reads as dates.
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise UsageError(f"{self.file}: is not YAML: {error}") from error
+            raise UsageError(f"{self.file}: is not YAML: {fault_text(error)}. {_MEND}") from error
         if not isinstance(document, dict):
-            raise UsageError(f"{self.file}: should be an object")
+            raise UsageError(f"{self.file}: should be an object, and is {value_text(document)}. {_MEND}")
         return from_document(document, str(self.file))
+
+
+def read_run_record(path: Path) -> dict[str, JsonValue]:
+    """Return the content of a run.json. Raises UsageError where it was changed."""
+    try:
+        return checked_record(read_whole(path), str(path.parent), path.name)
+    except DigestMismatch as error:
+        raise UsageError(str(error)) from error
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return the manifest of an output. Raises UsageError for one that is damaged or too large."""
+    content = read_whole(path)
+    try:
+        check_values(content)
+        return Manifest.model_validate_json(content)
+    except (TooLarge, ValueError) as error:
+        raise UsageError(f"{path}: is damaged: {error_text(error)}") from error
 
 
 def request_text(request: RunRequest) -> str:
@@ -144,45 +176,125 @@ class Run:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.request = folder.request()
-        try:
-            self.manifest = Manifest.model_validate_json(folder.manifest.read_bytes())
-        except ValueError as error:
-            raise UsageError(f"{folder.manifest}: is damaged: {error}") from error
+        self.manifest = read_manifest(folder.manifest)
 
     @cached_property
     def numbers(self) -> dict[str, JsonValue] | None:
-        """report.json; None before anything was scored."""
+        """report.json; None before anything was scored. UsageError where it is not a report's."""
         try:
-            numbers: dict[str, JsonValue] = orjson.loads(self.folder.numbers.read_bytes())
+            numbers: dict[str, JsonValue] = parse_json(read_whole(self.folder.numbers))
         except FileNotFoundError:
             return None
+        except orjson.JSONDecodeError as error:
+            raise UsageError(f"{self.folder.numbers}: is not JSON: {error}") from error
+        if not isinstance(numbers, dict):
+            raise UsageError(f"{self.folder.numbers}: should be an object")
+        self._check_numbers()
         return numbers
+
+    def _check_numbers(self) -> None:
+        """Compare report.json with the digest that the attestation beside it has of it, if there is one."""
+        try:
+            payload, _ = read_payload(read_whole(self.folder.attestation))
+        except (OSError, BadAttestation):
+            return
+        if stated := stated_digest(payload, NUMBERS):
+            self._compare([self.folder.numbers], [stated], f"attestation.json; {self._score_again}")
 
     @cached_property
     def record(self) -> dict[str, JsonValue]:
         """run.json of the engine: identity, settings and environment of the calls."""
-        record: dict[str, JsonValue] = orjson.loads(self.folder.run_json.read_bytes())
-        return record
+        return read_run_record(self.folder.run_json)
 
-    @property
+    @cached_property
     def files(self) -> list[Path]:
-        """The verified files, in the order of the manifest."""
+        """The verified files, in the order of the manifest. Raises UsageError where one was changed since."""
         # By the manifest, never by what lies there: an interrupted verification may have left other files.
-        return [self.folder.path / "outputs" / entry.path for entry in self.manifest.files]
+        return self._checked("outputs", self.manifest.files)
+
+    @cached_property
+    def inputs(self) -> list[Path]:
+        """The files of the dataset, as those of the output."""
+        return self._checked("inputs", self.manifest.inputs)
+
+    def check(self) -> None:
+        """Raise UsageError where the dataset, the output or its manifest was changed since the run was verified."""
+        # First: of a changed manifest, a file that is whole would be said to be changed.
+        self._check_manifest()
+        _ = self.inputs, self.files
+
+    def _check_manifest(self) -> None:
+        """Compare the manifest with the digest that the report has of it, if there is a report."""
+        if self.numbers is None:
+            return
+        # Imported late: a run that begins has no report yet.
+        from steelyard.report.page.document import FURTHER, RECORD
+
+        # The report of a judged run names the manifest of the verdicts, and this one among what they were made from.
+        known = {
+            entry["path"]: entry["sha256"]
+            for entry in self.numbers.get("evidence", ())
+            if entry["what"].startswith((FURTHER, RECORD))
+        }
+        stated = known.get(f"outputs/{layout.MANIFEST}") or known.get(layout.MANIFEST)
+        if stated:
+            self._compare([self.folder.manifest], [stated], f"report.json; {self._score_again}")
 
     def scores(self) -> pa.Table | None:
         """The scores of the first rubric, row by row; None before anything was scored."""
-        return pq.read_table(self.folder.scores) if self.folder.scores.exists() else None
+        file = self.score_files.get("scores")
+        return None if file is None else read_table(file)
+
+    @cached_property
+    def score_files(self) -> dict[str, Path]:
+        """The files of scores by their names; `scores` is the first rubric's. Raises UsageError where one was changed
+        since.
+        """
+        paths = sorted(
+            self.folder.path.glob("scores*.parquet"), key=lambda path: (len(path.stem) > 6, path.stem)
+        )
+        evidence = (self.numbers or {}).get("evidence", ())
+        known = {entry["path"]: entry["sha256"] for entry in evidence if entry["what"] == "Scores"}
+        named = [path for path in paths if path.name in known]
+        self._compare(named, [known[path.name] for path in named], f"report.json; {self._score_again}")
+        return {path.stem: path for path in paths}
 
     @property
+    def _score_again(self) -> str:
+        return f"score it again: steelyard eval score {self.folder.path}"
+
+    def _checked(self, folder: str, entries: Sequence[FileEntry]) -> list[Path]:
+        paths = [self.folder.path / folder / entry.path for entry in entries]
+        self._compare(paths, [entry.sha256 for entry in entries], "the manifest of the run")
+        return paths
+
+    def _compare(self, paths: Sequence[Path], expected: Sequence[str], named_by: str) -> None:
+        try:
+            digests = sha256_of_all(paths)
+        except OSError as error:
+            raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        for path, digest, sha256 in zip(paths, digests, expected, strict=True):
+            if digest != sha256:
+                raise UsageError(
+                    f"{path}: was changed: it has the SHA-256 {digest[:12]}… instead of {sha256[:12]}…, says {named_by}"
+                )
+
+    @cached_property
     def error_files(self) -> list[Path]:
-        """Row errors, and rows that were asked again though they ended well."""
-        return sorted((self.folder.path / "outputs" / layout.ERRORS).glob("*.parquet"))
+        """Row errors, and rows that were asked again though they ended well. Raises UsageError where one was changed
+        since.
+        """
+        outputs = self.folder.path / "outputs"
+        paths = sorted((outputs / layout.ERRORS).glob("*.parquet"))
+        known = {outputs / entry.path: entry.sha256 for entry in self.manifest.records}
+        named = [path for path in paths if path in known]
+        self._compare(named, [known[path] for path in named], "the manifest of the run")
+        return paths
 
     @cached_property
     def row_errors(self) -> dict[tuple[int, str], dict[str, JsonValue]]:
         """The recorded errors by `_index_` and `_replication_`; of several for one row, the last."""
-        rows = [row for path in self.error_files for row in pq.read_table(path).to_pylist()]
+        rows = [row for path in self.error_files for row in read_table(path).to_pylist()]
         return {(row[INDEX], row[REPLICATION]): row for row in rows}
 
     def replication(self, name: str) -> int:
@@ -197,7 +309,7 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="steelyard-run-") as scratch:
             questions = _Questions(self, Path(scratch))
             for path in self.files:
-                for batch in pq.ParquetFile(path).iter_batches(BATCH):
+                for batch in batches(path, BATCH):
                     row = questions.rows(batch.column(batch.schema.get_field_index(INDEX)))
                     yield batch.append_column("row", row)
 
@@ -205,7 +317,7 @@ class Run:
         """The same as Python objects."""
         numbers = {name: number for number, name in enumerate(self.manifest.replications)}
         for batch in self.batches():
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
+            for row in to_rows(batch):
                 yield RunRow(row[INDEX], numbers[row[REPLICATION]], row["row"], row[RESPONSES])
 
 
@@ -224,19 +336,19 @@ class _Questions:
     """The dataset's rows by `_index_`: on disk as Arrow, mapped into memory, so that none of it has to stay there."""
 
     def __init__(self, run: Run, scratch: Path) -> None:
+        paths = run.inputs
         source = Source(run.folder.inputs, tuple(run.manifest.inputs))
         self._indexes = IndexMap(source)
         # Parquet has no cheap access by row; Arrow's own file is mapped, and only the rows that are read take
         # memory.
         path = scratch / "rows.arrow"
-        self._table = self._mapped(run, path)
+        self._table = self._mapped(paths, path)
 
-    def _mapped(self, run: Run, path: Path) -> pa.Table:
-        files = [pq.ParquetFile(run.folder.path / "inputs" / entry.path) for entry in run.manifest.inputs]
-        schema = files[0].schema_arrow
+    def _mapped(self, inputs: Sequence[Path], path: Path) -> pa.Table:
+        schema = open_parquet(inputs[0]).schema_arrow
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for file in files:
-                for batch in file.iter_batches(BATCH):
+            for file in inputs:
+                for batch in batches(file, BATCH):
                     writer.write_batch(batch)
         return pa.ipc.open_file(pa.memory_map(str(path))).read_all().drop_columns([INDEX])
 

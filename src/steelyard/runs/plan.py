@@ -10,7 +10,7 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Caps, Prices, Usage
 from steelyard.evaluation.epoch import highest_epoch
 from steelyard.evaluation.limit import AUTO, Concurrency
-from steelyard.evaluation.openai import OUTPUT_SCHEMA, reader, usage_in
+from steelyard.evaluation.openai import OUTPUT_SCHEMA, lacks_text, reader, usage_in
 from steelyard.evaluation.plan import Plan
 from steelyard.runs.prompts.render import requests
 from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, digest_of
@@ -51,6 +51,7 @@ def plan_of(
         headers={} if key is None else {"Authorization": f"Bearer {key}"},
         usage=usage,
         wasted=usage_in,
+        lacks_text=lacks_text,
         caps=caps_of(limits),
         wait_for_server=limits.wait_for_server,
         concurrency=AUTO if limits.concurrency is None else Concurrency(limits.concurrency, adaptive=True),

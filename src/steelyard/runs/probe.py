@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import aiohttp
 import orjson
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import read_table
 from steelyard.connections import TrackingConnector
 from steelyard.errors import UsageError
 from steelyard.evaluation import tokens
@@ -20,6 +20,7 @@ from steelyard.evaluation.completions import CompletionsClient, Tokenizer
 from steelyard.evaluation.openai import reader
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.stops import stops_of
+from steelyard.refused_calls import is_incurable, stated_reason
 from steelyard.runs.context import RunContext, RunFailed
 from steelyard.runs.prompts.render import CONTEXT, GENERATE, KIND, ROLLING
 from steelyard.runs.resolve import ResolvedRequest
@@ -40,7 +41,11 @@ async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContex
     if prompt.api != "loglikelihood":
         if not stops_of(prompt.sampling) and prompt.settings is None:
             return plan
-        return replace(plan, around=lambda at: CompletionsClient(at(plan.endpoint), most_stops=most))
+        # Rows of lm-eval, whose own models cut a prompt that is too long; other prompts are the user's.
+        by_lm_eval = prompt.api == "completions" and prompt.settings is not None
+        return _with_client(
+            plan, await _tokenizer_now(resolved, plan, context) if by_lm_eval else None, context, most
+        )
     kinds = _kinds(resolved)
     tokenizer = None
     if kinds.likelihood:
@@ -58,11 +63,36 @@ async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContex
                 "inside a token, the whole token counts, and the report says how many rows that concerns"
             )
 
+    return _with_client(plan, tokenizer, context, most)
+
+
+def _with_client(plan: Plan, tokenizer: Tokenizer | None, context: RunContext, most: int) -> Plan:
+    said: list[str] = []
+
+    def warn() -> None:
+        if not said:
+            said.append(
+                "prompts that are longer than the model's context are cut from the left, as lm-eval does"
+            )
+            context.listener.warning(said[0])
+
     def around(at: Callable[[str], Client]) -> Client:
         tokenizing = None if tokenizer is None else at(tokenizer.path)
-        return CompletionsClient(at(plan.endpoint), tokenizing, tokenizer, most)
+        return CompletionsClient(at(plan.endpoint), tokenizing, tokenizer, most, warn)
 
     return replace(plan, around=around)
+
+
+async def _tokenizer_now(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> Tokenizer | None:
+    """Return the endpoint's tokenizer, or None where it has none or is not there yet: it is not waited for."""
+    impatient = replace(plan, wait_for_server=0.0)
+    try:
+        async with _Endpoint(
+            resolved.request.called[0], impatient, resolved.request.model, context.stop
+        ) as endpoint:
+            return await endpoint.tokenizer(resolved)
+    except RunFailed:
+        return None
 
 
 @dataclass(frozen=True)
@@ -75,7 +105,7 @@ class _Kinds:
 
 
 def _kinds(resolved: ResolvedRequest) -> _Kinds:
-    table = pq.read_table(resolved.folder.inputs_file, columns=[KIND, CONTEXT])
+    table = read_table(resolved.folder.inputs_file, [KIND, CONTEXT])
     asks = {
         (row[KIND], row[CONTEXT] > 0) for row in table.group_by([KIND, CONTEXT]).aggregate([]).to_pylist()
     }
@@ -123,7 +153,7 @@ class _Endpoint:
             await self.session.close()
 
     async def answer(self, path: str, body: JsonValue = None) -> tuple[int, JsonValue]:
-        """The status and the JSON of an answer; None for what is none.
+        """The status and the JSON of an answer; its text where it is not JSON, such as a page to log in.
 
         A server that is not there yet, or has no room now, is waited for: it may well have what it cannot report at
         once.
@@ -133,6 +163,11 @@ class _Endpoint:
             late = self.stop.is_set() or asyncio.get_running_loop().time() >= deadline
             try:
                 status, answer = await self._answer_now(path, body)
+                if status >= 400 and is_incurable(status, said := orjson.dumps(answer)):
+                    raise RunFailed(
+                        f"{self.url}: status {status}: {stated_reason(said)}; nothing was asked, and waiting would "
+                        "not help"
+                    )
                 if status not in BUSY or late:
                     return status, answer
             except aiohttp.ClientConnectorError as error:
@@ -153,7 +188,7 @@ class _Endpoint:
             try:
                 return response.status, orjson.loads(data)
             except orjson.JSONDecodeError:
-                return response.status, None
+                return response.status, stated_reason(data)
 
     async def tokenizer(self, resolved: ResolvedRequest) -> Tokenizer | None:
         """Return the endpoint's tokenizer; None where it has no `/tokenize`."""

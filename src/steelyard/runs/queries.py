@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches, read_table
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.report.status import wrong_rows
 from steelyard.runs.folder import Run
@@ -40,16 +41,15 @@ class Story:
 def story(run: Run, index: int) -> Story | None:
     """The row of this `_index_`; None when there is none."""
     # Arrow skips the row groups whose statistics exclude the index: one row of millions is found at once.
-    here = [("_index_", "==", index)]
-    inputs = [run.folder.path / "inputs" / entry.path for entry in run.manifest.inputs]
-    rows = _rows_of(inputs, here)
+    here = pc.field(INDEX) == index
+    rows = _rows_of(run.inputs, here)
     if not rows:
         return None
     row = {name: value for name, value in rows[0].items() if name != INDEX}
     errors = {row[REPLICATION]: row for row in _rows_of(run.error_files, here)}
     scores = {
         name: {row[REPLICATION]: row for row in _rows_of([path], here)}
-        for name, path in score_files(run).items()
+        for name, path in run.score_files.items()
     }
     askings = [
         Asking(
@@ -70,7 +70,7 @@ def story(run: Run, index: int) -> Story | None:
 def row_errors(run: Run) -> Iterator[dict[str, JsonValue]]:
     """The rows without an answer, with what was said about them, in the order of the output."""
     for path in run.files:
-        for batch in pq.ParquetFile(path).iter_batches(65536):
+        for batch in batches(path, 65536):
             failed = batch.filter(pc.is_null(batch.column(RESPONSES)))
             for row in failed.select([INDEX, REPLICATION]).to_pylist():
                 key = row[INDEX], row[REPLICATION]
@@ -102,7 +102,7 @@ def find_wrong_rows(run: Run, most: int) -> WrongRows:
     """The first `most` rows with wrong answers; rows that failed are row errors instead."""
     wrong: dict[str, pa.Table] = {}
     for name, rubric in rubrics_of(run).items():
-        scores = pq.read_table(score_files(run)[name])
+        scores = read_table(run.score_files[name])
         if "correct" in scores.column_names:
             wrong[rubric] = scores.filter(wrong_rows(scores)).sort_by([(INDEX, "ascending")])
     columns = [np.unique(table[INDEX].to_numpy()) for table in wrong.values()]
@@ -131,7 +131,7 @@ def rubrics_of(run: Run) -> dict[str, str]:
     numbers = run.numbers or {}
     rubrics = {"scores": numbers["rubric"]} if "rubric" in numbers else {}
     rubrics |= {part["scores"].removesuffix(".parquet"): part["rubric"] for part in numbers.get("more") or ()}
-    files = score_files(run)
+    files = run.score_files
     return {name: str(rubric) for name, rubric in rubrics.items() if name in files}
 
 
@@ -140,7 +140,7 @@ def tokens(run: Run) -> tuple[int, int] | None:
     prompt = completion = 0
     counted = False
     for path in run.files:
-        for batch in pq.ParquetFile(path).iter_batches(65536, columns=[RESPONSES]):
+        for batch in batches(path, 65536, [RESPONSES]):
             responses: Any = pc.list_flatten(batch.column(RESPONSES))
             for_prompt = pc.sum(pc.struct_field(responses, "prompt_tokens")).as_py()
             for_answer = pc.sum(pc.struct_field(responses, "completion_tokens")).as_py()
@@ -149,15 +149,8 @@ def tokens(run: Run) -> tuple[int, int] | None:
     return (prompt, completion) if counted else None
 
 
-def score_files(run: Run) -> dict[str, Path]:
-    """Return the files of scores by their names; `scores` is the first rubric's."""
-    paths = sorted(run.folder.path.glob("scores*.parquet"), key=lambda path: (len(path.stem) > 6, path.stem))
-    return {path.stem: path for path in paths}
-
-
 def _rows_of(paths: list[Path], filters: Any) -> list[dict[str, JsonValue]]:
-    return [
-        row
-        for path in paths
-        for row in pq.read_table(path, filters=filters).to_pylist(maps_as_pydicts="strict")
-    ]
+    tables = (
+        pa.Table.from_batches([batch]).filter(filters) for path in paths for batch in batches(path, 65536)
+    )
+    return [row for table in tables for row in to_rows(table)]

@@ -16,6 +16,7 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.stops import MOST_STOPS
+from steelyard.evaluation.table_files import Format
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.schema.faults import faults_text
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Api = Literal["chat", "completions", "loglikelihood"]
-Format = Literal["parquet", "arrow", "jsonl", "csv"]
 Policy = Literal["Skip", "Abort"]
 
 ENDPOINTS: Mapping[Api, str] = {
@@ -261,7 +261,9 @@ def from_document(document: Mapping[str, JsonValue], name: str) -> RunRequest:
     from pydantic import ValidationError
 
     fields = {key: value for key, value in document.items() if key not in {"schemaVersion", "kind"}}
-    fields["rubrics"] = [{"reference": reference} for reference in document.get("rubrics") or ()]
+    rubrics = document.get("rubrics") or []
+    named = isinstance(rubrics, list)
+    fields["rubrics"] = [{"reference": name} for name in rubrics] if named else rubrics
     try:
         request = _reader().validate_python(fields)
     except ValidationError as error:

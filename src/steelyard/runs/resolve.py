@@ -9,7 +9,7 @@ import orjson
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.shape import INDEX
-from steelyard.runs.folder import RunFolder
+from steelyard.runs.folder import RunFolder, read_run_record
 from steelyard.runs.prompts.inputs import Rows, map_columns, open_rows, selected_numbers
 from steelyard.runs.prompts.render import check_parameters
 from steelyard.runs.request import (
@@ -21,6 +21,7 @@ from steelyard.runs.request import (
     digest_of,
     identity_of,
 )
+from steelyard.schema.columns import lacking
 from steelyard.types import JsonValue
 
 RUNS = Path("runs")
@@ -99,12 +100,9 @@ def _identity(
 def record_of(folder: RunFolder) -> dict[str, JsonValue]:
     """The content of run.json; empty where nothing was begun."""
     try:
-        record: dict[str, JsonValue] = orjson.loads(folder.run_json.read_bytes())
+        return read_run_record(folder.run_json)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{folder.run_json}: is not JSON: {error}") from error
-    return record
 
 
 def _endpoint_of(run: Mapping[str, JsonValue]) -> JsonValue:
@@ -150,6 +148,9 @@ def set_aside(resolved: ResolvedRequest) -> Path | None:
     return path.rename(other)
 
 
+ANOTHER_NAME = "a judge that is asked something else needs another name"
+
+
 def check_grouping(resolved: ResolvedRequest) -> None:
     """Raise UsageError for a missing column to group by, to cluster by, or for judges to compare with."""
     request = resolved.request
@@ -158,15 +159,34 @@ def check_grouping(resolved: ResolvedRequest) -> None:
     for flag, name in flags:
         if name is not None and name not in resolved.columns:
             raise UsageError(
-                f"{flag} {name}: {request.source.location} has no such column; it has {', '.join(resolved.columns)}"
+                f"{flag} {name}: {request.source.location} has no such column; {lacking([name], resolved.columns)}"
             )
+
+
+def check_judges(resolved: ResolvedRequest) -> None:
+    """Raise UsageError for a judge that was asked something else before: its folder, and run.yaml, stay as they are."""
+    if not resolved.folder.begun:
+        return
+    before = resolved.folder.request()
+    for spec in resolved.request.judges:
+        folder = resolved.folder.judge(spec.name)
+        for earlier in before.judges if folder.run_json.exists() else ():
+            if earlier.name != spec.name:
+                continue
+            one, other = earlier.asked(before.urls), spec.asked(resolved.request.urls)
+            changed = [_change(name, one[name], other[name]) for name in one if one[name] != other[name]]
+            if changed:
+                raise UsageError(
+                    f"judge {spec.name}: {folder.path}: was begun with {'; '.join(changed)}. Ask the same again, "
+                    f"or ask every row again (--fresh); {ANOTHER_NAME}"
+                )
 
 
 def _kept(request: RunRequest, folder: RunFolder) -> ResolvedRequest | None:
     """The resolved request from the folder alone, without its prompt file; None where it is of another source."""
     if not folder.run_json.exists() or folder.request().source != request.source:
         return None
-    before = orjson.loads(folder.run_json.read_bytes())["identity"]
+    before = read_run_record(folder.run_json)["identity"]
     # A dataset of the hub is recorded by its commits, a file by its digest alone: its name may have changed
     # since.
     names = before.get("revision") or [request.source.location] * len(before["source"])

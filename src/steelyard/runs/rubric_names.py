@@ -1,13 +1,12 @@
 """Checks of rubrics by their names, before the first call and without importing them, which is slow."""
 
-import re
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 from steelyard.errors import UsageError
 from steelyard.runs.request import RubricSpec, RunRequest
+from steelyard.schema.rubric_names import GROUP, alias, names_of
 
-GROUP = "steelyard.rubrics"
 VERDICT = "judge.Verdict"
 """The rubric that reads what judges said."""
 
@@ -16,8 +15,7 @@ def check_names(rubrics: Sequence[RubricSpec]) -> None:
     """Raise NoSuchRubric for an unknown name, with the message of the code that would look it up later."""
     if not rubrics:
         return
-    names = entry_points(group=GROUP).names
-    known = names | {_alias(name) for name in names}
+    known = names_of(entry_points(group=GROUP).names)
     for rubric in rubrics:
         if rubric.reference.partition("?")[0] not in known:
             from steelyard.report.rubrics import find_rubric
@@ -26,15 +24,10 @@ def check_names(rubrics: Sequence[RubricSpec]) -> None:
 
 
 def reads_verdicts(rubrics: Sequence[RubricSpec]) -> bool:
-    return any(rubric.reference.partition("?")[0] in {VERDICT, _alias(VERDICT)} for rubric in rubrics)
+    return any(rubric.reference.partition("?")[0] in {VERDICT, alias(VERDICT)} for rubric in rubrics)
 
 
 def check_verdicts(request: RunRequest) -> None:
     """UsageError for a rubric of verdicts where no judge gives any."""
     if reads_verdicts(request.rubrics) and not request.judges:
         raise UsageError("--rubric verdict: reads what judges say; name one with --judge-model")
-
-
-def _alias(name: str) -> str:
-    """The same as `steelyard.report.rubrics.alias`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()

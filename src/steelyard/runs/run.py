@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from steelyard.evaluation.lean import seldom_collecting, spare_pandas
+from steelyard.runs.asked_rows import check_asked_rows
 from steelyard.runs.collect import check_request, collect, spending_of, storage_failures
 from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
 from steelyard.runs.folder import open_run
@@ -48,14 +49,25 @@ async def run(
 
 async def _run(resolved: ResolvedRequest, context: RunContext, sign_key: Path | None) -> RunResult:
     await check_request(resolved, sign_key)
+    if not resolved.folder.verified:
+        for text in await asyncio.to_thread(check_asked_rows, resolved):
+            context.listener.warning(text)
     result = await collect(resolved, context)
     if result.manifest is None:
         return result
+    if resolved.request.prompt.api != "loglikelihood":
+        from steelyard.report.silence import silence_of  # the first call need not wait for it
+
+        silence = await asyncio.to_thread(silence_of, open_run(resolved.folder.path).files)
+        if silence.sentence is not None:
+            context.listener.warning(silence.sentence)
     judge_errors = 0
     if resolved.request.judges:
         from steelyard.runs.judge.judge import judge
 
-        judged = await judge(open_run(resolved.folder.path), resolved.request.judges, context)
+        opened = open_run(resolved.folder.path)
+        opened.request = resolved.request
+        judged = await judge(opened, resolved.request.judges, context)
         judge_errors = judged.errors
         if judged.stopped is not None:
             spent = await spending_of(resolved)
@@ -70,4 +82,5 @@ async def _run(resolved: ResolvedRequest, context: RunContext, sign_key: Path | 
         if scored.warning:
             context.listener.warning(scored.warning)
         headlines = scored.headlines
+        await resolved.folder.write(resolved.request)
     return replace(result, headlines=headlines, spending=spent, judge_errors=judge_errors)

@@ -5,23 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from steelyard.errors import UsageError
-from steelyard.evaluation.manifest import Manifest
 from steelyard.report.evidence.attestation import signing_key
 from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.calls import rubric_code
-from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.report.statistics.reducers import check_reducers
-from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
+from steelyard.runs.folder import RUN_FILE, RunFolder, read_manifest, read_run_record, request_text
 from steelyard.runs.judge.evidence import check_judged, judged_from
 from steelyard.runs.judge.output import judged_output
+from steelyard.runs.possible_answers import check_field
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_verdicts
 from steelyard.runs.spending.accounts import accounts, spending
+from steelyard.schema.columns import missing, parts, sentence
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
@@ -31,12 +29,11 @@ def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
         rubric = find_rubric(spec.reference)
         with rubric_code(type(rubric), "in columns"):
             names = tuple(rubric.columns)
-        lost = [name for name in names if present(name, columns) is None and not optional(name)]
-        if lost:
-            raise UsageError(
-                f"--rubric {spec.reference}: reads the column {named(lost[0])}; {request.source.location} has "
-                f"{', '.join(columns)}. Rename one (--map {lost[0].partition('|')[0]}=COLUMN)"
-            )
+        for name in names:
+            if fault := missing(name, columns, request.source.location):
+                rename = f"Rename one (--map {parts(name)[0]}=COLUMN)"
+                raise UsageError(f"--rubric {spec.reference}: {sentence(fault)} {rename}")
+        check_field(rubric, spec.reference)
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,9 @@ async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | N
 
 async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Scored:
     """Write page, numbers and scores next to the outputs. ReportFailed and UsageError say why it cannot be."""
-    record = orjson.loads(folder.run_json.read_bytes())
+    record = read_run_record(folder.run_json)
     # Parts of older versions do not say which URL gave a row.
-    urls = (
-        list(Manifest.model_validate_json(folder.manifest.read_bytes()).asked) or record["settings"]["urls"]
-    )
+    urls = list(read_manifest(folder.manifest).asked) or record["settings"]["urls"]
     report_request = Request(
         rubric=request.rubrics[0].reference,
         dataset=folder.inputs,

@@ -1,14 +1,18 @@
 """Runs of an endpoint on loopback compared with each other: what is shown, what is refused."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from scipy.stats import binomtest
 
 from steelyard.errors import UsageError
+from steelyard.report.comparison.runs import chance_sentence, headline_of, overview
 from steelyard.runs.compare import compare_runs, page
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.request import RubricSpec, SourceSpec
@@ -70,7 +74,7 @@ def test_two_runs_are_paired_row_by_row(made: Made) -> None:
         "otherwise": (),
     }
     model, endpoint = compared.others[0].side.differs
-    assert model == "model 'other' instead of 'm'"
+    assert model == 'model "other" instead of "m"'
     assert endpoint.startswith("endpoint ")
     assert (compared.unit, compared.title, compared.rubric) == ("share", "Right", "exact-match")
 
@@ -83,10 +87,50 @@ def test_several_runs_are_corrected_for_their_number(made: Made) -> None:
     assert [side.letter for side in compared.sides] == ["A", "B", "C"]
 
 
+def test_each_pair_has_a_baseline_of_its_own(made: Made) -> None:
+    """The first run is right on 13 of all 20 rows, and on 1 of the 8 that `part` was asked."""
+    table = overview(compare_runs(made("a", "b", "part")))
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    shown = [(row["Questions"], row["Right"], row["A on the same questions"]) for row in rows]
+    assert shown == [("–", "–", "–"), ("20", "90.0 %", "65.0 %"), ("8", "75.0 %", "12.5 %")]
+    alike = overview(compare_runs(made("a", "b")))
+    assert alike.columns[2] == "Right"
+    assert [row[2] for row in alike.rows] == ["65.0 %", "90.0 %"]
+
+
 def test_a_part_of_the_rows_is_compared_on_what_both_were_asked(made: Made) -> None:
     comparison = compare_runs(made("b", "part")).others[0].comparison
     assert (comparison.questions, comparison.not_compared) == (8, 12)
     assert [change.indexes for change in comparison.changes[:2]] == [(2, 3), (7,)]
+
+
+def test_settings_that_differ_are_said_without_the_files_of_the_rows(made: Made) -> None:
+    """The files follow from the setting that is said already, such as a limit."""
+    (part,) = compare_runs(made("b", "part")).others
+    assert any(setting.startswith("limit ") for setting in part.side.differs)
+    assert not any("sha256" in setting for setting in part.side.differs)
+
+
+def test_of_several_runs_the_corrected_p_value_is_named(made: Made) -> None:
+    for names, p in ((("a", "b"), "(p 0."), (("a", "b", "part"), "(p (Holm) 0.")):
+        compared = compare_runs(made(*names))
+        assert p in chance_sentence(compared, compared.others[0])
+
+
+@pytest.mark.parametrize(
+    ("ps", "words"),
+    [
+        ((0.3, 0.4), "Of 2 runs, none differs from A by more"),
+        ((0.03, None), "Of 2 runs (1 of them could be tested), 1 differs from A by more"),
+        ((None, None), "Whether 2 runs differ from A by chance alone is unknown."),
+    ],
+)
+def test_runs_that_no_test_compares_are_not_said_to_be_alike(
+    made: Made, ps: tuple[float | None, ...], words: str
+) -> None:
+    compared = compare_runs(made("a", "b", "part"))
+    others = tuple(replace(other, p_holm=p) for other, p in zip(compared.others, ps, strict=True))
+    assert headline_of(replace(compared, others=others)).startswith(words)
 
 
 def test_other_data_are_refused(made: Made) -> None:
@@ -115,7 +159,11 @@ def test_other_rubrics_are_refused_and_the_same_in_other_words_are_not(made: Mad
         (["a", "b", "b"], None, "b: is named twice"),
         (["unscored", "a"], None, "unscored: has no scores yet: steelyard eval score"),
         (["a", "none"], None, r"there is no run\.yaml in it"),
-        (["a", "b"], "colour", r"--cluster-by colour: .* have prompt, target, topic, weight"),
+        (
+            ["a", "b"],
+            "colour",
+            r"--cluster-by colour: .* no such column; it has prompt, target, topic, weight",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said(
@@ -139,9 +187,31 @@ def test_mean_scores_are_compared_as_numbers(made: Made) -> None:
     first, second = made("a", "b")
     compared = compare_runs([first, second], rubric="token-f1")
     comparison = compared.others[0].comparison
-    assert (compared.title, compared.unit, comparison.binary) == ("Mean score", "share", False)
+    assert (compared.title, compared.unit, comparison.binary) == ("Token F1", "share", False)
     assert comparison.difference.value == pytest.approx(5 * (1 / 3) / 20)
-    assert comparison.p_value.method == "exact sign-flip permutation test (7 questions differ)"
-    assert comparison.difference.method.startswith("Student's t, jackknife")
-    assert comparison.difference.method.endswith("paired by question")
+    assert comparison.p_value.method == "Gaffke's test of a mean on a scale (7 questions differ)"
+    assert comparison.difference.method == "Gaffke (2005), paired by question (20 questions)"
     assert b"Comparison of runs" in page(compared, first)
+
+
+@pytest.mark.parametrize("run", ["a", "b"])
+def test_a_changed_manifest_is_named_and_no_file_that_is_whole(made: Made, tmp_path: Path, run: str) -> None:
+    paths = [shutil.copytree(path, tmp_path / path.name) for path in made("a", "b")]
+    path = tmp_path / run / "outputs/.steelyard/manifest.json"
+    content = orjson.loads(path.read_bytes())
+    for changed in (content | {"parts": []}, content | {"files": content["files"] * 2}):
+        path.write_bytes(orjson.dumps(changed))
+        with pytest.raises(UsageError, match=r"manifest.json: was changed: .* says report.json; score it"):
+            compare_runs(paths)
+
+
+@pytest.mark.parametrize("name", ["inputs/part-00000.parquet", "outputs/part-00000.parquet"])
+@pytest.mark.parametrize("run", ["a", "b"])
+def test_a_run_whose_files_were_changed_is_refused(made: Made, tmp_path: Path, run: str, name: str) -> None:
+    paths = [shutil.copytree(path, tmp_path / path.name) for path in made("a", "b")]
+    path = tmp_path / run / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(UsageError, match=f"{run}/{name}: was changed: .* says the manifest of the run"):
+        compare_runs(paths)

@@ -93,7 +93,8 @@ async def test_a_folder_of_a_version_that_did_not_count_the_endpoint_goes_on(tmp
         request = make_request(prompts, server.url)
         await run(request, folder.path)
         record = orjson.loads(folder.run_json.read_bytes())
-        del record["identity"]["endpoint"]
+        del record["identity"]["endpoint"], record["sha256"]
+        record["schemaVersion"] = "0.1"
         folder.run_json.write_bytes(orjson.dumps(record))
         assert (await run(request, folder.path)).exit_code == 0
         with pytest.raises(UsageError, match="endpoint"):

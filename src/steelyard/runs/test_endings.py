@@ -1,15 +1,19 @@
 """Runs whose endpoint cuts answers short, or ends them for an unknown reason."""
 
+import re
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 import pytest
 from aiohttp import web
 
+from steelyard.evaluation.doubles import free_port
+from steelyard.runs.context import RunContext, RunFailed, Silence
 from steelyard.runs.doubles import echo, ended_by, endpoint, make_request, write_prompts
 from steelyard.runs.folder import open_run
-from steelyard.runs.request import Api, PromptSpec, RubricSpec
+from steelyard.runs.request import Api, Limits, PromptSpec, RubricSpec
 from steelyard.runs.run import run
 from steelyard.types import JsonValue
 
@@ -65,3 +69,45 @@ async def test_an_unknown_reason_is_counted_on_the_page(tmp_path: Path) -> None:
     assert "3 answers (an unknown reason" in page
     numbers = orjson.loads((tmp_path / "run" / "report.json").read_bytes())
     assert numbers["calls"] == {"asked": {server.url: 6}, "unknownEndings": {"budget": 3}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (ended_by("stop", ""), "Every answer is empty (20 of 20)."),
+        (
+            ended_by("length", "It"),
+            "Every answer is cut off at its token limit (20 of 20): raise max_tokens.",
+        ),
+    ],
+)
+async def test_a_run_without_a_whole_answer_says_so_on_the_screen_and_on_the_page(
+    tmp_path: Path, answer: web.Response, sentence: str
+) -> None:
+    prompts, listener = write_prompts(tmp_path / "p.parquet"), Warnings()
+    body, kind = answer.body, answer.content_type
+    async with endpoint(lambda _: web.Response(body=body, content_type=kind)) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-match"),))
+        await run(request, tmp_path / "run", RunContext(listener=listener))
+    assert sentence in listener.texts
+    assert sentence in (tmp_path / "run" / "report.html").read_text()
+    assert orjson.loads((tmp_path / "run" / "report.json").read_bytes())["limits"][0] == sentence
+
+
+async def test_the_warning_about_an_absent_server_is_one_sentence(tmp_path: Path) -> None:
+    prompts, listener = write_prompts(tmp_path / "p.parquet"), Warnings()
+    limits = Limits(concurrency=1, wait_for_server=0.1)
+    request = make_request(prompts, f"http://127.0.0.1:{free_port('127.0.0.1')}/v1", limits=limits)
+    with pytest.raises(RunFailed, match="no connection for"):
+        await run(request, tmp_path / "run", RunContext(listener=listener))
+    assert re.match(r"no server listens at .*; waiting for it up to 0.1 s: cannot connect", listener.texts[0])
+
+
+@dataclass
+class Warnings(Silence):
+    """A listener that keeps the warnings."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def warning(self, text: str) -> None:
+        self.texts.append(text)

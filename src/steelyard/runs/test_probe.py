@@ -14,7 +14,7 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.model_servers import BOS, ModelServer, generated
 from steelyard.runs import probe
 from steelyard.runs.context import RunContext, Silence
-from steelyard.runs.doubles import make_request
+from steelyard.runs.doubles import endpoint, make_request
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import PromptSpec
 from steelyard.runs.run import run
@@ -96,6 +96,26 @@ async def test_what_an_endpoint_cannot_be_asked_is_reported_after_one_request(
     with pytest.raises(UsageError, match=message):
         await answers(server, [row, generation()], tmp_path)
     assert len(server.bodies) <= 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (web.Response(text="<html><h1>Please log in</h1></html>", content_type="text/html"), "Please log in"),
+        (web.json_response({"error": {"message": "no such key"}}), "no such key"),
+        (web.json_response({"choices": []}), "choices"),
+    ],
+    ids=["a page to log in", "an error", "no choices"],
+)
+async def test_what_is_no_answer_to_the_probe_is_shown(
+    tmp_path: Path, answer: web.Response, said: str
+) -> None:
+    path, (body, kind) = tmp_path / "rows.jsonl", (answer.body, answer.content_type)
+    path.write_bytes(orjson.dumps(LIKELIHOOD))
+    async with endpoint(lambda _: web.Response(body=body, content_type=kind)) as server:
+        request = make_request(path, server.url, prompt=PromptSpec(api="loglikelihood", settings="settings"))
+        with pytest.raises(UsageError, match=f"cannot be asked for likelihoods: .*{said}"):
+            await run(request, tmp_path / "run")
 
 
 @pytest.mark.parametrize(

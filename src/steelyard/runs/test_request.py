@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import (
     Limits,
     PromptSpec,
@@ -142,3 +144,37 @@ def test_the_command_and_the_platform_wait_equally_long_for_an_answer() -> None:
     """Thirty seconds are too few for the long answers of a model that thinks."""
     assert Limits().timeout == EvaluationClientConfiguration().requestTimeoutSeconds == 600
     assert TaskLimits.model_fields["timeout"].default == 600
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (
+            b"\xff\xfe",
+            "is not YAML: it is not text in UTF-8: invalid start byte at byte 0. Put it back, or move",
+        ),
+        (
+            b"source:\n  location: 'p.js",
+            "is not YAML: line 2, column 18: while scanning a quoted scalar found",
+        ),
+        (
+            b"a: \x00",
+            "is not YAML: unacceptable character #x0000: control characters are not allowed. Put it",
+        ),
+        (b"", "should be an object, and is null. Put it back"),
+        (b"- true", "should be an object, and is [true]. Put it back"),
+        (b"source: 1", ", source: should be an object, and is 1; model: is missing; urls: is missing"),
+        (b"colour: red", "colour: is not a field here, with the value 'red'"),
+        (b"rubrics: exact-match", "rubrics: should be a list"),
+        (b"rubrics: 5", "rubrics: should be a list"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(tmp_path: Path, content: bytes, fault: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.file.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        folder.request()
+    said = str(caught.value)
+    assert said.startswith(str(folder.file))
+    assert fault in said
+    assert "\n" not in said

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from aiohttp import web
@@ -69,6 +70,14 @@ async def test_a_stopped_run_awaits_its_calls_and_goes_on_from_there(tmp_path: P
         result = await run(make_request(prompts, server.url), tmp_path / "run")
     assert result.resumed == before
     assert len(server.bodies) == 200  # nothing was paid twice
+
+
+async def test_a_run_whose_request_was_moved_away_goes_on_by_its_whole_command(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run")
+        (tmp_path / "run/run.yaml").unlink()
+        assert (await run(make_request(prompts, server.url), tmp_path / "run")).resumed == 20
 
 
 async def test_a_run_goes_on_from_its_folder_alone(tmp_path: Path) -> None:
@@ -299,3 +308,35 @@ async def test_a_run_says_where_it_came_from(tmp_path: Path) -> None:
     record = orjson.loads(RunFolder(tmp_path / "run").run_json.read_bytes())
     assert record["identity"]["model"] == "m"
     assert record["settings"]["urls"] == [server.url]
+
+
+CONVERSATIONS: list[JsonValue] = [
+    [{"role": "user", "content": "a"}],
+    [{"role": "user", "content": "b", "name": "c"}],
+    [{"role": "user", "content": [{"type": "text", "text": "d"}]}],
+    [{"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f"}}]}],
+    "only text",
+]
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.parquet", "p.arrow"])
+async def test_the_messages_that_are_sent_are_those_of_the_file(tmp_path: Path, name: str) -> None:
+    """Keys that one message has are not added to the others; Arrow and Parquet hold no mixed column."""
+    conversations = CONVERSATIONS if name == "p.jsonl" else [*CONVERSATIONS[:2], CONVERSATIONS[3]]
+    rows: list[Any] = [{"prompt": conversation, "target": "1"} for conversation in conversations]
+    path = tmp_path / name
+    if name == "p.jsonl":
+        path.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    elif name == "p.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        table = pa.Table.from_pylist(rows)
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    async with endpoint(lambda _: "1") as server:
+        await run(make_request(path, server.url), tmp_path / "run")
+    sent = sorted(orjson.dumps(body["messages"]) for body in server.bodies)
+    asked = [
+        text if isinstance(text, list) else [{"role": "user", "content": text}] for text in conversations
+    ]
+    assert sent == sorted(map(orjson.dumps, asked))

@@ -19,6 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.disk_space import is_cancelled, no_room
+from steelyard.errors import escaped
 from steelyard.exits import leave
 from steelyard.schema.faults import exception_text, faults_text
 from steelyard.schema.steps import (
@@ -31,6 +32,7 @@ from steelyard.schema.steps import (
     epoch_again,
 )
 from steelyard.steps.kept_log import KeptLog, kept_log
+from steelyard.storage.checked import DigestMismatch
 from steelyard.storage.store import ObjectMissing, StorageFull
 from steelyard.tracing import TRACEPARENT, span, traced
 
@@ -46,9 +48,9 @@ class StepFailed(Exception):
     """
 
     def __init__(self, code: str, message: str, *, permanent: bool, row: str | int | None = None) -> None:
-        super().__init__(message)
+        self.message = escaped(message)  # people read it in their terminal, with what it quotes of the data
+        super().__init__(self.message)
         self.code = code
-        self.message = message
         self.permanent = permanent
         self.row = None if row is None else str(row)
 
@@ -76,8 +78,8 @@ class Log:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": level,
             "step": self.step,
-            "message": message,
-            **fields,
+            "message": escaped(message),
+            **{name: escaped(value) if isinstance(value, str) else value for name, value in fields.items()},
         }
         text = orjson.dumps(line).decode() + "\n"
         self._out.write(text)
@@ -172,6 +174,9 @@ def _outcome(
     # Worth a retry: what it needs may still be on its way, and another attempt costs little.
     except ObjectMissing as error:
         return Termination(code="InputMissing", message=f"there is no object {error}"), EXIT_RETRY
+    # What is kept there was changed, which no other attempt mends.
+    except DigestMismatch as error:
+        return Termination(code="DigestMismatch", message=str(error)), EXIT_PERMANENT
     except StorageFull as error:
         return Termination(code="StorageFull", message=f"the storage is full: {error}"), EXIT_RETRY
     except asyncio.CancelledError:

@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from steelyard.evaluation.progress import Progress
+from steelyard.serving.bounded import Door
+from steelyard.serving.figures_access import REFUSAL, may_read
 from steelyard.steps.common import Log
 
 if TYPE_CHECKING:
@@ -28,10 +30,6 @@ _COUNTERS = {
     "retries": ("retries", "Calls that were made again in this attempt."),
     "refused": ("refused", "Calls that replicas did not admit (429) in this attempt."),
 }
-
-
-SCRAPE_SECONDS = 5.0
-"""Seconds that a scrape may take to be sent."""
 
 
 class Metrics:
@@ -79,7 +77,7 @@ class Metrics:
 
         server = None
         try:
-            server = await asyncio.start_server(self._answer, host, port)
+            server = await asyncio.get_running_loop().create_server(Door(self._protocol), host, port)
         # Metrics are worth no failed evaluation: another program may have the port.
         except OSError as error:
             log.warning("no metrics are served", reason=str(error))
@@ -89,13 +87,19 @@ class Metrics:
             if server is not None:
                 server.close()
 
+    def _protocol(self) -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._answer)
+
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close its connection."""
         # A scraper that breaks off, or sends anything else, is no concern of the evaluation.
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(SCRAPE_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-            status, kind, body = await self._response(*head.split(b" ", 2)[:2])
+            head = await reader.readuntil(b"\r\n\r\n")
+            peer = writer.get_extra_info("peername")
+            if may_read(peer[0] if peer else None, _headers(head)):
+                status, kind, body = await self._response(*head.split(b" ", 2)[:2])
+            else:
+                status, kind, body = "401 Unauthorized", "text/plain", f"{REFUSAL}\n".encode()
             fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close"
             writer.write(f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode())
             writer.write(b"" if head.startswith(b"HEAD ") else body)
@@ -116,3 +120,8 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(self)
         return "200 OK", CONTENT_TYPE_LATEST, generate_latest(registry)
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    fields = (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
+    return {name.strip().lower(): value.strip() for name, _, value in fields}

@@ -6,6 +6,7 @@ from steelyard.schema.faults import faults_text
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
+from steelyard.steps.volume import input_store
 from steelyard.storage.store import LONG_PATIENCE, Store, open_store
 
 
@@ -20,10 +21,7 @@ def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
 
 def dataset_store(spec: EvaluationResourceSpec) -> Store:
     """Open the store of the dataset."""
-    url = spec.storage.inputs.get("dataset")
-    if url is None:
-        raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
-    return open_store(url, wait_for_room, patience=LONG_PATIENCE)
+    return input_store(spec.storage.inputs, "dataset")
 
 
 def output_store(spec: EvaluationResourceSpec) -> Store:

@@ -5,7 +5,6 @@ Copies each Data mount from storage to its mount path, and checks the digests.
 `python -m steelyard.steps.fetch_volume --config FILE`, as the init container of a session's Pods.
 """
 
-import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -14,9 +13,9 @@ from pathlib import Path
 from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.volume import OURS, checked_path, input_store, read_manifest, spec_of
-from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import Store
+from steelyard.steps.volume import OURS, checked_path, input_store, spec_of
+from steelyard.storage.checked import checked
+from steelyard.storage.store import Store, name_of
 
 MOUNTS = "STEELYARD_MOUNTS"
 """Environment variable in which the kubelet names the folder of each mount path, where mounts are impossible."""
@@ -37,26 +36,21 @@ async def main(config: StepConfig, log: Log) -> None:
 
 async def copy(store: Store, folder: Path) -> int:
     """Copy a volume; with a manifest, exactly its files, each checked. Returns how many."""
-    manifest = await read_manifest(store)
-    if manifest is not None:
-        expected: Mapping[str, str | None] = {file.path: file.sha256 for file in manifest.files}
-    else:
-        expected = {info.key: None async for info in store.list() if not info.key.startswith(OURS)}
-    if not expected:
-        raise StepFailed("InputMissing", f"there is no file at {store.url}", permanent=False)
-    for path, sha256 in expected.items():
+    kept = checked(store)
+    paths = list(await kept.digests()) or [
+        info.key async for info in store.list() if not info.key.startswith(OURS)
+    ]
+    if not paths:
+        raise StepFailed("InputMissing", f"there is no file at {name_of(store.url)}", permanent=False)
+    for path in paths:
         target = folder / checked_path(path, "a file of the volume")
         target.parent.mkdir(parents=True, exist_ok=True)
         # Renamed when checked: a runner that starts early, or an attempt that is killed, sees no half of a
         # model.
         partial = target.with_name(f".{target.name}.partial")
-        await store.download(path, partial)
-        if sha256 is not None and (digest := await asyncio.to_thread(sha256_of, partial)) != sha256:
-            partial.unlink()
-            message = f"{store.url}/{path} is not what was kept: its SHA-256 is {digest} instead of {sha256}"
-            raise StepFailed("DigestMismatch", message, permanent=True)
+        await kept.download(path, partial)
         partial.rename(target)
-    return len(expected)
+    return len(paths)
 
 
 def folder_of(mount_path: str, moved: Mapping[str, str]) -> Path:

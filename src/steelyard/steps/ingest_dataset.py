@@ -11,13 +11,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from steelyard.bounded_schema import read_schema
+from steelyard.evaluation.rows import BadColumn, cast, is_json, json_texts, row_numbers, to_rows
+from steelyard.evaluation.table_files import ENDINGS, BadTable, Format, form_of
+from steelyard.evaluation.tables import Table, open_table, united
 from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.data_source import UPLOAD
 from steelyard.schema.dataset import ROWS
@@ -27,7 +32,6 @@ from steelyard.schema.steps import SourceLimits, StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
 from steelyard.steps.source_files import digests_of, is_chosen
-from steelyard.steps.tables import BadTable, Batches, Form, form_of, united
 from steelyard.steps.volume import (
     VolumeConflict,
     VolumeFile,
@@ -39,6 +43,7 @@ from steelyard.steps.volume import (
     seal,
     spec_of,
 )
+from steelyard.storage.checked import check_digest, unchecked
 from steelyard.storage.staging import UploadManifest
 from steelyard.storage.store import ObjectMissing, Store
 
@@ -68,12 +73,11 @@ class DatasetManifest(BaseModel):
 
 
 @dataclass(frozen=True)
-class Table:
+class Source:
     """A file of the data source that holds rows."""
 
-    file: VolumeFile
-    form: Form
-    local: Path
+    path: str
+    table: Table
 
 
 async def main(config: StepConfig, log: Log) -> None:
@@ -97,12 +101,13 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
     chosen = _choose(spec, manifest)
     progress = Progress(output, "files", len(chosen) + 1)
     with tempfile.TemporaryDirectory() as folder:
-        tables = []
+        sources = []
         for number, (file, form) in enumerate(chosen):
-            tables.append(Table(file, form, await _local(source, file, Path(folder, str(number)))))
+            local = await _local(source, file, Path(folder, str(number)))
+            sources.append(await asyncio.to_thread(_opened, file.path, local, form))
             await progress.report(number + 1, file.path)
         rows = Path(folder, ROWS)
-        schema, count = await asyncio.to_thread(_write, spec, tables, rows, limits)
+        schema, count = await asyncio.to_thread(_write, spec, sources, rows, limits)
         await _keep_croissant(source, output, manifest)
         await _keep(spec, output, rows, manifest, chosen, schema, count)
     await progress.report(len(chosen) + 1, "complete", last=True)
@@ -119,7 +124,7 @@ async def _listed(source: Store) -> VolumeManifest | None:
     return VolumeManifest(source={"kind": UPLOAD}, files=files)
 
 
-def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[VolumeFile, Form]]:
+def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[VolumeFile, Format]]:
     """Return the files that hold the rows, with their forms, sorted by path."""
     chosen = []
     for file in sorted(manifest.files, key=lambda file: file.path):
@@ -131,12 +136,12 @@ def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[V
         if form is not None:
             chosen.append((file, form))
         elif spec.files:
-            raise failed(
-                f"{file.path}: is not a table: there are .csv, .tsv, .jsonl, .ndjson, .json and .parquet"
-            )
+            raise failed(f"{file.path}: is not a table by the end of its name: there are {ENDINGS}")
     if not chosen:
         which = (
-            f"matches {', '.join(spec.files)}" if spec.files else "is a table (CSV, JSON lines or Parquet)"
+            f"matches {', '.join(spec.files)}"
+            if spec.files
+            else "is a table (CSV, JSON lines, Parquet or Arrow)"
         )
         raise failed(f"no file of the data source {which}")
     return chosen
@@ -147,45 +152,50 @@ async def _local(source: Store, file: VolumeFile, folder: Path) -> Path:
     await asyncio.to_thread(folder.mkdir)
     local = folder / file.path.rpartition("/")[2]
     try:
-        await source.download(file.path, local)
+        await unchecked(source).download(file.path, local)
     except ObjectMissing as error:
         raise StepFailed(
             "DataSourceMissing", f"{file.path} of the data source is not there", permanent=True
         ) from error
     digests = await asyncio.to_thread(digests_of, local)
-    if digests.sha256 != file.sha256:
-        raise failed(
-            f"{file.path} is not what was fetched: its SHA-256 is {digests.sha256} instead of {file.sha256}"
-        )
+    check_digest(source, file.path, digests.sha256, file.sha256)
     return local
 
 
-def _write(
-    spec: DatasetResourceSpec, tables: Sequence[Table], target: Path, limits: SourceLimits
-) -> tuple[pa.Schema, int]:
-    """Write the rows of all tables, and return their schema and number. Blocking."""
+def _opened(path: str, local: Path, form: Format) -> Source:
     try:
-        united_schema = united([_schema(table) for table in tables])
+        return Source(path, open_table(local, form))
+    except BadTable as error:
+        raise failed(f"{path}: {error}") from error
+
+
+def _write(
+    spec: DatasetResourceSpec, sources: Sequence[Source], target: Path, limits: SourceLimits
+) -> tuple[pa.Schema, int]:
+    """Write the rows of all files, and return their schema and number. Blocking."""
+    try:
+        united_schema, tables = united([source.table for source in sources])
     except BadTable as error:
         raise failed(str(error)) from error
+    sources = [Source(source.path, table) for source, table in zip(sources, tables, strict=True)]
     wanted = _wanted(spec, united_schema)
     numbered = INDEX in united_schema.names
     schema = wanted if INDEX in wanted.names else pa.schema([pa.field(INDEX, pa.int64()), *wanted])
     schema = pa.schema([pa.field(INDEX, pa.int64()) if field.name == INDEX else field for field in schema])
     numbers, count, size = _Numbers(), 0, 0
     with pq.ParquetWriter(target, schema) as writer:
-        for table in tables:
-            for batch in _rows(table, united_schema):
+        for source in sources:
+            for batch in _rows(source, united_schema):
                 size += batch.nbytes
                 if size > limits.bytes:
                     raise failed(f"the rows take more than the {limits.bytes} bytes that are allowed")
                 if numbered:
-                    numbers.add(table.file.path, batch)
+                    numbers.add(source.path, batch)
                 else:
                     index = pa.array(np.arange(count, count + batch.num_rows, dtype=np.int64))
-                    columns, names = [index, *batch.columns], [INDEX, *batch.schema.names]
-                    batch = pa.RecordBatch.from_arrays(columns, names)  # noqa: PLW2901 - the same rows, numbered
-                writer.write_batch(_cast(table, batch, schema), row_group_size=_GROUP_ROWS)
+                    # The other fields stay as they are, with the mark of those whose texts are JSON.
+                    batch = batch.add_column(0, INDEX, index)  # noqa: PLW2901 - the same rows, numbered
+                writer.write_batch(_cast(source, batch, schema), row_group_size=_GROUP_ROWS)
                 count += batch.num_rows
     if not count:
         raise failed("the files hold no rows")
@@ -193,39 +203,43 @@ def _write(
     return schema, count
 
 
-def _schema(table: Table) -> pa.Schema:
+def _rows(source: Source, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
-        return table.form.schema(table.local)
+        for batch in source.table.batches():
+            yield _cast(source, batch, schema)
     except BadTable as error:
-        raise failed(f"{table.file.path}: is no {table.form.name}: {error}") from error
+        raise failed(f"{source.path}: {error}") from error
 
 
-def _rows(table: Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    try:
-        batches: Batches = table.form.batches(table.local, schema)
-        for batch in batches:
-            yield _cast(table, batch, schema)
-    except BadTable as error:
-        raise failed(f"{table.file.path}: {error}") from error
-
-
-def _cast(table: Table, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _cast(source: Source, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch in a schema; columns that it lacks are null, columns that the schema lacks are left out."""
     columns = []
     for field in schema:
         place = batch.schema.get_field_index(field.name)
+        # A schema that the dataset names may want objects where the file's are not all alike.
+        if place >= 0 and is_json(batch.schema.field(place)) and not pa.types.is_string(field.type):
+            columns.append(_objects(source, batch.column(place), field))
+            continue
         try:
-            column = (
-                pa.nulls(batch.num_rows, field.type)
-                if place < 0
-                else pc.cast(batch.column(place), field.type)
-            )
-        except pa.ArrowException as error:
-            raise failed(
-                f"{table.file.path}: column {field.name} cannot become {field.type}: {error}"
-            ) from error
+            if place < 0:
+                column = pa.nulls(batch.num_rows, field.type)
+            elif is_json(field) and not is_json(batch.schema.field(place)):
+                column = json_texts(row[field.name] for row in to_rows(batch.select([place])))
+            else:
+                column = cast(batch.column(place), field)
+        except (pa.ArrowException, ValueError) as error:
+            raise failed(f"{source.path}: column {field.name} cannot become {field.type}: {error}") from error
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _objects(source: Source, texts: "pa.Array[Any]", field: "pa.Field[Any]") -> "pa.Array[Any]":
+    try:
+        values = [None if text is None else orjson.loads(text) for text in texts.to_pylist()]
+        column: pa.Array[Any] = pa.array(values, field.type)
+        return column
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise failed(f"{source.path}: column {field.name} cannot become {field.type}: {error}") from error
 
 
 def _wanted(spec: DatasetResourceSpec, united_schema: pa.Schema) -> pa.Schema:
@@ -233,10 +247,11 @@ def _wanted(spec: DatasetResourceSpec, united_schema: pa.Schema) -> pa.Schema:
     if not spec.schema_.arrowSchema:
         return united_schema
     try:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(spec.schema_.arrowSchema)))
-    except (ValueError, pa.ArrowException) as error:
+        schema = read_schema(spec.schema_.arrowSchema)
+    except pa.ArrowInvalid as error:
         raise failed(f"schema.arrowSchema: is not an Arrow schema: {error}") from error
-    lacking = [name for name in schema.names if name not in (*united_schema.names, INDEX)]
+    there = {*united_schema.names, INDEX}
+    lacking = [name for name in schema.names if name not in there]
     if lacking:
         raise failed(
             f"schema: the files have no column {', '.join(lacking)}; they have {', '.join(united_schema.names)}"
@@ -252,9 +267,10 @@ class _Numbers:
 
     def add(self, path: str, batch: pa.RecordBatch) -> None:
         column = batch.column(batch.schema.get_field_index(INDEX))
-        if not pa.types.is_integer(column.type) or column.null_count:
-            raise failed(f"{path}: column {INDEX} should be a whole number in every row")
-        self._seen.append(column.cast(pa.int64()).to_numpy())
+        try:
+            self._seen.append(row_numbers(column).to_numpy())
+        except BadColumn as error:
+            raise failed(f"{path}: column {INDEX} {error}") from error
 
     def check(self) -> None:
         """Raise StepFailed for a number that two rows have."""
@@ -270,7 +286,7 @@ async def _keep(
     output: Store,
     rows: Path,
     manifest: VolumeManifest,
-    chosen: Sequence[tuple[VolumeFile, Form]],
+    chosen: Sequence[tuple[VolumeFile, Format]],
     schema: pa.Schema,
     count: int,
 ) -> None:

@@ -16,6 +16,7 @@ from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.volume import OURS, carried_manifest, checked_path, input_store
 from steelyard.storage.digest import sha256_of
+from steelyard.storage.store import name_of
 
 FETCH_FAILED = "FetchFailed"
 
@@ -67,7 +68,7 @@ async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
         return [at(file.path, file.size, sha256=file.sha256) for file in manifest.files]
     files = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
     if not files:  # nothing there yet: the upload may come later
-        raise StepFailed("InputMissing", f"there is no file at {store.url}", permanent=False)
+        raise StepFailed("InputMissing", f"there is no file at {name_of(store.url)}", permanent=False)
     return files
 
 

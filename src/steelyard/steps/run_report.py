@@ -6,7 +6,7 @@
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steelyard.evaluation.epoch import claim
@@ -55,12 +55,17 @@ async def _published(
     # A rubric of a module may leave folders without permission to enter them.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         async with progress.kept(lambda: (scored, "scoring")):
-            if spec.modules:
+            if _has_own_code(spec.modules, spec.rubric):
                 report = await _made_by_module(spec, config, Path(folder), log)
             else:
                 report = await _made(_request(spec), Path(folder), count)
         await publish_report(report, spec.id, publication)
     return report
+
+
+def _has_own_code(modules: Sequence[str] | None, rubric: str) -> bool:
+    """Return whether the rubric is code that runs in a process of its own: of modules, or dyff-audit's."""
+    return bool(modules) or rubric.startswith("dyff.")
 
 
 async def _made(request: Request, folder: Path, count: Callable[[int, int], None]) -> Report:
@@ -127,7 +132,7 @@ def _pipeline(view: DataView | None) -> list[SchemaAdapter] | None:
 
 async def _in_own_process(config: StepConfig, log: Log) -> None:
     """Run the step, so that the rubric of a module reads nothing of this process and leaves no process behind."""
-    if config.spec.get("modules"):
+    if _has_own_code(config.spec.get("modules"), config.spec.get("rubric", "")):
         from steelyard.analysis.process import adopt_orphans, hide_environment
 
         hide_environment()

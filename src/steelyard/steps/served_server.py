@@ -12,7 +12,7 @@ from steelyard.evaluation.record import record_server
 from steelyard.hosted.snapshots import PATH, Snapshot, snapshots_in
 from steelyard.runners.record import provider_record, service_record, version_in
 from steelyard.runners.table import kind_of_runner
-from steelyard.runners.weights import precision_in
+from steelyard.runners.weights import CONFIG_BYTES, precision_in
 from steelyard.schema.hosted_model import HostedModel, hosted_model, is_hosted
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import input_store
@@ -68,7 +68,11 @@ class _SnapshotRecorder:
     async def _record_new(self) -> None:
         import aiohttp
 
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)) as session:
+        from steelyard.connections import TrackingConnector
+
+        async with aiohttp.ClientSession(
+            connector=TrackingConnector(), timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)
+        ) as session:
             for address in await self._replicas.addresses():
                 # A server that is away, or of an earlier version, reports nothing: the evaluation goes on.
                 with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
@@ -97,9 +101,13 @@ class _Recorder:
     async def record_always(self) -> None:
         import aiohttp  # an evaluation of a program without a known version spares it
 
+        from steelyard.connections import TrackingConnector
+
         if not self._path:
             return
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)) as session:
+        async with aiohttp.ClientSession(
+            connector=TrackingConnector(), timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)
+        ) as session:
             while True:
                 for address in await self._replicas.addresses() - self._asked:
                     with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
@@ -129,5 +137,7 @@ async def _precision(spec: EvaluationResourceSpec) -> str:
     for mount in (runner.volumeMounts if runner else None) or []:
         if mount.data is not None and mount.name in spec.storage.inputs:
             with contextlib.suppress(StorageError):
-                return precision_in(await input_store(spec.storage.inputs, mount.name).get("config.json"))
+                store = input_store(spec.storage.inputs, mount.name)
+                small = (await store.head("config.json")).size <= CONFIG_BYTES
+                return precision_in(await store.get("config.json")) if small else ""
     return ""

@@ -13,6 +13,8 @@ from typing import NoReturn
 
 from aiohttp import web
 
+from steelyard.serving.aiohttp_server import run
+
 EXIT_PERMANENT = 65  # as schema.steps says; importing it here would cost more than the service's own start
 
 
@@ -50,14 +52,11 @@ def add_address(parser: argparse.ArgumentParser, port: int) -> None:
 def serve(service: str, app: web.Application, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT; calls in flight get their answers."""
 
-    async def started(_: web.Application) -> None:
+    def listening() -> None:
         log("info", service, f"listening on http://{host}:{port}", host=host, port=port)
 
-    app.on_startup.append(started)
     try:
-        web.run_app(
-            app, host=host, port=port, print=None, access_log=None, shutdown_timeout=5, reuse_address=True
-        )
+        run(app, host, port, ready=listening)
     except OSError as error:
         fail(service, "CannotListen", f"cannot listen on {host}:{port}: {error.strerror}")
     log("info", service, "stopped")

@@ -16,6 +16,7 @@ from steelyard.steps.carry_output import copy, files_below, main
 from steelyard.steps.common import Log, StepFailed, execute
 from steelyard.steps.example import make_config, make_model_spec
 from steelyard.steps.fetch_model import main as fetch_model
+from steelyard.storage.checked import DigestMismatch
 
 CONTENT = b"weights" * 1000
 LINEAGE = {"from": "PyTorchJob", "job": "default/digits"}
@@ -166,7 +167,7 @@ async def test_a_model_of_it_keeps_the_lineage_and_checks_the_digests(root: Path
     assert manifest(root, "model")["source"] == {**LINEAGE, "kind": "Upload"}
     assert manifest(root, "model")["files"] == manifest(root)["files"]
     (root / "trainings/1/model.onnx").write_bytes(CONTENT[::-1])
-    with pytest.raises(StepFailed, match="SHA-256"):
+    with pytest.raises(DigestMismatch, match="SHA-256"):
         await fetch_model(config, Log("t", io.StringIO()))
 
 

@@ -8,21 +8,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard.evaluation.csv_lines import ROWS
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.source import open_source
 from steelyard.schema.resources import DatasetResourceSpec
 from steelyard.schema.steps import SourceLimits
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
-from steelyard.steps.tables import BLOCK_BYTES
+from steelyard.storage.checked import DigestMismatch
 from steelyard.storage.staging import Area, Expected, finalise
 from steelyard.storage.store import open_store
 
 LIMITS = SourceLimits()
-CSV = b"question,answer,weight,code,right\nhow?,1,0.5,007,true\nwhy?,2,1,010,false\n"
+CSV = b"question,answer,weight,code,right\nhow?,1,0.5,007,true\nwhy?,2,1.0,010,false\n"
 Files = dict[str, bytes]
 
 
@@ -51,7 +54,7 @@ async def _ingest(
     """Make a dataset of files, and return its rows."""
     _keep(root, contents)
     await _again(root, schema=schema, limits=limits, **fields)
-    return pq.read_table(root / "out/data.parquet").to_pylist()
+    return to_rows(pq.read_table(root / "out/data.parquet"))
 
 
 async def _again(root: Path, *, schema: str = "", limits: SourceLimits = LIMITS, **fields: Any) -> None:
@@ -102,7 +105,9 @@ async def test_the_rows_of_uploaded_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "values"),
     [
-        ("x\n1\n2.5\n", [1.0, 2.5]),
+        ("x\n1.0\n2.5\n", [1.0, 2.5]),
+        ("x\n1\n2.5\n", [1, 2.5]),
+        ("x\n3.9\n3.10\n", ["3.9", "3.10"]),
         ("x\n1\nno\n", ["1", "no"]),
         ("x\n1\n\n3\n", [1, 3]),  # a line without anything is none
         ("x,y\n1,a\n,b\n3,c\n", [1, None, 3]),
@@ -124,9 +129,52 @@ async def test_values_of_csv(tmp_path: Path, content: str, values: list[Any]) ->
 
 async def test_a_type_that_only_the_last_rows_show_is_the_columns(tmp_path: Path) -> None:
     lines = "".join(f"{number},{'-' * 1000}\n" for number in range(6_000))
-    assert len(lines) > BLOCK_BYTES
+    assert lines.count("\n") > ROWS
     rows = await _ingest(tmp_path, {"a.csv": f"x,y\n{lines}end,-\n".encode()})
     assert (rows[0]["x"], rows[-1]["x"], len(rows)) == ("0", "end", 6_001)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.json.gz", "a.csv"])
+async def test_the_mark_of_utf_8_at_the_beginning_is_no_part_of_the_text(tmp_path: Path, name: str) -> None:
+    text = {"jsonl": ' {"x": 1}\n', "json": ' [{"x": 1}]', "csv": "x\n1\n"}[name.split(".")[1]]
+    content = ("\ufeff" + text).encode()
+    files = {name: gzip.compress(content) if name.endswith(".gz") else content}
+    assert await _ingest(tmp_path, files) == [{"_index_": 0, "x": 1}]
+
+
+async def test_texts_of_another_file_stay_texts_beside_values_of_many_types(tmp_path: Path) -> None:
+    files = {"a.jsonl": b'{"n": 1}\n{"n": [2.5]}\n', "b.parquet": _parquet(pa.table({"n": ["3", None]}))}
+    assert [row["n"] for row in await _ingest(tmp_path, files)] == [1, [2.5], "3", None]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("1", "0.5", id="numbers"),
+        pytest.param("[1, 2]", "[0.5]", id="lists"),
+        pytest.param("[[1], []]", "[[0.5]]", id="lists of lists"),
+        pytest.param("[18446744073709551615]", "[0.5]", id="lists of the longest numbers"),
+        pytest.param('{"a": 1}', '{"a": 0.5}', id="objects"),
+        pytest.param('[{"a": [1]}]', '[{"a": [0.5]}]', id="lists of objects"),
+    ],
+)
+async def test_whole_numbers_stay_so_beside_fractions_of_another_file(
+    tmp_path: Path, one: str, other: str
+) -> None:
+    files = {"a.jsonl": f'{{"n": {one}}}\n'.encode(), "b.jsonl": f'{{"n": {other}}}\n'.encode()}
+    assert [json.dumps(row["n"]) for row in await _ingest(tmp_path, files)] == [one, other]
+
+
+async def test_lists_of_one_type_of_numbers_stay_lists(tmp_path: Path) -> None:
+    files = {"a.jsonl": b'{"n": [1]}\n', "b.jsonl": b'{"n": []}\n', "c.jsonl": b'{"n": [2]}\n'}
+    assert [row["n"] for row in await _ingest(tmp_path, files)] == [[1], [], [2]]
+    assert pq.read_schema(tmp_path / "out/data.parquet").field("n").type == pa.list_(pa.int64())
+
+
+async def test_numbers_of_several_types_have_the_type_that_a_schema_names(tmp_path: Path) -> None:
+    schema = base64.b64encode(pa.schema([("n", pa.float64())]).serialize()).decode()
+    rows = await _ingest(tmp_path, {"a.jsonl": b'{"n": 1}\n{"n": 2.5}\n'}, schema=schema)
+    assert orjson.dumps([row["n"] for row in rows]) == b"[1.0,2.5]"
 
 
 async def test_lines_of_json_keep_their_objects_and_lists(tmp_path: Path) -> None:
@@ -134,7 +182,7 @@ async def test_lines_of_json_keep_their_objects_and_lists(tmp_path: Path) -> Non
     assert await _ingest(tmp_path, {"a.jsonl": content}) == [
         {"_index_": 0, "q": "a", "more": {"x": [1, 2]}, "n": None},
         {"_index_": 1, "q": "b", "more": None, "n": 2.5},
-        {"_index_": 2, "q": None, "more": None, "n": 1.0},
+        {"_index_": 2, "q": None, "more": None, "n": 1},
     ]
 
 
@@ -245,21 +293,36 @@ def _of(*fields: tuple[str, Any]) -> str:
         ({"a.csv": CSV}, {"files": ["*.jsonl"]}, r"no file of the data source matches \*\.jsonl"),
         ({"a.txt": b"x"}, {"files": ["*"]}, "a.txt: is not a table"),
         ({"a.csv": b"x\n"}, {}, "the files hold no rows"),
-        ({"a.csv": b""}, {}, "a.csv: is no CSV"),
-        ({"a.csv": b"x,x\n1,2\n"}, {}, "names a column twice"),
-        ({"a.csv": b"x\n1,2\n"}, {}, "a.csv: is no CSV"),
-        ({"a.csv": b"x\n\xff\n"}, {}, "a.csv: is no CSV"),
-        ({"a.csv.gz": b"x\n1\n"}, {}, "a.csv.gz: is no CSV"),
+        ({"a.csv": b""}, {}, "a.csv: is not CSV: it is empty"),
+        ({"a.csv": b"x,x\n1,2\n"}, {}, "the column 'x' is there twice"),
+        ({"a.csv": b"x\n1,2\n"}, {}, "a.csv: line 2 has 2 values, but the first line names 1 column"),
+        ({"a.csv": b"x\n\xff\n"}, {}, "a.csv: its text is not UTF-8; it looks like Latin-1"),
+        ({"a.csv.gz": b"x\n1\n"}, {}, "a.csv.gz: is not compressed by gzip"),
         ({"a.jsonl": b'{"x": 1}\n{"x": \n'}, {}, "line 2 is not JSON"),
         ({"a.jsonl": b"[1]\n"}, {}, "element 1 is not a JSON object"),
         ({"a.jsonl": b'{"x": 1}\n\n2\n'}, {}, "line 3 is not a JSON object"),
-        ({"a.csv": b"x\n1\n", "b.jsonl": b'{"y": [1]}\n'}, {}, "a.csv: column y: lists and objects"),
+        ({"a.csv": b"x\nt\n", "b.jsonl": b'{"x": [1]}\n'}, {}, "the column 'x' has the types"),
         ({"a.jsonl": b'{"x": 1}\n{"x": "a"}\n'}, {}, "from line 1 on"),
-        ({"a.jsonl": b'{"x": {}}\n'}, {}, "only empty objects"),
-        ({"a.parquet": b"PAR1"}, {}, "it is not a Parquet file"),
-        ({"a.csv": b"x\n1\n", "b.csv": b"x\na\n"}, {}, "different columns: .*x"),
+        ({"a.jsonl": b'{"x": 1, "x": 2}\n'}, {}, "line 1: the key 'x' is there twice"),
+        ({"a.json": b'[{"x": 1}, {"x": 1, "x": 2}]'}, {}, "it: the key 'x' is there twice"),
+        (
+            {"a.jsonl": b'{"x": 18446744073709551616}\n'},
+            {},
+            "line 1: the number 18446744073709551616 does not fit",
+        ),
+        (
+            {"a.json": b'[{"x": {"y": 18446744073709551616}}]'},
+            {},
+            "it: the number 18446744073709551616 does not",
+        ),
+        ({"a.parquet": b"PAR1"}, {}, "it is damaged or cut short"),
+        ({"a.csv": b"x\n1\n", "b.jsonl": b'{"x": "a"}\n'}, {}, "the column 'x' has the types"),
         ({"a.csv": b"_index_,x\n1,a\n1,b\n"}, {}, "two rows have the number 1"),
-        ({"a.csv": b"_index_,x\n1,a\n,b\n"}, {}, "_index_ should be a whole number"),
+        ({"a.csv": b"_index_,x\n1,a\n,b\n"}, {}, "_index_ must hold a whole number"),
+        ({"a.csv": b"_index_,x\n1,a\n-1,b\n"}, {}, "from 0 in every row, not -1"),
+        ({"a.csv": b"_index_,x\n1,a\n1.5,b\n"}, {}, "from 0 in every row, not 1.5"),
+        ({"a.csv": b"_index_,x\n1,a\ntwo,b\n"}, {}, "from 0 in every row, not two"),
+        ({"a.jsonl": b'{"_index_": 1}\n{"_index_": 2.5}\n'}, {}, "from 0 in every row, not 2.5"),
         ({"a.csv": CSV}, {"schema": "AAAA"}, "is not an Arrow schema"),
         ({"a.csv": CSV}, {"schema": _of(("z", pa.string()))}, "the files have no column z"),
         ({"a.csv": CSV}, {"schema": _of(("question", pa.int64()))}, "column question cannot become int64"),
@@ -278,7 +341,7 @@ async def test_what_is_no_dataset_is_reported(
 async def test_a_file_that_changed_since_it_was_fetched_is_refused(tmp_path: Path) -> None:
     _keep(tmp_path, {"a.csv": CSV})
     (tmp_path / "source/a.csv").write_bytes(CSV + b"more,3,1,1,true\n")
-    with pytest.raises(StepFailed, match="is not what was fetched: its SHA-256"):
+    with pytest.raises(DigestMismatch, match="is not what was kept: its SHA-256"):
         await _again(tmp_path)
 
 

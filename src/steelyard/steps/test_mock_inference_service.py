@@ -1,11 +1,14 @@
 """The mock inference service: its endpoints, and calls that it refuses."""
 
 import asyncio
+import base64
+import struct
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import aiohttp
+import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -84,10 +87,23 @@ async def test_classify_echoes_or_draws_a_label(start: Start) -> None:
     [
         ("/v1/completions", {}, "prompt: "),
         ("/v1/completions", {"prompt": "a", "max_tokens": 0}, "max_tokens: "),
+        (
+            "/v1/chat/completions",
+            {"messages": [{}], "max_completion_tokens": "few"},
+            "max_completion_tokens: ",
+        ),
+        ("/v1/completions", {"prompt": "a", "model": 5}, "model: "),
+        ("/v1/embeddings", {"input": "a", "model": ["m"]}, "model: "),
         ("/v1/completions", {"prompt": "a", "n": 1000}, "n: "),
-        ("/v1/completions", {"prompt": "a", "stream": True}, "stream: not implemented"),
+        ("/v1/completions", {"prompt": "a", "stream": "yes"}, "stream: should be true or false"),
+        ("/v1/completions", {"prompt": "a", "stream_options": 1}, "stream_options: "),
+        ("/v1/embeddings", {"input": ["a", ""]}, "input: "),
+        ("/v1/embeddings", {"input": []}, "input: "),
+        ("/v1/embeddings", {"input": "a", "dimensions": 0}, "dimensions: "),
+        ("/v1/embeddings", {"input": "a", "encoding_format": "hex"}, "encoding_format: "),
         ("/v1/chat/completions", {"messages": []}, "messages: "),
         ("/generate", {"prompt": 3}, "prompt: "),
+        ("/generate", {"prompt": "a", "stream": True}, "stream: not implemented"),
         ("/generate", [], "the body should be"),
     ],
 )
@@ -95,6 +111,76 @@ async def test_bad_calls_are_refused_by_field(start: Start, path: str, body: Any
     status, answer = await _post(await start(), path, body)
     assert status == 400
     assert fault in answer["error"]["message"]
+    assert answer["error"]["param"] == (fault.rstrip().partition(":")[0] if ":" in fault else None)
+
+
+async def _events(client: Client, path: str, body: Any) -> list[Any]:
+    async with client.post(path, json=body) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/event-stream")
+        *events, end, nothing = (await answer.text()).split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    return [orjson.loads(event.removeprefix("data: ")) for event in events]
+
+
+@pytest.mark.parametrize("usage", [None, False, True])
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+async def test_a_stream_says_what_the_whole_answer_says(start: Start, path: str, usage: bool | None) -> None:
+    client = await start()
+    body: Any = {"prompt": "How heavy?", "messages": [{"role": "user", "content": "How heavy?"}], "n": 2}
+    _, whole = await _post(client, path, body)
+    options = {} if usage is None else {"stream_options": {"include_usage": usage}}
+    events = await _events(client, path, {**body, "stream": True, **options})
+    if usage:
+        last = events.pop()
+        assert (last["choices"], last["usage"]) == ([], whole["usage"])
+    assert [event.get("usage", "absent") for event in events] == [None if usage else "absent"] * len(events)
+    assert {event["object"] for event in events} == {
+        "chat.completion.chunk" if "chat" in path else "text_completion"
+    }
+    for choice in whole["choices"]:
+        parts = [event["choices"][0] for event in events if event["choices"][0]["index"] == choice["index"]]
+        texts = [part["delta"].get("content", "") if "delta" in part else part["text"] for part in parts]
+        assert len([text for text in texts if text]) > 1
+        assert "".join(texts) == (choice["message"]["content"] if "message" in choice else choice["text"])
+        assert [part["finish_reason"] for part in parts] == [None] * (len(parts) - 1) + ["stop"]
+
+
+async def test_embeddings_have_the_form_and_the_length_that_are_asked_for(start: Start) -> None:
+    client = await start()
+
+    async def embedded(text: Any, **asked: Any) -> list[Any]:
+        status, answer = await _post(client, "/v1/embeddings", {"input": text, "model": "m", **asked})
+        assert (status, answer["object"], answer["model"]) == (200, "list", "m")
+        assert [item["index"] for item in answer["data"]] == list(range(len(answer["data"])))
+        return [item["embedding"] for item in answer["data"]]
+
+    heavy, light, other = await embedded(["how heavy is it", "how light is it", "lead"])
+    assert len(heavy) == 64
+    assert sum(number * number for number in heavy) == pytest.approx(1)
+    near, far = (sum(a * b for a, b in zip(heavy, vector, strict=True)) for vector in (light, other))
+    assert near > far
+    [coded] = await embedded("how heavy is it", encoding_format="base64")
+    assert list(struct.unpack("<64f", base64.b64decode(coded))) == heavy
+    assert [len(vector) for vector in await embedded([[1, 2], [3]], dimensions=3)] == [3, 3]
+    assert len(await embedded([1, 2])) == 1
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+async def test_an_answer_that_meets_the_limit_says_so(start: Start, name: str) -> None:
+    client = await start()
+    _, answer = await _post(client, "/v1/completions", {"prompt": "How heavy?", name: 1})
+    assert [choice["finish_reason"] for choice in answer["choices"]] == ["length"]
+    assert answer["usage"]["completion_tokens"] == 1
+
+
+async def test_null_stands_for_a_parameter_that_is_not_given(start: Start) -> None:
+    client = await start()
+    names = ("model", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options")
+    (_, nulls), (_, absent) = [
+        await _post(client, "/v1/completions", {"prompt": "How heavy?", **body})
+        for body in (dict.fromkeys(names), {})
+    ]
+    assert nulls | {"id": absent["id"]} == absent
 
 
 async def test_bad_rows_are_always_refused(start: Start) -> None:

@@ -113,6 +113,23 @@ async def test_an_attempt_that_was_taken_over_publishes_nothing(root: Path) -> N
             "BadView",
             "no adapter 'Nothing'",
         ),
+        (
+            {
+                "datasetView": {
+                    "id": "v",
+                    "viewOf": "d",
+                    "schema": {"arrowSchema": ""},
+                    "adapterPipeline": [
+                        {
+                            "kind": "TransformJSON",
+                            "configuration": {"_index_": "$._index_", "label": "$._index_"},
+                        }
+                    ],
+                }
+            },
+            "NothingInCommon",
+            r"labels of the data \(numbers: 0, 1, .*and the answers \(words: a, b, c\) have no value in common",
+        ),
     ],
 )
 async def test_what_cannot_be_scored_is_said_for_good(

@@ -1,26 +1,36 @@
 """The program that names its session on one port of the Pod."""
 
+import asyncio
 import http.client
 import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from queue import Queue
 
 import pytest
 
-from steelyard.steps.session_identity import make_server
+from steelyard.steps.session_identity import serve
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = make_server("0d19", "127.0.0.1", 0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    loop, listening = asyncio.new_event_loop(), Queue[int]()
+
+    async def serve_until_stopped() -> None:
+        server = await serve("0d19", "127.0.0.1", 0)
+        listening.put(server.sockets[0].getsockname()[1])
+        await stop.wait()
+        server.close()
+
+    stop = asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve_until_stopped(),))
     thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
+    yield listening.get(timeout=60)
+    loop.call_soon_threadsafe(stop.set)
     thread.join()
+    loop.close()
 
 
 def test_says_its_session_on_one_connection(port: int) -> None:

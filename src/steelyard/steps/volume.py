@@ -4,7 +4,6 @@ A volume is a prefix that holds its files and `.steelyard/manifest.json`, which 
 """
 
 import asyncio
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from steelyard.schema.faults import faults_text
 from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
+from steelyard.storage.checked import CheckedStore, checked, stored_sha256
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import (
     LONG_PATIENCE,
@@ -25,6 +25,7 @@ from steelyard.storage.store import (
     ObjectMissing,
     Store,
     check_key,
+    name_of,
     open_store,
 )
 
@@ -92,7 +93,9 @@ async def keep(store: Store, path: str, local: Path) -> VolumeFile:
         await store.create_file(path, local)
     except ObjectExists as error:
         if await stored_sha256(store, path) != sha256:
-            raise VolumeConflict(f"{store.url}/{path} is there already, with other content") from error
+            raise VolumeConflict(
+                f"{name_of(store.url, path)} is there already, with other content"
+            ) from error
     return VolumeFile(path=path, size=size, sha256=sha256)
 
 
@@ -103,7 +106,7 @@ async def seal(store: Store, manifest: BaseModel) -> None:
         await store.create(MANIFEST, data)
     except ObjectExists as error:
         if await store.get(MANIFEST) != data:
-            raise VolumeConflict(f"{store.url} already holds another set of files") from error
+            raise VolumeConflict(f"{name_of(store.url)} already holds another set of files") from error
 
 
 async def read_manifest(store: Store) -> VolumeManifest | None:
@@ -124,16 +127,6 @@ async def carried_manifest(store: Store) -> VolumeManifest | None:
         return None
 
 
-async def stored_sha256(store: Store, key: str) -> str:
-    """The digest of an object, in constant memory."""
-    digest, place, size = hashlib.sha256(), 0, (await store.head(key)).size
-    while place < size:
-        piece = await store.get_range(key, place, PIECE)
-        digest.update(piece)
-        place += len(piece)
-    return digest.hexdigest()
-
-
 def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:
     """The resource's spec of a step's configuration; what is wrong with it is said by field."""
     try:
@@ -152,8 +145,9 @@ def opened(url: str | None, field: str) -> Store:
         raise StepFailed("BadConfiguration", f"{field}: {error}", permanent=True) from error
 
 
-def input_store(inputs: Mapping[str, str], key: str) -> Store:
-    return opened(inputs.get(key), f"spec.storage.inputs.{key}")
+def input_store(inputs: Mapping[str, str], key: str) -> CheckedStore:
+    """The store of an input: what is read of it is compared with the digests of its manifest."""
+    return checked(opened(inputs.get(key), f"spec.storage.inputs.{key}"))
 
 
 def checked_path(path: str, field: str) -> str:

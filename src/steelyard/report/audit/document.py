@@ -72,7 +72,8 @@ def make_document(
     ]
     if len(requirements) == 1:
         only = requirements[0]
-        headline = f"{system} {result_clause(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
+        noun = unit_of(only.report.scores)
+        headline = f"{system} {result_clause(only.lead, only.right, only.graded, noun)}."
     else:
         headline = f"{system} in {count(len(requirements))} tests."
     return AuditDocument(
@@ -116,14 +117,15 @@ def _compared_with(baseline: Baseline | None) -> str:
 def _result(requirement: Requirement, requirements: Sequence[Requirement], baseline_name: str) -> Result:
     difference = requirement.comparison
     noun = unit_of(requirement.report.scores)
-    sentence = result_clause(requirement.lead, requirement.right_or_wrong, noun)
+    lead = requirement.lead
+    sentence = result_clause(lead, requirement.right, requirement.graded, noun)
     data = f"Test {requirement.number}: dataset {named(requirement.names, 'dataset')}"
     return Result(
         title=data if len(requirements) > 1 else "Result",
         sentence=sentence[0].upper() + sentence[1:],
-        interval=interval_of(requirement.lead, requirement.right_or_wrong),
+        interval=interval_of(lead, requirement.right_or_wrong, requirement.graded),
         size=_size_text(requirement, noun),
-        comparison=comparison_sentence(difference, baseline_name, requirement.lead.unit)
+        comparison=comparison_sentence(difference, baseline_name, lead.unit, lead.scale)
         if difference
         else "",
         chance=chance_sentence(difference) if isinstance(difference, Comparison) else "",

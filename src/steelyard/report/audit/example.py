@@ -39,7 +39,7 @@ async def make_stored_report(
     root: Path,
     identity: str,
     *,
-    wrong: Sequence[int] = (),
+    wrong: Sequence[int] | None = (),
     questions: Sequence[dict[str, Any]] | None = None,
     rubric: str = "classification.Classification",
     system: str = "abc",
@@ -47,13 +47,15 @@ async def make_stored_report(
     **names: str,
 ) -> FileStore:
     """Make and store a report of a system that answers the questions in `wrong` wrong; its evaluation is stored next to
-    it.
+    it. With None for `wrong` it answers nothing.
 
     `clusters` among the names is the column that defines clusters.
     """
     question_rows = list(questions if questions is not None else make_questions())
     dataset, output = FileStore(root / identity / "dataset"), FileStore(root / identity / "evaluation")
-    outputs = make_answers(question_rows, wrong)
+    outputs = make_answers(question_rows, wrong or ())
+    if wrong is None:
+        outputs = [row | {"responses": None} for row in outputs]
     await make_verified(dataset, output, questions=question_rows, outputs=outputs)
     await output.put(layout.RUN, orjson.dumps(_run(system, model)))
     cluster_by = names.pop("clusters", None)

@@ -12,13 +12,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import read_table
 from steelyard.report.audit.numbers import Digest, EarlierAudit, EarlierReport, ReportNumbers, parse_numbers
 from steelyard.report.comparison.reports import ScoredReport
 from steelyard.report.errors import ReportFailed
 from steelyard.report.layout import CLUSTER, NUMBERS, PAGE, SCORES
 from steelyard.report.status import with_status
+from steelyard.storage.checked import unchecked
 from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import Store
+from steelyard.storage.store import Store, name_of
 
 AUDIT = "audit.json"
 KEPT_COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -54,7 +56,11 @@ class AuditedReport:
     def scored(self) -> ScoredReport:
         """The report as a comparison needs it."""
         data = tuple(sorted(entry.sha256 for entry in self.numbers.evidence if entry.what == "Dataset"))
-        return ScoredReport(self.numbers.rubric, data, _view_json(self.numbers.datasetView), self.scores)
+        lead = self.numbers.metrics[0] if self.numbers.metrics else None
+        scale = None if lead is None else (0.0, 1.0) if lead.unit == "share" else lead.scale
+        return ScoredReport(
+            self.numbers.rubric, data, _view_json(self.numbers.datasetView), self.scores, scale
+        )
 
 
 @dataclass(frozen=True)
@@ -68,24 +74,24 @@ class Baseline:
     async def scored(self, report: EarlierReport, folder: Path) -> ScoredReport:
         """Return one of its reports as a comparison needs it; `folder` gets a copy of the scores."""
         path = await _download_checked(self.store, report.scores, folder, AUDIT)
-        table = await asyncio.to_thread(pq.read_table, path)
+        table = await asyncio.to_thread(read_table, path)
         return ScoredReport(report.rubric, tuple(sorted(report.data)), _view_json(report.datasetView), table)
 
 
 async def read_report(identity: str, store: Store, folder: Path) -> AuditedReport:
     """Return the report of this id, and write its compact scores into `folder`. Raises ReportFailed."""
     raw = await store.get(NUMBERS)
-    numbers = parse_numbers(ReportNumbers, raw, f"{store.url}/{NUMBERS}")
+    numbers = parse_numbers(ReportNumbers, raw, name_of(store.url, NUMBERS))
     # Each file carries its own digest, so a whole report put in another's place would pass all of them.
     if (stored := numbers.names.get("report", identity)) != identity:
-        raise ReportFailed("BadReport", f"{store.url} holds the report {stored}, not {identity}")
+        raise ReportFailed("BadReport", f"{name_of(store.url)} holds the report {stored}, not {identity}")
     entry = next((entry for entry in numbers.evidence if entry.what == "Scores"), None)
     if entry is None:
-        message = f"{store.url}/{NUMBERS} names no digest of {SCORES}: make the report again"
+        message = f"{name_of(store.url, NUMBERS)} names no digest of {SCORES}: make the report again"
         raise ReportFailed("BadReport", message)
     scores = await _download_checked(store, entry, folder, NUMBERS)
     table = await asyncio.to_thread(_read_compact, scores)
-    _check_rows(table, numbers, f"{store.url}/{SCORES}")
+    _check_rows(table, numbers, name_of(store.url, SCORES))
     kept = await asyncio.to_thread(_write_kept, table, folder, identity)
     page = await store.get(PAGE)
     files = (_digest_of("Report", NUMBERS, raw), _digest_of("Report", PAGE, page), entry)
@@ -94,7 +100,7 @@ async def read_report(identity: str, store: Store, folder: Path) -> AuditedRepor
 
 async def read_baseline(store: Store) -> Baseline:
     raw = await store.get(AUDIT)
-    numbers = parse_numbers(EarlierAudit, raw, f"{store.url}/{AUDIT}")
+    numbers = parse_numbers(EarlierAudit, raw, name_of(store.url, AUDIT))
     return Baseline(numbers, _digest_of("Earlier audit", AUDIT, raw), store)
 
 
@@ -103,12 +109,12 @@ async def _download_checked(store: Store, file: Digest, folder: Path, named_by: 
     # Named by digest: two audits have files of the same name, and the path in a document is not to be
     # trusted.
     path = folder / f"{file.sha256}.parquet"
-    await store.download(file.path, path)
+    await unchecked(store).download(file.path, path)
     digest = await asyncio.to_thread(sha256_of, path)
     if digest != file.sha256:
         raise ReportFailed(
             "DigestMismatch",
-            f"{store.url}/{file.path} is not the file that {named_by} names: "
+            f"{name_of(store.url, file.path)} is not the file that {named_by} names: "
             f"its SHA-256 is {digest} instead of {file.sha256}",
         )
     return path
@@ -116,7 +122,7 @@ async def _download_checked(store: Store, file: Digest, folder: Path, named_by: 
 
 def _read_compact(path: Path) -> pa.Table:
     try:
-        table = with_status(pq.read_table(path))
+        table = with_status(read_table(path))
         # Texts of questions and answers stay behind: an audit is published, and its data need not be.
         kept = [(name, kind) for name, kind in KEPT_COLUMNS if name in table.column_names or name != CLUSTER]
         fields = [table.schema.field(name).with_type(kind) for name, kind in kept]

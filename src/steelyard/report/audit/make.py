@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from steelyard.report.audit.audit_json import audit_json
 from steelyard.report.audit.document import make_document
 from steelyard.report.audit.inputs import AuditedReport, Baseline, read_baseline, read_report
-from steelyard.report.audit.numbers import EarlierReport
+from steelyard.report.audit.numbers import EarlierReport, MetricNumbers
 from steelyard.report.audit.subject import Requirement, Subject
 from steelyard.report.comparison.reports import Comparison, NotComparable, ScoredReport, compare
 from steelyard.report.errors import ReportFailed
@@ -89,19 +89,23 @@ def _check_system(report: AuditedReport, subject: Subject) -> None:
 def _requirement(
     number: int, report: AuditedReport, comparison: Comparison | NotComparable | None
 ) -> Requirement:
-    questions = int(pc.count_distinct(report.scores["_index_"]).as_py())
+    kept = without_left_out(report.scores)
+    questions, graded = (int(pc.count_distinct(rows["_index_"]).as_py()) for rows in (report.scores, kept))
     if not report.numbers.metrics:
         raise ReportFailed("BadReport", f"report {report.id} has no number: its metrics are empty")
     lead = report.numbers.metrics[0].metric
-    counts = counts_of(report.scores)
-    return Requirement(
-        number, report, lead, _is_share_of_right(report.scores, lead), questions, counts, comparison
-    )
+    right = _right_questions(kept) if _is_share_of_right(kept, lead) else None
+    return Requirement(number, report, lead, questions, graded, right, counts_of(report.scores), comparison)
 
 
-def _is_share_of_right(scores: pa.Table, lead: Metric) -> bool:
+def _right_questions(kept: pa.Table) -> int:
+    """Return the number of questions whose every answer is right."""
+    least = kept.group_by("_index_").aggregate([("correct", "min")])
+    return int(pc.sum(least["correct_min"]).as_py() or 0)
+
+
+def _is_share_of_right(kept: pa.Table, lead: Metric) -> bool:
     """Return True if each answer is right or wrong, and the report's first number is the share of right ones."""
-    kept = without_left_out(scores)
     if lead.unit != "share" or lead.estimate.value is None or not right_or_wrong(kept):
         return False
     # The first number of a rubric may be another one, such as a macro average, though its answers are right
@@ -124,11 +128,21 @@ async def _compare_with_baseline(
             comparisons[report.id] = NotComparable(
                 "the earlier audit has no report that corresponds to this one"
             )
+        elif lacking := _without_number(partner.metrics, report.numbers.metrics):
+            comparisons[report.id] = NotComparable(f"{lacking} has no number")
         else:
             # One earlier report at a time: its scores are read when its turn comes, and not kept.
             earlier = await baseline.scored(partner, folder)
             comparisons[report.id] = await asyncio.to_thread(compare, earlier, report.scored)
     return comparisons
+
+
+def _without_number(earlier: Sequence[MetricNumbers], now: Sequence[MetricNumbers]) -> str:
+    """Return which of two reports has no number, since none of its answers could be read; empty if both have one."""
+    for report, metrics in (("the earlier report", earlier), ("this report", now)):
+        if metrics and metrics[0].value is None:
+            return report
+    return ""
 
 
 def counterparts(

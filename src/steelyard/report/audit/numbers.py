@@ -84,6 +84,7 @@ class EarlierReport(_Numbers):
     data: list[str]
     datasetView: list[Json] = Field(default_factory=list)  # noqa: N815
     scores: Digest
+    metrics: list[MetricNumbers] = Field(default_factory=list)
 
 
 class EarlierSystem(_Numbers):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from steelyard.report.audit.inputs import AuditedReport
 from steelyard.report.audit.numbers import Digest
 from steelyard.report.audit.subject import Requirement, in_test
-from steelyard.report.audit.wording import chance_sentence, comparison_sentence, size_text
+from steelyard.report.audit.wording import chance_sentence, comparison_sentence, p_value, size_text
 from steelyard.report.comparison.figures import changed_rows, difference_figure, drawable, two_by_two
 from steelyard.report.comparison.reports import Comparison, NotComparable
 from steelyard.report.evidence.audit_statement import report_page
 from steelyard.report.page.document import flat, named, run_date
 from steelyard.report.page.figures import intervals
 from steelyard.report.page.page import BEST_AT_ZERO, TILES
-from steelyard.report.results import Figure, Metric, Table, Unit
+from steelyard.report.results import Figure, Metric, Table
 from steelyard.report.status import unit_of
 from steelyard.report.wording import count
 
@@ -68,7 +68,7 @@ def make_section(
         tiles=tuple(metric for k, metric in enumerate(metrics) if k == 0 or metric.name in TILES),
         metrics=metrics,
         figure=intervals(f"Main metrics with 95 % confidence intervals{where}", shares) if shares else None,
-        compared=_comparison_section(comparison, baseline_name, where, requirement.lead.unit)
+        compared=_comparison_section(comparison, baseline_name, where, requirement.lead)
         if comparison
         else None,
         limits=tuple(numbers.limits),
@@ -105,9 +105,9 @@ def _identifiers(requirement: Requirement) -> Iterator[tuple[str, str]]:
 
 
 def _comparison_section(
-    comparison: Comparison | NotComparable, baseline_name: str, where: str, unit: Unit
+    comparison: Comparison | NotComparable, baseline_name: str, where: str, lead: Metric
 ) -> ComparisonSection:
-    sentence = comparison_sentence(comparison, baseline_name, unit)
+    sentence = comparison_sentence(comparison, baseline_name, lead.unit, lead.scale)
     if isinstance(comparison, NotComparable):
         return ComparisonSection(sentence)
     return ComparisonSection(
@@ -129,4 +129,6 @@ def _methods(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "Rows now", str(comparison.system_rows)
     yield "Rows in the earlier audit", str(comparison.baseline_rows)
     yield "Method of the interval", comparison.difference.method
-    yield "How chance was judged", f"{comparison.p_value.method}, two-sided, p = {comparison.p_value.p:.3g}"
+    test = comparison.p_value
+    size = "" if test.p is None else f", two-sided, {p_value(test.p)}"
+    yield "How chance was judged", f"{test.method}{size}"

@@ -34,11 +34,19 @@ class Requirement:
     report: AuditedReport
     lead: Metric
     """The report's first number, with its interval."""
-    right_or_wrong: bool
-    """True if answers are right or wrong, and the number is the share of right ones."""
     questions: int
+    """Number of all questions."""
+    graded: int
+    """Number of questions with an answer that is not left out."""
+    right: int | None
+    """Number of graded questions whose every answer is right; None where the lead is no share of right answers."""
     counts: Counts
     comparison: Comparison | NotComparable | None
+
+    @property
+    def right_or_wrong(self) -> bool:
+        """True if answers are right or wrong, and the number is the share of right ones."""
+        return self.right is not None
 
     @property
     def names(self) -> dict[str, str]:

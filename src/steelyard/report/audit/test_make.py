@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +16,7 @@ from steelyard.report.audit.make import Audit, Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.example import make_questions
+from steelyard.report.layout import SCORES
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import ObjectMissing
@@ -59,12 +62,22 @@ def numbers(made: Audit) -> Any:
     return json.loads(made.numbers)
 
 
+@pytest.mark.parametrize(("before", "now"), [(True, False), (False, True)])
+async def test_a_report_without_a_number_is_not_compared(tmp_path: Path, before: bool, now: bool) -> None:
+    report = await make_stored_report(tmp_path, NOW, wrong=(3,) if now else None)
+    baseline = await earlier(tmp_path, wrong=(3,) if before else None)
+    made = await audit(tmp_path, report, baseline=baseline)
+    lacking = "the earlier report" if now else "this report"
+    assert f"because {lacking} has no number" in made.page.decode()
+    assert now or made.headline == "abc has no Accuracy."
+
+
 async def test_the_first_view_says_how_it_did(tmp_path: Path) -> None:
     made = await audit(tmp_path, await make_stored_report(tmp_path, NOW, wrong=(3,)))
     page = made.page.decode()
-    assert made.headline == "abc answers 98 of 100 questions right."
+    assert made.headline == "abc answers 39 of 40 questions right."
     assert "40 questions, each asked 2 times" in page
-    assert "95 % interval: 86 to 100 of 100" in page
+    assert "95 % interval: 86." in page
     assert "nothing: no earlier audit was named" in page
     assert "it passes no judgement" in page
     audited = numbers(made)
@@ -91,7 +104,7 @@ async def test_it_is_held_against_the_earlier_audit_question_by_question(tmp_pat
         "now": "b",
     }
     page = made.page.decode()
-    assert "than old, which answers 85 of 100 right" in page
+    assert "than old, which answers 34 of 40 right" in page
     assert "This could be chance" in page
     assert "Right more often now: 5 questions" in page
 
@@ -170,6 +183,31 @@ async def test_scores_are_kept_for_a_later_audit(tmp_path: Path) -> None:
     assert table.num_rows == 80
 
 
+async def test_a_share_is_said_of_the_questions_that_were_graded(tmp_path: Path) -> None:
+    """Two of 40 questions were left out: 37 of the other 38 were right, not 39 of 40."""
+    report = await make_stored_report(tmp_path, NOW, wrong=(3,))
+    table = pq.read_table(report.root / SCORES)
+    kept = pc.invert(pc.is_in(table["_index_"], value_set=pa.array([5, 6])))
+    columns = {
+        "status": pc.if_else(kept, table["status"], "left out"),
+        "score": pc.if_else(kept, table["score"], None),
+        "correct": pc.if_else(kept, table["correct"], None),
+    }
+    for name, column in columns.items():
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    pq.write_table(table, report.root / SCORES)
+    numbers = json.loads((report.root / "report.json").read_bytes())
+    numbers["metrics"][0] |= {"value": 37 / 38, "n": 76}
+    numbers["evidence"] = [
+        entry | {"sha256": sha256_of(report.root / SCORES)} if entry["what"] == "Scores" else entry
+        for entry in numbers["evidence"]
+    ]
+    (report.root / "report.json").write_text(json.dumps(numbers))
+    made = await audit(tmp_path, report)
+    assert made.headline == "abc answers 37 of 38 questions right."
+    assert "40 questions, each asked 2 times (76 scored, 0 failed, 4 left out)." in made.page.decode()
+
+
 CHRF = "overlap.ChrF?target=label&field=label"
 
 
@@ -194,8 +232,8 @@ async def test_scores_on_a_scale_are_compared_on_it(tmp_path: Path) -> None:
     comparison = numbers(made)["requirements"][0]["comparison"]
     assert comparison["difference"]["value"] == pytest.approx(100 * 5 / 40)
     page = made.page.decode()
-    assert "it scores 12.500 more on average" in page
-    assert "than old, whose questions score 85.000" in page
+    assert "it scores 12.5 more on average" in page
+    assert "than old, whose questions score 85.0." in page
     assert "Higher score now: 5 questions" in page
     assert "Right more often" not in page
 

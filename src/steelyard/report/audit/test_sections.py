@@ -28,7 +28,7 @@ def test_a_number_that_is_best_at_zero_is_on_no_axis_with_shares() -> None:
     )
     kept = Digest(what="Scores kept", path="scores/a.parquet", sha256="0" * 64)
     report = AuditedReport("a" * 32, numbers, pa.table({"_index_": [0], "status": ["scored"]}), (), kept)
-    requirement = Requirement(1, report, metrics[0].metric, True, 1, Counts(1, 0, 0), None)
+    requirement = Requirement(1, report, metrics[0].metric, 1, 1, 1, Counts(1, 0, 0), None)
     section = make_section(requirement, [requirement], "")
     assert section.figure is not None
     assert section.figure.table is not None

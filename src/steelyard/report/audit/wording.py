@@ -7,13 +7,23 @@ import math
 
 from steelyard.report.comparison.reports import Comparison, NotComparable
 from steelyard.report.results import Metric, Unit
-from steelyard.report.statistics.intervals import Estimate
-from steelyard.report.wording import count, interval, percent, signed_points
+from steelyard.report.statistics.intervals import Estimate, Scale
+from steelyard.report.wording import (
+    SIGNIFICANCE,
+    below_level,
+    between_text,
+    count,
+    counted,
+    decimal,
+    interval,
+    percent,
+    shown,
+    signed_points,
+)
 
-SELDOM = 0.05
-"""p value below which a difference is called unlikely to be chance, if its interval does not contain 0 either."""
-WIDE = 10
-"""Width of a scale from which on scores have one digit after the point, not three."""
+HUNDRED = 100
+"""Fewest questions whose share is stated per hundred: with fewer, that would say more than was asked."""
+CLOSE = 1e-6
 
 
 def of_hundred(share: float) -> str:
@@ -27,83 +37,97 @@ def of_hundred(share: float) -> str:
     return f"{rounded} of 100"
 
 
-def interval_of_hundred(estimate: Estimate) -> str:
+def of_asked(share: float, asked: int, right: int) -> str:
+    """Return `97 of 100`, or, of fewer than a hundred, how many of them: `87 of 89`, not `98 of 100`.
+
+    `right` is the number of questions whose every answer is right. A question that was asked several times may be right
+    in part: then the share is said.
+    """
+    if not 0 < asked < HUNDRED:
+        return of_hundred(share)
+    return f"{right if abs(right - share * asked) < CLOSE else percent(share)} of {asked}"
+
+
+def interval_of_hundred(estimate: Estimate, questions: int) -> str:
     """Return `95 % interval: 96 to 98 of 100`, with its ends rounded outwards."""
     if estimate.low is None or estimate.high is None:
         return "no interval"
+    if questions < HUNDRED:
+        return f"95 % interval: {interval(estimate)}"
     # Outwards, so that rounding never makes the interval narrower; the margin keeps 0.29 from becoming 28.
     low, high = math.floor(100 * estimate.low + 1e-9), math.ceil(100 * estimate.high - 1e-9)
     return f"95 % interval: {low} to {high} of 100"
 
 
-def interval_of(lead: Metric, right_or_wrong: bool) -> str:
+def interval_of(lead: Metric, right_or_wrong: bool, questions: int) -> str:
     """Return the interval on the scale of the number: of a hundred, in per cent, or as it is."""
     if right_or_wrong:
-        return interval_of_hundred(lead.estimate)
-    low, high = lead.estimate.low, lead.estimate.high
-    if low is None or high is None:
+        return interval_of_hundred(lead.estimate, questions)
+    if lead.estimate.low is None or lead.estimate.high is None:
         return "no interval"
-    if lead.unit == "share":
-        return f"95 % interval: {interval(lead.estimate)}"
-    return f"95 % interval: {_plain(low, lead)} to {_plain(high, lead)}"
+    return f"95 % interval: {between_text(lead.estimate, lead.unit, lead.scale)}"
 
 
-def result_clause(lead: Metric, right_or_wrong: bool, noun: str = "question") -> str:
-    """Return the end of a sentence that begins with the system's name, such as `answers 97 of 100 questions right`."""
+def result_clause(lead: Metric, right: int | None, questions: int, noun: str = "question") -> str:
+    """Return the end of a sentence that begins with the system's name, such as `answers 97 of 100 questions right`.
+
+    `questions` is the number of those that were graded, `right` that of those whose every answer is right; None where
+    answers are more than right or wrong.
+    """
     value = lead.estimate.value
     if value is None:
         return "was asked nothing" if not lead.estimate.n else f"has no {lead.title}"
-    if right_or_wrong:
-        return f"answers {of_hundred(value)} {noun}s right"
+    if right is not None:
+        return f"answers {of_asked(value, questions, right)} {noun}s right"
     if lead.unit == "share":
         return f"scores {percent(value)} on average ({lead.title})"
     if lead.scale:
         low, high = lead.scale
-        return f"scores {_plain(value, lead)} on a scale from {low:g} to {high:g} ({lead.title})"
-    return f"scores {_plain(value, lead)} ({lead.title})"
+        return f"scores {decimal(value, lead.scale)} on a scale from {low:g} to {high:g} ({lead.title})"
+    return f"scores {decimal(value, lead.scale)} ({lead.title})"
 
 
-def _plain(value: float, lead: Metric) -> str:
-    """Return the number with one digit after the point on a wide scale, else with three."""
-    wide = lead.scale is not None and lead.scale[1] - lead.scale[0] >= WIDE
-    return f"{value:.1f}" if wide else f"{value:.3f}"
-
-
-def size_text(questions: int, answers: int, noun: str = "question") -> str:
+def size_text(questions: int, rows: int, noun: str = "question") -> str:
     """Return `899 questions, each asked 2 times`."""
-    if answers == questions:
-        return f"{count(questions)} {noun}s, each asked once"
-    if answers % questions == 0:
-        return f"{count(questions)} {noun}s, each asked {answers // questions} times"
-    return f"{count(questions)} {noun}s, {count(answers)} answers"
+    size = counted(questions, noun)
+    if rows % questions:
+        return f"{size}, {counted(rows, 'row')}"
+    times = rows // questions
+    return f"{size}, {'each ' if questions > 1 else ''}asked {'once' if times == 1 else f'{times} times'}"
 
 
-def comparison_sentence(comparison: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
+def comparison_sentence(
+    comparison: Comparison | NotComparable, baseline: str, unit: Unit = "share", scale: Scale | None = None
+) -> str:
     """Say how much better or worse than the baseline the system is, with the interval."""
     if isinstance(comparison, NotComparable):
         return f"Not comparable with {baseline}, because {comparison.reason}."
     if not comparison.binary:
-        return _compare_scores(comparison, baseline, unit)
-    difference = comparison.difference
+        return _compare_scores(comparison, baseline, unit, scale)
+    difference, counts, asked = comparison.difference, comparison.contingency, comparison.questions
     value, low, high = difference.value or 0.0, difference.low, difference.high
-    doubt = "no interval" if low is None or high is None else f"95 % interval: {_range_text(low, high)}"
-    theirs = f"{baseline}, which answers {of_hundred(comparison.baseline.value or 0.0)} right"
+    few = asked < HUNDRED
+    of = ", of 100" if few else ""
+    doubt = "no interval" if low is None or high is None else f"95 % interval{of}: {_range_text(low, high)}"
+    right = counts.both_right + counts.only_baseline
+    theirs = f"{baseline}, which answers {of_asked(comparison.baseline.value or 0.0, asked, right)} right"
     if value == 0:
         return f"Right as often as {theirs} (difference, {doubt})."
-    way = "more" if value > 0 else "fewer"
-    return f"Right on {_points(value)} of 100 questions {way} ({doubt}) than {theirs}."
+    size = f"{_points(value)} of 100"
+    if few:
+        size = of_asked(abs(value), asked, abs(counts.only_system - counts.only_baseline))
+    return f"Right on {size} questions {'more' if value > 0 else 'fewer'} ({doubt}) than {theirs}."
 
 
-def _compare_scores(comparison: Comparison, baseline: str, unit: Unit) -> str:
+def _compare_scores(comparison: Comparison, baseline: str, unit: Unit, scale: Scale | None) -> str:
     """Return the sentence for scores between right and wrong, which are compared question by question."""
     difference, points = comparison.difference, " points" if unit == "share" else ""
     value = difference.value or 0.0
 
     def signed(number: float) -> str:
-        return signed_points(number, unit)
+        return signed_points(number, unit, scale)
 
-    level = comparison.baseline.value or 0.0
-    theirs = f"{baseline}, whose questions score {percent(level) if unit == 'share' else f'{level:.3f}'}"
+    theirs = f"{baseline}, whose questions score {shown(comparison.baseline, unit, scale)}"
     doubt = "no interval"
     if difference.low is not None and difference.high is not None:
         doubt = f"95 % interval of the difference: {signed(difference.low)} to {signed(difference.high)}"
@@ -115,28 +139,29 @@ def _compare_scores(comparison: Comparison, baseline: str, unit: Unit) -> str:
 
 def chance_sentence(comparison: Comparison) -> str:
     """Say whether the difference could be chance, in words that need no training."""
-    low, high, p = comparison.difference.low or 0.0, comparison.difference.high or 0.0, comparison.p_value.p
+    p = comparison.p_value.p
     if comparison.difference.value == 0:
         return "The questions asked show no difference; a small one may still be there."
-    beyond = low > 0 or high < 0
-    # Interval and test are different methods and may disagree near the border: then the sentence says so.
-    if p >= SELDOM and not beyond:
+    if p is None:
+        return f"Whether this is chance is unknown ({comparison.p_value.method})."
+    if p >= SIGNIFICANCE:
         return (
             "This could be chance: if both were equally good, a difference as large would show up "
             f"in {_frequency(p)} ({p_value(p)})."
         )
-    frequency = f"in {_frequency(p)} ({p_value(p)})"
-    cause = f"If both were equally good, chance alone would make a difference as large {frequency}."
-    if p < SELDOM and beyond:
-        return f"This is unlikely to be chance. {cause}"
-    return f"This is at the border of what chance explains. {cause}"
+    return (
+        "This is unlikely to be chance. If both were equally good, chance alone would make a difference as large "
+        f"in {_frequency(p)} ({p_value(p)})."
+    )
 
 
 def p_value(p: float) -> str:
     """Return `p = 0.034`: two significant digits, without an exponent."""
     if p < 0.0001:
         return "p < 0.0001"
-    return f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.{1 - math.floor(math.log10(p))}f}"
+    if p >= 0.1:
+        return f"p = {p:.2f}"
+    return f"p = {below_level(p) or f'{p:.{1 - math.floor(math.log10(p))}f}'}"
 
 
 def _frequency(p: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from steelyard.report.comparison.reports import ChangedQuestions, Comparison
 from steelyard.report.page.figures import PLOT_WIDTH, draw
 from steelyard.report.results import Figure, Table
-from steelyard.report.wording import count
+from steelyard.report.wording import count, difference_text
 
 TITLE = "How much more, or less, is right"
 KINDS = {
@@ -42,7 +42,7 @@ def difference_figure(
             "x": at(100 * (comparison.difference.value or 0.0)),
             "low": at(100 * (comparison.difference.low or 0.0)),
             "high": at(100 * (comparison.difference.high or 0.0)),
-            "text": _signed(comparison),
+            "text": difference_text(comparison.difference),
         }
         for label, comparison in rows
     ]
@@ -57,7 +57,9 @@ def difference_figure(
     )
     title = f"{TITLE}{' than before' if against == 'the earlier audit' else ''}{where}"
     table = Table(
-        title, ("Test", "Questions of 100"), tuple((label, _signed(comparison)) for label, comparison in rows)
+        title,
+        ("Test", "Difference, points (95 % interval)"),
+        tuple((label, difference_text(comparison.difference)) for label, comparison in rows),
     )
     return draw(
         "difference.svg.j2",
@@ -110,12 +112,3 @@ def _tick_distance(reach: float) -> float:
     """Return a round distance of ticks: at most four on each side."""
     power = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
     return next(power * k for k in (0.5, 1, 2, 5) if reach <= 4 * power * k)
-
-
-def _signed(comparison: Comparison) -> str:
-    value, low, high = (
-        100 * (bound or 0.0)
-        for bound in (comparison.difference.value, comparison.difference.low, comparison.difference.high)
-    )
-    text = f"{value:+.1f}" if value else "0.0"
-    return f"{text}  ({low:+.1f} to {high:+.1f})".replace("-", "−")

@@ -12,18 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.comparison.statistics import (
-    PValue,
-    p_value,
-    score_difference,
-    share_difference,
-    share_p_value,
-)
+from steelyard.report.comparison.differences import Shares, paired_difference
+from steelyard.report.comparison.statistics import NoTest, PValue, score_difference, share_difference
 from steelyard.report.results import Counts as RowCounts
+from steelyard.report.statistics.clusters import without_rounding
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.statistics.exact_power import least_discordant
-from steelyard.report.statistics.intervals import Estimate, Floats, Integers
-from steelyard.report.statistics.power import FEWEST_CLUSTERS, detectable_mean
+from steelyard.report.statistics.intervals import Estimate, Floats, Integers, Scale
+from steelyard.report.statistics.power import FEWEST_CLUSTERS, least_mean, least_mean_of_clusters
 from steelyard.report.statistics.reducers import right_or_wrong
 from steelyard.report.status import counts_of, values_of, with_own_score
 from steelyard.report.wording import count, shorten
@@ -44,6 +40,8 @@ class ScoredReport:
     """Dataset view of the rubric, as JSON; empty where the dataset is read as it is."""
     scores: pa.Table
     """Table with COLUMNS; with `score` where answers are more than right or wrong, and `_cluster_` for clusters."""
+    scale: Scale | None = None
+    """The least and the greatest score; None where the rubric has no scale, or does not name it."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +92,10 @@ class Comparison:
     system: Estimate
     baseline_rows: RowCounts
     system_rows: RowCounts
-    """All rows of both sides by status, including those of questions that are not compared."""
+    """Rows of both sides by status: those of all questions that both were asked, of which some may have no grade."""
     difference: Estimate
     """The system's share of right answers, or mean score, less the baseline's; every question has the same weight."""
-    p_value: PValue
+    p_value: PValue | NoTest
     contingency: Contingency
     changes: tuple[ChangedQuestions, ...]
     binary: bool = True
@@ -119,6 +117,8 @@ class _Side:
     label: Sequence[str]
     score: Floats
     """The mean over the answers."""
+    magnitude: Floats
+    """The greatest score of an answer, without its sign."""
     cluster: Integers | None
 
     def select(self, index: Integers) -> "_Side":
@@ -126,7 +126,15 @@ class _Side:
         rows = np.searchsorted(self.index, index)
         labels = [self.label[row] for row in rows]
         cluster = None if self.cluster is None else self.cluster[rows]
-        return _Side(index, self.right[rows], self.answer_counts[rows], labels, self.score[rows], cluster)
+        return _Side(
+            index,
+            self.right[rows],
+            self.answer_counts[rows],
+            labels,
+            self.score[rows],
+            self.magnitude[rows],
+            cluster,
+        )
 
 
 def compare(baseline: ScoredReport, system: ScoredReport) -> Comparison | NotComparable:
@@ -136,7 +144,7 @@ def compare(baseline: ScoredReport, system: ScoredReport) -> Comparison | NotCom
     """
     if reason := _mismatch(baseline, system):
         return NotComparable(reason)
-    binary = _is_binary(baseline.scores) and _is_binary(system.scores)
+    binary = _is_binary(baseline) and _is_binary(system)
     if not binary and any("score" not in side.scores.column_names for side in (baseline, system)):
         return NotComparable("the earlier audit kept no scores, only what was right")
     first, second = with_own_score(baseline.scores), with_own_score(system.scores)
@@ -150,39 +158,54 @@ def compare(baseline: ScoredReport, system: ScoredReport) -> Comparison | NotCom
     # Equal files with another target column, or labels that were mended in between, are another question.
     if reason := _other_label(before, now):
         return NotComparable(reason)
+    # Mean scores are equal where they are equal as fractions: the mean of 0.1, 0.1 and 0.1 is 0.1, though that of the
+    # floating-point numbers is not.
+    steps = without_rounding(now.score - before.score, np.maximum(now.magnitude, before.magnitude))
     return Comparison(
         questions=int(common.size),
         not_compared=int(not_compared),
         baseline=_mean_estimate(before, binary),
         system=_mean_estimate(now, binary),
-        baseline_rows=counts_of(baseline.scores),
-        system_rows=counts_of(system.scores),
+        baseline_rows=_counts_of(baseline.scores, row_ids[1]),
+        system_rows=_counts_of(system.scores, row_ids[0]),
         contingency=_contingency(before, now),
-        changes=_changes(first, second, before, now),
-        **_difference_fields(before, now, binary),
+        changes=_changes(first, second, now, steps),
+        **_difference_fields(before, now, steps, _width(baseline, system, binary), binary),
     )
 
 
-def _difference_fields(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
+def _counts_of(scores: pa.Table, others: Integers) -> RowCounts:
+    """Return the number of a system's rows by status, of the questions that the other one was asked, too."""
+    shared: Any = pc.is_in(scores["_index_"], pa.array(others))
+    return counts_of(scores.filter(shared))
+
+
+def _width(baseline: ScoredReport, system: ScoredReport, binary: bool) -> float | None:
+    """Return the width of the scale of all scores; None where one of them is not on the scale that the rubric names."""
+    scale = (0.0, 1.0) if binary else system.scale or baseline.scale
+    if scale is None:
+        return None
+    for side in (baseline, system):
+        values = values_of(side.scores) if not binary else np.zeros(0)
+        if not np.all((scale[0] <= values) & (values <= scale[1]) | np.isnan(values)):
+            return None
+    return scale[1] - scale[0]
+
+
+def _difference_fields(
+    before: _Side, now: _Side, steps: Floats, width: float | None, binary: bool
+) -> dict[str, Any]:
     """Return the fields of a Comparison that say how large and how certain the difference is."""
-    steps, clusters, n = now.score - before.score, now.cluster, int(now.index.size)
+    clusters, n = now.cluster, int(now.index.size)
     differ = int((steps != 0).sum())
     counted = None if clusters is None else int(np.unique(clusters).size)
-    if binary:
-        estimate = share_difference(steps, clusters)
-        p = share_p_value(now.right, now.answer_counts, before.right, before.answer_counts, clusters)
-    else:
-        # Scores that all lie between 0 and 1 are taken to be on that scale; another scale is not known here.
-        on_unit_scale = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
-        estimate = score_difference(steps, clusters, 1.0 if on_unit_scale else None)
-        p = p_value(steps, clusters)
-    # Power is computed for McNemar's test where it is the one that is used, else from the error that was
-    # seen.
+    shares = Shares(now.right, now.answer_counts), Shares(before.right, before.answer_counts)
+    estimate, p = paired_difference(steps, clusters, width, shares if binary else None)
+    # Power is computed for McNemar's test where it is the one that is used, else from the interval.
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
         least = least_discordant(n, differ / n)
     else:
-        testable = estimate.error and differ and (counted is None or counted >= FEWEST_CLUSTERS)
-        least = detectable_mean(estimate.error or 0.0, counted) if testable else None
+        least = _least_mean(steps, clusters, width, binary, estimate.error)
     return {
         "difference": estimate,
         "p_value": p,
@@ -191,6 +214,26 @@ def _difference_fields(before: _Side, now: _Side, binary: bool) -> dict[str, Any
         "clusters": counted,
         "detectable": least,
     }
+
+
+def _least_mean(
+    steps: Floats, clusters: Integers | None, width: float | None, binary: bool, error: float | None
+) -> float | None:
+    """Return the least difference that is found with the spread that was seen; None where there is none."""
+    if width is None or not error:
+        return None
+    if clusters is None:
+        return least_mean(steps, error, width)
+    count = int(np.unique(clusters).size)
+    if count < FEWEST_CLUSTERS:
+        return None
+
+    def low_of(moved: Floats) -> float:
+        inside = np.clip(moved, -width, width)
+        estimate = share_difference(inside, clusters) if binary else score_difference(inside, clusters, width)
+        return estimate.low or 0.0
+
+    return least_mean_of_clusters(steps, error, width, count, low_of)
 
 
 def _mismatch(baseline: ScoredReport, system: ScoredReport) -> str:
@@ -212,12 +255,15 @@ def _other_label(before: _Side, now: _Side) -> str:
     """Return a sentence for the first question whose label differs; empty where there is none."""
     for index, was, is_now in zip(now.index, before.label, now.label, strict=True):
         if was != is_now:
-            return f"row {index} should be {was!r} in the earlier report and {is_now!r} in this one"
+            return f'row {index} should be "{was}" in the earlier report and "{is_now}" in this one'
     return ""
 
 
-def _is_binary(scores: pa.Table) -> bool:
-    return "score" not in scores.column_names or right_or_wrong(scores)
+def _is_binary(side: ScoredReport) -> bool:
+    """Return whether answers are right or wrong; scores on another scale, of which all are 0, only look like it."""
+    if "score" not in side.scores.column_names:
+        return True
+    return side.scale in (None, (0.0, 1.0)) and right_or_wrong(side.scores)
 
 
 def _side(scores: pa.Table, binary: bool) -> _Side:
@@ -230,7 +276,15 @@ def _side(scores: pa.Table, binary: bool) -> _Side:
         "correct": pc.cast(pc.coalesce(correct, pa.scalar(False)), pa.int64()),
         "score": pc.cast(correct, pa.float64()) if binary else pa.array(values_of(scores)),
     }
-    aggregates: list[Any] = [("correct", "sum"), ("correct", "count"), ("label", "first"), ("score", "mean")]
+    values: Any = columns["score"]
+    columns["magnitude"] = pc.abs(values)
+    aggregates: list[Any] = [
+        ("correct", "sum"),
+        ("correct", "count"),
+        ("label", "first"),
+        ("score", "mean"),
+        ("magnitude", "max"),
+    ]
     if "_cluster_" in scores.column_names:
         columns["_cluster_"] = scores["_cluster_"]
         aggregates.append(("_cluster_", "first"))
@@ -246,6 +300,7 @@ def _side(scores: pa.Table, binary: bool) -> _Side:
         score=right / answer_counts
         if binary
         else np.asarray(table["score_mean"].to_numpy(), dtype=np.float64),
+        magnitude=np.asarray(table["magnitude_max"].to_numpy(), dtype=np.float64),
         cluster=table["_cluster__first"].to_numpy() if "_cluster_" in columns else None,
     )
 
@@ -266,8 +321,7 @@ def _contingency(before: _Side, now: _Side) -> Contingency:
     )
 
 
-def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) -> tuple[ChangedQuestions, ...]:
-    steps = now.score - before.score
+def _changes(baseline: pa.Table, system: pa.Table, now: _Side, steps: Floats) -> tuple[ChangedQuestions, ...]:
     worse, better = now.index[steps < 0], now.index[steps > 0]
     # Stable: of equal losses the first rows are shown, in every run of this code.
     worse = worse[np.argsort(steps[steps < 0], kind="stable")]

@@ -15,9 +15,18 @@ from steelyard.report.comparison.reports import (
 )
 from steelyard.report.page.page import Evidence, page_of
 from steelyard.report.results import Figure, Table, Unit
-from steelyard.report.statistics.intervals import Estimate
+from steelyard.report.statistics.intervals import Scale
 from steelyard.report.statistics.power import difference
-from steelyard.report.wording import count, percent, shorten, signed_points, small_p
+from steelyard.report.wording import (
+    SIGNIFICANCE,
+    count,
+    counted,
+    difference_text,
+    shorten,
+    shown,
+    signed_points,
+    small_p,
+)
 from steelyard.types import Json
 
 KINDS = {
@@ -49,7 +58,7 @@ class RunComparison:
 
     side: Side
     comparison: Comparison
-    p_holm: float
+    p_holm: float | None
     """p value corrected for the number of runs that are compared."""
 
 
@@ -64,56 +73,58 @@ class ComparedRuns:
     others: tuple[RunComparison, ...]
     cluster: str | None = None
     """Column whose values are the clusters of questions."""
+    scale: Scale | None = None
+    """The least and the greatest score, where the rubric names them."""
 
     @property
     def sides(self) -> tuple[Side, ...]:
         return (self.first, *(run.side for run in self.others))
 
 
-def score_text(estimate: Estimate, unit: Unit) -> str:
-    """Return `71.0 %` for a share, or `0.712`."""
-    value = estimate.value or 0.0
-    return percent(value) if unit == "share" else f"{value:.3f}"
-
-
-def difference_text(estimate: Estimate, unit: Unit) -> str:
-    """Return the difference with its interval: `+2.4 (+0.3 to +4.5)`."""
-    text = signed_points(estimate.value or 0.0, unit)
-    if estimate.low is None or estimate.high is None:
-        return f"{text} (no interval)"
-    return f"{text} ({signed_points(estimate.low, unit)} to {signed_points(estimate.high, unit)})"
-
-
 def changes_of(comparison: Comparison, kind: str) -> ChangedQuestions:
     return next(change for change in comparison.changes if change.kind == kind)
 
 
-def sentence(run: RunComparison, first: Side, unit: Unit) -> str:
+def sentence(compared: ComparedRuns, run: RunComparison) -> str:
     """Return the result for one run as a sentence of numbers."""
-    comparison, points = run.comparison, " points" if unit == "share" else ""
-    value = comparison.difference.value or 0.0
+    comparison, first, unit, scale = run.comparison, compared.first, compared.unit, compared.scale
+    value, points = comparison.difference.value or 0.0, " points" if unit == "share" else ""
     if value == 0:
         said = f"{run.side.letter} scores the same as {first.letter}"
     else:
         way = "more" if value > 0 else "less"
-        size = f"{100 * abs(value):.1f}" if unit == "share" else f"{abs(value):.3f}"
+        size = signed_points(abs(value), unit, scale).lstrip("+")
         said = f"{run.side.letter} scores {size}{points} {way} than {first.letter}"
-    rows = f"{run.side.letter}: {comparison.system_rows}; {first.letter}: {comparison.baseline_rows}"
-    return f"{said}, {score_text(comparison.system, unit)} against {score_text(comparison.baseline, unit)} ({rows})"
+    rows = (
+        f"rows of {run.side.letter}: {comparison.system_rows}; of {first.letter}: {comparison.baseline_rows}"
+    )
+    scores = f"{shown(comparison.system, unit, scale)} against {shown(comparison.baseline, unit, scale)}"
+    return f"{said} on the {shared_questions(comparison)}, {scores} ({rows})"
 
 
-def chance_sentence(run: RunComparison) -> str:
+def shared_questions(comparison: Comparison) -> str:
+    """Return `45 questions of both`: the scores are of these alone, not of all that a run was asked."""
+    return f"{counted(comparison.questions, 'question')} of both"
+
+
+def chance_sentence(compared: ComparedRuns, run: RunComparison) -> str:
     """Say whether the difference could be chance, by the corrected p value."""
-    word = "chance alone would seldom do this" if run.p_holm < 0.05 else "this could be chance"
-    return f"{word} (p {small_p(run.p_holm).replace('<', '< ')})"
+    if run.p_holm is None:
+        return f"whether this is chance is unknown ({run.comparison.p_value.method})"
+    word = "chance alone would seldom do this" if run.p_holm < SIGNIFICANCE else "this could be chance"
+    if run.comparison.difference.value == 0:
+        word = "a small difference may still be there"
+    p = "p" if len(compared.others) == 1 else "p (Holm)"
+    return f"{word} ({p} {small_p(run.p_holm).replace('<', '< ')})"
 
 
-def power_line(comparison: Comparison, unit: Unit) -> str:
+def power_line(comparison: Comparison, unit: Unit, scale: Scale | None = None) -> str:
     """Return a sentence with the least difference that this comparison can detect."""
-    questions = f"{count(comparison.questions)} questions, {count(comparison.differ)} of which differ,"
+    verb = "differs" if comparison.differ == 1 else "differ"
+    questions = f"{counted(comparison.questions, 'question')}, {count(comparison.differ)} of which {verb},"
     if comparison.detectable is None:
         return f"{questions} cannot detect any difference with 80 % power at a significance level of 5 %."
-    least = difference(comparison.detectable, unit)
+    least = difference(comparison.detectable, unit, scale)
     return f"{questions} can detect a difference of {least} (80 % power at a significance level of 5 %)."
 
 
@@ -121,6 +132,7 @@ def compared_numbers(compared: ComparedRuns) -> Json:
     """Return the numbers of the page as JSON, with the indexes of all changed rows."""
     return {
         "schemaVersion": "0.1",
+        "headline": headline_of(compared),
         "rubric": compared.rubric,
         "unit": compared.unit,
         "clusterBy": compared.cluster,
@@ -204,46 +216,56 @@ def compared_page(compared: ComparedRuns, texts: dict[int, str]) -> bytes:
 def headline_of(compared: ComparedRuns) -> str:
     if len(compared.others) == 1:
         only = compared.others[0]
-        return f"{sentence(only, compared.first, compared.unit)}: {chance_sentence(only)}."
-    beyond = sum(run.p_holm < 0.05 for run in compared.others)
+        return f"{sentence(compared, only)}: {chance_sentence(compared, only)}."
+    beyond = sum(run.p_holm is not None and run.p_holm < SIGNIFICANCE for run in compared.others)
     clause = "none differs" if beyond == 0 else f"{count(beyond)} {'differs' if beyond == 1 else 'differ'}"
-    return f"Of {count(len(compared.others))} runs, {clause} from {compared.first.letter} by more than chance explains."
+    tested = len(compared.others) - sum(run.p_holm is None for run in compared.others)
+    runs, first = f"{count(len(compared.others))} runs", compared.first.letter
+    if not tested:
+        return f"Whether {runs} differ from {first} by chance alone is unknown."
+    without = "" if tested == len(compared.others) else f" ({count(tested)} of them could be tested)"
+    return f"Of {runs}{without}, {clause} from {first} by more than chance explains."
 
 
 def overview(compared: ComparedRuns) -> Table:
-    """Return a table with a row for each run."""
-    points = ", points" if compared.unit == "share" else ""
+    """Return a table with a row for each run.
+
+    The first run has one score if each other run is compared with it on the same questions; else its score on the
+    questions of each pair stands in the row of the other run.
+    """
+    first, unit, scale = compared.first, compared.unit, compared.scale
+    points = ", points" if unit == "share" else ""
+    difference = f"Difference from {first.letter}{points} (95 % interval)"
+    pairs = {(run.comparison.questions, run.comparison.baseline.value) for run in compared.others}
+    own = len(pairs) > 1
+    baseline = (f"{first.letter} on the same questions",) if own else ()
+    questions = ("Questions",) if own else ()
     columns = (
         "Run",
         "Model",
+        *questions,
         compared.title,
-        f"Difference from {compared.first.letter}{points} (95 % interval)",
+        *baseline,
+        difference,
         "p",
         "p (Holm)",
         "Worse",
         "Better",
     )
-    start = compared.others[0].comparison.baseline
-    rows = [
-        (
-            compared.first.title,
-            compared.first.model,
-            score_text(start, compared.unit),
-            "–",
-            "–",
-            "–",
-            "–",
-            "–",
-        )
-    ]
+    nothing = ["–"] * (len(columns) - 2)
+    if not own:
+        nothing[0] = shown(compared.others[0].comparison.baseline, unit, scale)
+    rows = [(first.title, first.model, *nothing)]
     for run in compared.others:
         comparison = run.comparison
         rows.append(
             (
                 run.side.title,
                 run.side.model,
-                score_text(comparison.system, compared.unit),
-                difference_text(comparison.difference, compared.unit),
+                *((count(comparison.questions),) if own else ()),
+                shown(comparison.system, unit, scale),
+                *((shown(comparison.baseline, unit, scale),) if own else ()),
+                difference_text(comparison.difference, unit, scale),
                 small_p(comparison.p_value.p),
                 small_p(run.p_holm),
                 count(changes_of(comparison, "worse").total),
@@ -256,15 +278,11 @@ def overview(compared: ComparedRuns) -> Table:
 def limits(compared: ComparedRuns) -> Iterator[str]:
     """Yield the limits of the comparison."""
     for run in compared.others:
-        yield f"{run.side.letter}: {power_line(run.comparison, compared.unit)}"
+        yield f"{run.side.letter}: {power_line(run.comparison, compared.unit, compared.scale)}"
         if run.comparison.not_compared:
-            questions = (
-                "1 question"
-                if run.comparison.not_compared == 1
-                else f"{count(run.comparison.not_compared)} questions"
-            )
-            why = "that not both runs were asked, or have a grade of, are not compared"
-            yield f"{run.side.letter}: {questions} {why}."
+            one = run.comparison.not_compared == 1
+            why = f"that only one run was asked, or has a grade of, {'is' if one else 'are'} not compared"
+            yield f"{run.side.letter}: {counted(run.comparison.not_compared, 'question')} {why}."
     if len(compared.others) > 1:
         yield (
             f"p (Holm) is corrected for {len(compared.others)} comparisons; each interval stands for its own "
@@ -272,6 +290,7 @@ def limits(compared: ComparedRuns) -> Iterator[str]:
         )
     if compared.cluster:
         yield f"Tests and intervals treat questions with the same {compared.cluster} as one cluster."
+    yield "Every score is of the questions that both runs of a comparison share, not of all rows of a run."
     yield "The comparison covers chance in the choice of questions. It does not say why the runs differ."
 
 
@@ -286,14 +305,15 @@ def _facts(compared: ComparedRuns) -> tuple[tuple[str, str], ...]:
 
 
 def _section(compared: ComparedRuns, run: RunComparison, texts: dict[int, str]) -> Section:
-    comparison, unit = run.comparison, compared.unit
+    comparison, unit, scale = run.comparison, compared.unit, compared.scale
     drawn = unit == "share" and comparison.difference.low is not None
+    chance = chance_sentence(compared, run)
     return Section(
         letter=run.side.letter,
         title=f"{run.side.title}, against {compared.first.title}",
-        sentence=sentence(run, compared.first, unit),
-        interval=f"difference {difference_text(comparison.difference, unit)}, 95 % interval",
-        chance=f"{chance_sentence(run)[0].upper()}{chance_sentence(run)[1:]}.",
+        sentence=sentence(compared, run),
+        interval=f"difference {difference_text(comparison.difference, unit, scale)}, 95 % interval",
+        chance=f"{chance[0].upper()}{chance[1:]}.",
         differs=run.side.differs,
         figure=_figure([run], f" in {run.side.letter}") if drawn else None,
         two_by_two=two_by_two(comparison, (f"in {run.side.letter}", f"in {compared.first.letter}"))
@@ -306,9 +326,13 @@ def _section(compared: ComparedRuns, run: RunComparison, texts: dict[int, str]) 
         ),
         methods=(
             ("Interval", comparison.difference.method),
-            ("p value", f"{comparison.p_value.p:.4g}, {comparison.p_value.method}"),
-            ("Corrected", f"{run.p_holm:.4g}, Holm (1979), {len(compared.others)} comparisons"),
-            ("Power", power_line(comparison, unit)),
+            ("p", f"{small_p(comparison.p_value.p)}, {comparison.p_value.method}"),
+            *(
+                [("p (Holm)", f"{small_p(run.p_holm)}, corrected for {len(compared.others)} comparisons")]
+                if len(compared.others) > 1
+                else []
+            ),
+            ("Power", power_line(comparison, unit, scale)),
         ),
     )
 

@@ -10,8 +10,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.report.statistics.clusters import Z_TAIL, Floats, Integers, Sums, student_quantile, sums_of
+from steelyard.report.statistics.clusters import (
+    Z_TAIL,
+    Floats,
+    Integers,
+    Sums,
+    student_quantile,
+    sums_of,
+    without_rounding,
+)
 from steelyard.report.statistics.intervals import Estimate, mean, too_rare
+from steelyard.report.wording import counted
 
 MOST_SUMS = 1 << 22
 """Number of possible sums above which a normal distribution replaces the permutation distribution."""
@@ -33,6 +42,14 @@ class PValue:
     method: str
 
 
+@dataclass(frozen=True)
+class NoTest:
+    """The reason why there is no p value: no test would keep its level."""
+
+    method: str
+    p: None = None
+
+
 def share_difference(differences: Floats, clusters: Integers | None = None) -> Estimate:
     """Return the mean difference of shares with the adjusted Wald interval of Bonett and Price (2012).
 
@@ -47,7 +64,7 @@ def share_difference(differences: Floats, clusters: Integers | None = None) -> E
     n = int(differences.size)
     if n == 0:
         return Estimate(None, None, None, "no questions", 0)
-    value = float(differences.mean())
+    value = mean_of(differences)
     sums = sums_of(differences, np.arange(n) if clusters is None else clusters)
     if sums.count == 1 < n:
         return Estimate(value, None, None, "no interval: one cluster", n)
@@ -64,7 +81,7 @@ def share_difference(differences: Floats, clusters: Integers | None = None) -> E
             f" in {sums.count:,} clusters, cluster jackknife, Student's t",
         )
     low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
-    method = f"Bonett and Price (2012), paired by question ({n:,} questions{clustered})"
+    method = f"Bonett and Price (2012), paired by question ({counted(n, 'question')}{clustered})"
     # The interval is around a shrunken centre and may leave out the value itself where all questions differ
     # alike.
     return Estimate(value, min(value, low), max(value, high), method, n, error)
@@ -96,7 +113,8 @@ def score_difference(
     """
     units = np.arange(differences.size) if clusters is None else clusters
     estimate = mean(differences, units, None if width is None else (-width, width))
-    return replace(estimate, method=f"{estimate.method}, paired by question")
+    value = estimate.value if estimate.value is None else mean_of(differences)
+    return replace(estimate, value=value, method=f"{estimate.method}, paired by question")
 
 
 def p_value(differences: Floats, clusters: Integers | None = None) -> PValue:
@@ -107,7 +125,7 @@ def p_value(differences: Floats, clusters: Integers | None = None) -> PValue:
     """
     all_sums = _cluster_sums(differences, clusters)
     sums = all_sums[all_sums != 0]
-    what = "questions differ" if clusters is None else "clusters differ"
+    what = differing(sums.size, clusters is not None)
     if sums.size == 0:
         return PValue(1.0, "exact: the systems do not differ on any question")
     # Less a margin for rounding: a sum that ties with the observed one must count as at least as large.
@@ -116,10 +134,10 @@ def p_value(differences: Floats, clusters: Integers | None = None) -> PValue:
         reachable = np.zeros(1)
         for total in sums:
             reachable = np.concatenate([reachable + total, reachable - total])
-        method = f"exact sign-flip permutation test ({sums.size:,} {what})"
+        method = f"exact sign-flip permutation test ({what})"
         return PValue(float((np.abs(reachable) >= observed).mean()), method)
     if sums.size <= MOST_DRAWN:
-        method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
+        method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {what})"
         # The observed choice of signs counts as drawn: without it p could be 0, which no sample shows.
         return PValue((1 + _count_extreme_draws(sums, observed)) / (1 + DRAWS), method)
     from scipy.special import stdtr
@@ -128,7 +146,7 @@ def p_value(differences: Floats, clusters: Integers | None = None) -> PValue:
     # The error of the sum, not of the mean: clusters of any size have one sum each.
     error = float(np.sqrt(((all_sums - all_sums.mean()) ** 2).sum() * n / (n - 1)))
     p = float(2 * stdtr(n - 1, -abs(float(all_sums.sum())) / error))
-    return PValue(p, f"Student's t test for pairs ({sums.size:,} {what})")
+    return PValue(p, f"Student's t test for pairs ({what})")
 
 
 def _count_extreme_draws(sums: Floats, observed: float) -> int:
@@ -145,7 +163,17 @@ def _count_extreme_draws(sums: Floats, observed: float) -> int:
 
 def _cluster_sums(differences: Floats, clusters: Integers | None) -> Floats:
     """Return the sum of each cluster; without clusters every question is one."""
-    return differences if clusters is None else sums_of(differences, clusters).sums
+    if clusters is None:
+        return differences
+    # Gains and losses that cancel are no difference, though their floating-point sum may be one.
+    return without_rounding(sums_of(differences, clusters).sums, sums_of(np.abs(differences), clusters).sums)
+
+
+def mean_of(differences: Floats) -> float:
+    """Return the mean, 0 where gains and losses cancel but for rounding."""
+    return float(
+        without_rounding(differences.mean(keepdims=True), np.abs(differences).mean(keepdims=True))[0]
+    )
 
 
 def share_p_value(
@@ -172,7 +200,6 @@ def share_p_value(
     if sizes.size == 0:
         return PValue(1.0, "exact: the systems do not differ on any question")
     observed = abs(int(steps.sum()))
-    what = "questions" if clusters is None else "clusters"
     exact = (
         "McNemar's exact test"
         if clusters is None and np.array_equal(sizes, [unit])
@@ -183,7 +210,14 @@ def share_p_value(
 
         z = observed / float(np.sqrt((counts * sizes.astype(np.float64) ** 2).sum()))
         return PValue(float(2 * ndtr(-z)), "sign-flip permutation test, normal approximation")
-    return PValue(_exact_p(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
+    differ = differing(int(counts.sum()), clusters is not None)
+    return PValue(_exact_p(sizes, counts, observed), f"{exact} ({differ})")
+
+
+def differing(number: int, clustered: bool = False) -> str:
+    """Return `1 question differs`, `94 questions differ`."""
+    noun = "cluster" if clustered else "question"
+    return f"{counted(number, noun)} {'differs' if number == 1 else 'differ'}"
 
 
 def _exact_p(sizes: Integers, counts: Integers, observed: int) -> float:

@@ -97,7 +97,7 @@ def test_what_is_shown_is_bounded_and_the_total_is_said() -> None:
         ({"data": ("d1", "d2")}, "different data"),
         ({"rubric": "other"}, "made by the rubric classification, this one by other"),
         ({"view": "[]"}, "different views"),
-        ({"truth": "b"}, "row 1 should be 'a' in the earlier report and 'b' in this one"),
+        ({"truth": "b"}, 'row 1 should be "a" in the earlier report and "b" in this one'),
         ({"answers": {2: ["a"]}}, "no question was asked of both"),
     ],
     ids=["data", "more data", "rubric", "view", "truth", "questions"],
@@ -147,14 +147,16 @@ def graded(scores: Sequence[float | None], clusters: list[int] | None = None) ->
     }
     if clusters:
         columns["_cluster_"] = pa.array(clusters, pa.int64())
-    return scored({}, scores=pa.table(columns))
+    return scored({}, scores=pa.table(columns), scale=(0.0, 1.0))
 
 
 def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
     comparison = compare(graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0]))
     assert isinstance(comparison, Comparison)
     assert (comparison.binary, comparison.differ, comparison.difference.value) == (False, 2, 0.25)
-    assert comparison.p_value.p == pytest.approx(0.5)
+    assert comparison.p_value.p is not None
+    assert comparison.p_value.p > 0.5
+    assert comparison.p_value.method == "Gaffke's test of a mean on a scale (2 questions differ)"
     assert [(change.kind, change.indexes) for change in comparison.changes] == [
         ("worse", ()),
         ("better", (3, 0)),
@@ -162,11 +164,28 @@ def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
     ]
 
 
+def test_scores_without_a_scale_have_neither_interval_nor_test() -> None:
+    one, other = graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0])
+    for baseline, system in (
+        (replace(one, scale=None), replace(other, scale=None)),
+        (one, replace(other, scale=(0.0, 0.5))),
+    ):
+        comparison = compare(baseline, system)
+        assert isinstance(comparison, Comparison)
+        assert (comparison.difference.value, comparison.difference.low, comparison.p_value.p) == (
+            0.25,
+            None,
+            None,
+        )
+        assert "without a scale" in comparison.difference.method
+        assert "without a scale" in comparison.p_value.method
+
+
 def test_full_marks_or_none_are_compared_as_right_and_wrong() -> None:
     comparison = compare(graded([1.0, 0.0, 1.0]), graded([1.0, 1.0, 1.0]))
     assert isinstance(comparison, Comparison)
     assert comparison.binary
-    assert comparison.p_value.method == "McNemar's exact test (1 questions differ)"
+    assert comparison.p_value.method == "McNemar's exact test (1 question differs)"
 
 
 def test_a_question_without_a_score_on_one_side_is_left_out() -> None:
@@ -219,3 +238,21 @@ def test_a_row_that_failed_is_compared_as_wrong() -> None:
     assert (comparison.questions, comparison.not_compared) == (2, 1)
     assert (comparison.baseline.value, comparison.system.value) == (1.0, 0.5)
     assert comparison.system_rows == RowCounts(scored=2, failed=1, left_out=0)
+
+
+def test_rows_of_questions_that_one_side_was_not_asked_are_not_counted() -> None:
+    one, other = judged("right", "failed"), judged("right", "right", "failed", "left out")
+    comparison = compare(one, other)
+    assert isinstance(comparison, Comparison)
+    assert comparison.baseline_rows == RowCounts(scored=1, failed=1, left_out=0)
+    assert comparison.system_rows == RowCounts(scored=2, failed=0, left_out=0)
+
+
+def test_scores_that_are_all_0_on_a_wider_scale_are_not_right_or_wrong() -> None:
+    sides = []
+    for wrong in ("b", "c"):
+        side = scored({index: [wrong] for index in range(20)}, scale=(0.0, 100.0))
+        sides.append(replace(side, scores=side.scores.append_column("score", pa.array([0.0] * 20))))
+    comparison = compare(*sides)
+    assert isinstance(comparison, Comparison)
+    assert not comparison.binary

@@ -96,7 +96,8 @@ def test_single_answers_are_mcnemars_exact_test(worse: int, better: int) -> None
     counts = np.ones_like(right)
     result = share_p_value(right, counts, other, counts)
     assert result.p == pytest.approx(binomtest(better, worse + better).pvalue, abs=1e-12)
-    assert result.method == f"McNemar's exact test ({worse + better} questions differ)"
+    differ = "1 question differs" if worse + better == 1 else f"{worse + better} questions differ"
+    assert result.method == f"McNemar's exact test ({differ})"
 
 
 Question = st.tuples(st.integers(1, 4), st.integers(1, 3)).flatmap(
@@ -168,7 +169,7 @@ def test_very_many_numbers_are_students_test() -> None:
     result = p_value(b - a)
     theirs = ttest_rel(b, a)
     interval = theirs.confidence_interval(0.95)
-    gap = score_difference(b - a)
+    gap = score_difference(b - a, width=6.0)
     assert result.p == pytest.approx(theirs.pvalue)
     assert (gap.low, gap.high) == pytest.approx((interval.low, interval.high), rel=0.05)
 
@@ -177,7 +178,7 @@ def test_clusters_of_numbers_are_their_sums() -> None:
     """Copies of a question within a cluster say nothing new."""
     values = np.random.default_rng(13).normal(0.2, 1, 60)
     copied, clusters = np.repeat(values, 5), np.repeat(np.arange(60), 5)
-    once, often = score_difference(values), score_difference(copied, clusters)
+    once, often = score_difference(values, width=4.0), score_difference(copied, clusters, 4.0)
     assert p_value(copied, clusters).p == pytest.approx(p_value(values).p)
     assert (often.low, often.high) == pytest.approx((once.low, once.high))
     assert p_value(copied).p < p_value(values).p

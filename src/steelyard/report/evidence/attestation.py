@@ -17,6 +17,7 @@ import orjson
 
 from steelyard.errors import UsageError
 from steelyard.types import JsonValue
+from steelyard.whole_files import TooLarge, parse_json, read_whole
 
 if TYPE_CHECKING:  # most reports are not signed: cryptography is imported where a key is used
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -36,6 +37,11 @@ class NamedFile:
 
     name: str
     sha256: str
+
+    @classmethod
+    def of(cls, name: str, content: bytes | str) -> "NamedFile":
+        """Return the file with this content; a text is its digest, where that is known already."""
+        return cls(name, content if isinstance(content, str) else hashlib.sha256(content).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[by
     Raises BadAttestation for a file that is not an attestation and, with a key, unless one signature is the key's.
     """
     try:
-        document: dict[str, JsonValue] = orjson.loads(data)
+        document: dict[str, JsonValue] = parse_json(data)
         if "payload" not in document:
             if key is not None:
                 raise BadAttestation("is not signed")
@@ -96,7 +102,7 @@ def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[by
             (str(signature["keyid"]), base64.b64decode(signature["sig"], validate=True))
             for signature in document["signatures"]
         ]
-    except (orjson.JSONDecodeError, binascii.Error, TypeError, KeyError, ValueError) as error:
+    except (TooLarge, orjson.JSONDecodeError, binascii.Error, TypeError, KeyError, ValueError) as error:
         if isinstance(error, BadAttestation):
             raise
         raise BadAttestation(f"is not an attestation: {type(error).__name__}: {error}") from error
@@ -110,12 +116,21 @@ def read_payload(data: bytes, key: "Ed25519PublicKey | None" = None) -> tuple[by
     return payload, True
 
 
+def stated_digest(payload: bytes, name: str) -> str:
+    """Return the digest that a statement has for a file; empty for a file that it does not name."""
+    try:
+        subjects = {item["name"]: item["digest"]["sha256"] for item in orjson.loads(payload)["subject"]}
+        return str(subjects.get(name, ""))
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        return ""
+
+
 def key_ids(data: bytes) -> list[str]:
     """Return the ids of the keys that an envelope names as its signers; no signature is checked."""
     try:
-        signatures = orjson.loads(data).get("signatures", [])
+        signatures = parse_json(data).get("signatures", [])
         return [str(signature["keyid"]) for signature in signatures]
-    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
+    except (TooLarge, orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         return []
 
 
@@ -136,7 +151,7 @@ def signing_key(path: Path) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
+        key = load_pem_private_key(read_whole(path), password=None)
     # TypeError is what the library raises for a key with a password.
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UsageError(f"--sign-key {path}: {_reason(error)}") from error
@@ -152,7 +167,7 @@ def public_key(path: Path) -> "Ed25519PublicKey":
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
-        key = load_pem_public_key(path.read_bytes())
+        key = load_pem_public_key(read_whole(path))
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise UsageError(f"--key {path}: {_reason(error)}") from error
     if not isinstance(key, Ed25519PublicKey):

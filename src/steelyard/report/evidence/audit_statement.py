@@ -1,7 +1,5 @@
 """The in-toto statement about an audit: a pure function of its page and audit.json."""
 
-import hashlib
-
 import orjson
 
 from steelyard.report.evidence.attestation import CheckResults, NamedFile, statement
@@ -18,10 +16,16 @@ def report_page(report: str) -> str:
     return f"reports/{report}/report.html"
 
 
-def audit_statement(page: bytes, numbers: bytes) -> bytes:
-    """Return the statement about the audit with this page and this audit.json."""
+def audit_statement(page: bytes | str, numbers: bytes, numbers_digest: str = "") -> bytes:
+    """Return the statement about the audit with this page, or a page of this digest, and this audit.json.
+
+    `numbers_digest` is the digest of its file, where `numbers` are not its very bytes.
+    """
     audit: dict[str, JsonValue] = orjson.loads(numbers)
-    subjects = [NamedFile(AUDIT_PAGE, _sha256(page)), NamedFile(AUDIT_NUMBERS, _sha256(numbers))]
+    subjects = [
+        NamedFile.of(AUDIT_PAGE, page),
+        NamedFile.of(AUDIT_NUMBERS, numbers_digest or numbers),
+    ]
     configuration: list[NamedFile] = []
     for requirement in audit["requirements"]:
         report = requirement["report"]
@@ -52,7 +56,3 @@ def _outcome(audit: JsonValue) -> CheckResults:
         (passed if whole else failed).append(f"report {report}: {EVERY_ROW}")
         (warned if rows["errors"] else passed).append(f"report {report}: {EVERY_ANSWER}")
     return CheckResults(tuple(passed), tuple(warned), tuple(failed))
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -1,7 +1,8 @@
 """Files of a report: their folders, checks of their digests, and files among them that no evidence names."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from steelyard.report.wording import count
 from steelyard.schema.faults import exception_text
 from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
+from steelyard.whole_files import TooLarge, read_whole
 
 LISTED = 20
 """Most files of one kind that get a line each."""
@@ -40,6 +42,8 @@ async def checks_of_edited(name: str, checks: AsyncIterator[Check]) -> AsyncIter
     try:
         async for check in checks:
             yield check
+    except TooLarge as error:
+        yield fault(str(error))
     # An editor of a document may put anything anywhere: what cannot be read is a fault of the document, and no failure
     # of this program.
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -47,9 +51,9 @@ async def checks_of_edited(name: str, checks: AsyncIterator[Check]) -> AsyncIter
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a file; None if there is none or it cannot be read."""
+    """Return the content of a file; None if there is none or it cannot be read. Raises TooLarge."""
     try:
-        return path.read_bytes()
+        return read_whole(path)
     except OSError:
         return None
 
@@ -92,15 +96,68 @@ class ReportFolders:
         return self.base / path if what.startswith(document.FURTHER) else None
 
 
-def check_digests(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterator[Check]:
-    """Check the digest of each file that the evidence names and whose folder is here."""
+@dataclass(frozen=True)
+class LeftOut:
+    """Files of the evidence that are not here, by their kinds: whoever gave the report to others left them out."""
+
+    files: Mapping[str, Sequence[str]]
+
+    def __contains__(self, what: str) -> bool:
+        return what in self.files
+
+
+def left_out(evidence: Sequence[JsonValue], folders: ReportFolders) -> LeftOut:
+    """Return the files that are left out: those whose folder is missing as a whole.
+
+    Where there are any, so are missing files that lie beside the report. Any other missing file is a fault.
+    """
+    together: dict[tuple[str, Path], list[str]] = {}
+    for entry in evidence:
+        what, path = entry["what"], entry["path"]
+        # Of files that lie in none of the folders, files_elsewhere speaks.
+        if folders.path_of(what, "x") is not None and not leads_out(path):
+            together.setdefault((what, _path(what, path, folders).parent), []).append(path)
+    in_part = not all(place.is_dir() for _, place in together)
+    files: dict[str, list[str]] = {}
+    for (what, place), paths in together.items():
+        if not place.is_dir():
+            files.setdefault(what, []).extend(paths)
+        elif in_part and place == folders.report:
+            files.setdefault(what, []).extend(path for path in paths if not (place / path).exists())
+    return LeftOut({what: paths for what, paths in files.items() if paths})
+
+
+def _path(what: str, path: str, folders: ReportFolders) -> Path:
+    place = folders.path_of(what, path)
+    assert place is not None
+    return place
+
+
+def say_what_is_left_out(left: LeftOut, folders: ReportFolders) -> Iterator[Check]:
+    """Name the files that are not here, except for those of dataset and outputs, which other lines name."""
+    named_as_outputs = {document.DATASET, document.OUTPUTS}
+    # Of a folder that is not here at all, its records are no second loss.
+    if not folders.evaluation.is_dir():
+        named_as_outputs.add(document.RECORD)
+        if folders.errors == folders.evaluation:
+            named_as_outputs.add(document.ERRORS)
+    for what, paths in left.files.items():
+        if what not in named_as_outputs:
+            named = paths[0] if len(paths) == 1 else f"{count(len(paths))} files"
+            yield Check(f"not here: {what}: {named}", "unchecked")
+
+
+def check_digests(evidence: Sequence[JsonValue], folders: ReportFolders, left: LeftOut) -> Iterator[Check]:
+    """Check the digest of each file that the evidence names, except for those that are left out."""
+    digest_of = cache(sha256_of)  # an edited report may name one large file a thousand times
     for what in dict.fromkeys(entry["what"] for entry in evidence):
-        entries = [entry for entry in evidence if entry["what"] == what]
-        if not _has_folder(what, folders):
+        lost = left.files.get(what, ())
+        entries = [entry for entry in evidence if entry["what"] == what and entry["path"] not in lost]
+        if folders.path_of(what, "x") is None:
             continue
         faults = 0
         for entry in entries:
-            wrong = _digest_fault(entry, folders)
+            wrong = file_fault(entry, folders.path_of(what, entry["path"]), digest_of)
             faults += bool(wrong)
             if wrong:
                 yield fault(f"{what}: {wrong}")
@@ -123,30 +180,24 @@ def files_elsewhere(evidence: Sequence[JsonValue], folders: ReportFolders) -> It
             )
 
 
-def _has_folder(what: str, folders: ReportFolders) -> bool:
-    """Return False if the folder is missing as a whole, which another check says. A missing file in it is a fault."""
-    match what:
-        case document.DATASET:
-            return folders.dataset.is_dir()
-        case document.OUTPUTS | document.RECORD:
-            return folders.evaluation.is_dir()
-        case document.ERRORS:
-            return folders.errors.is_dir()
-    return folders.path_of(what, "x") is not None
-
-
-def _digest_fault(entry: JsonValue, folders: ReportFolders) -> str:
-    inside = Path(entry["path"])
-    # The report may come from anybody: no path in it may make the verification read files elsewhere.
-    if inside.is_absolute() or ".." in inside.parts:
+def file_fault(entry: JsonValue, path: Path | None, digest_of: Callable[[Path], str] = sha256_of) -> str:
+    """Return what is wrong with a file that evidence names, which lies at `path`; empty if nothing is."""
+    if leads_out(entry["path"]):
         return f"{entry['path']} leads out of the folder"
-    path = folders.path_of(entry["what"], entry["path"])
     if path is None or not path.is_file():
         return f"{entry['path']} is missing" + (f" ({path})" if path else "")
-    sha256 = sha256_of(path)
+    sha256 = digest_of(path)
     if sha256 != entry["sha256"]:
         return f"{entry['path']} has the SHA-256 {sha256[:12]}… instead of {entry['sha256'][:12]}…"
     return ""
+
+
+def leads_out(path: str) -> bool:
+    """Return whether a path leads out of its folder.
+
+    The report may come from anybody: no path in it may make the verification read files elsewhere.
+    """
+    return Path(path).is_absolute() or ".." in Path(path).parts
 
 
 def extra_files(evidence: Sequence[JsonValue], folders: ReportFolders) -> Iterator[Check]:

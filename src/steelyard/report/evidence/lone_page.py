@@ -9,15 +9,22 @@ from importlib.resources import files
 
 import orjson
 
+from steelyard import whole_files
 from steelyard.report.evidence.files import Check, fault
 from steelyard.report.page.page import FORMAT, MOST_EVIDENCE, numbers_inside
+from steelyard.report.rubrics.answer import text_of
 from steelyard.report.wording import count
 from steelyard.types import JsonValue
+from steelyard.whole_files import TooLarge
 
 PAGES = {"report": "report.html", "audit": "index.html"}
-_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.S)
+# An element without an end holds the rest: the page would be read again from each further one.
+_SCRIPT = re.compile(rb"<script>(.*?)(?:</script>|\Z)", re.S)
 _ANY_SCRIPT = re.compile(rb"<script\b", re.I)
-_DATA = re.compile(rb'<script type="application/json".*?</script>', re.S)
+_TITLE = re.compile(rb"<title>(.*?)(?:</title>|\Z)", re.S)
+_TITLES = ("", "Evaluation report: ", "Audit: ")
+"""Words before the headline in the titles of pages."""
+_DATA = re.compile(rb'<script type="application/json".*?(?:</script>|\Z)', re.S)
 _POLICY = re.compile(
     rb'\A<!DOCTYPE html>\s*<html[^<>]*>\s*<head>\s*<meta charset="utf-8">\s*'
     rb'<meta http-equiv="Content-Security-Policy" content="([^"]*)">'
@@ -47,8 +54,8 @@ def check_lone_page(page: bytes, kind: str) -> Iterator[Check]:
     )
     yield from (
         _check_format(numbers),
-        *_check_scripts(page),
-        *_check_shown(page, numbers),
+        *check_scripts(page),
+        *check_shown(page, numbers, _evidence(numbers)),
         *_check_rows(numbers),
     )
 
@@ -71,19 +78,24 @@ def check_page_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:
 
 
 def parse_json(data: bytes | None) -> JsonValue:
+    """Return the value; None for a file that is not here, or not JSON. Raises TooLarge."""
     try:
-        return None if data is None else orjson.loads(data)
+        return None if data is None else whole_files.parse_json(data)
     except orjson.JSONDecodeError:
         return None
+    except TooLarge as error:
+        raise TooLarge(f"the numbers: the JSON {error}") from error
 
 
 def _check_format(numbers: JsonValue) -> Check:
     if numbers.get("schemaVersion") == FORMAT:
         return Check(f"the page: is of the format that this version writes ({FORMAT})")
-    return fault(f"the page: is of the format {numbers.get('schemaVersion')!r}; this version knows {FORMAT}")
+    return fault(
+        f"the page: is of the format {text_of(numbers.get('schemaVersion'))}; this version knows {FORMAT}"
+    )
 
 
-def _check_scripts(page: bytes) -> Iterator[Check]:
+def check_scripts(page: bytes) -> Iterator[Check]:
     """Check that a page runs no script but the one of this version of Steelyard, and allows no other.
 
     A person who gets a page by mail opens it in a browser: a strange script could show other numbers than the page
@@ -115,19 +127,24 @@ def _check_scripts(page: bytes) -> Iterator[Check]:
         yield Check("the page: runs no script but Steelyard's own, and may load nothing")
 
 
-def _check_shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
-    """Compare what a person reads with the JSON inside: the headline, and every digest."""
+def _evidence(numbers: JsonValue) -> JsonValue:
+    return numbers.get("evidence") or [
+        entry for requirement in numbers.get("requirements", ()) for entry in requirement.get("evidence", ())
+    ]
+
+
+def check_shown(page: bytes, numbers: JsonValue, evidence: JsonValue) -> Iterator[Check]:
+    """Compare what a person reads with the JSON inside: the headline, also in the window's title, and every digest."""
     # Without the JSON inside, which would contain every headline and digest that is looked for.
     text = html.unescape(_DATA.sub(b"", page).decode(errors="replace"))
     headline = str(numbers.get("headline"))
+    title = _TITLE.search(page)
+    shown = html.unescape(title[1].decode(errors="replace")) if title else ""
     yield (
         Check(f"the page: shows the headline of its numbers: {headline}")
-        if f"<h1>{headline}</h1>" in text
+        if f"<h1>{headline}</h1>" in text and shown in {f"{kind}{headline}" for kind in _TITLES}
         else fault(f"the page: does not show the headline of its numbers: {headline}")
     )
-    evidence = numbers.get("evidence") or [
-        entry for requirement in numbers.get("requirements", ()) for entry in requirement.get("evidence", ())
-    ]
     digests = [str(entry.get("sha256")) for entry in evidence]
     missing = sum(digest not in text for digest in digests[:MOST_EVIDENCE])
     yield (

@@ -10,7 +10,7 @@ from steelyard.report.layout import NUMBERS
 from steelyard.report.page.document import MODEL
 from steelyard.report.wording import count
 from steelyard.schema.names import OWN_RECORDS
-from steelyard.schema.paths import files_below
+from steelyard.schema.paths import BadFolder, files_below
 from steelyard.storage.digest import sha256_of_all
 from steelyard.types import JsonValue
 
@@ -47,7 +47,11 @@ def check_model(evidence: Sequence[JsonValue], model: Path) -> Iterator[Check]:
     if not model.exists():
         yield fault(f"{model}: there is no such folder or file")
         return
-    here = {path.relative_to(model).as_posix(): path for path in files_below(model)}
+    try:
+        here = {path.relative_to(model).as_posix(): path for path in files_below(model)}
+    except BadFolder as error:
+        yield fault(str(error))
+        return
     if model.is_file():
         here = {model.name: model}
     same = sorted(here.keys() & served.keys())

@@ -1,26 +1,30 @@
 """Makes a report again from the same files, and compares: the count of rows, every score and number, every byte."""
 
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import read_table
 from steelyard.errors import SteelyardError
 from steelyard.evaluation.manifest import read_manifest
 from steelyard.evaluation.recount import recount
 from steelyard.report.answers import memory_mapped
-from steelyard.report.errors import RubricFailed
+from steelyard.report.errors import NotInstalled, RubricFailed
 from steelyard.report.evidence.files import Check, ReportFolders, fault, read_bytes
 from steelyard.report.layout import NUMBERS, PAGE
 from steelyard.report.page import document
+from steelyard.report.page.page import numbers_json
 from steelyard.report.report import Report, Request, Scored, draw_report, score_files, score_report
 from steelyard.report.rubrics import NoSuchRubric, find_rubric
+from steelyard.report.rubrics.answer import text_of
+from steelyard.report.rubrics.find import arguments_of
 from steelyard.report.scoring import summarise
+from steelyard.report.statistics.ranking import pairs_of
 from steelyard.report.status import counts_of
 from steelyard.report.wording import count
 from steelyard.schema.faults import error_text
@@ -74,16 +78,23 @@ def check_figures(numbers: JsonValue, folders: ReportFolders) -> Iterator[Check]
         # Which files are missing is said by the check of digests; here is what can still be computed.
         if not path.is_file():
             continue
+        if lost := _files_lost(rubric, numbers, folders):
+            yield Check(f"{rubric}: figures are not computed again without {', '.join(lost)}", "unchecked")
+            continue
         try:
             kept = summarise(
                 find_rubric(rubric, folders.known, _rubric_files(numbers, folders)),
                 memory_mapped(path),
                 scoring["reducers"],
             )
+        except NotInstalled as error:
+            yield Check(f"{name}: no figure is computed again: {_reason(error)}", "unchecked")
+            continue
         except UNREADABLE as error:
             yield fault(f"{name}: {_reason(error)}")
             continue
-        again = document.figures_json(kept)
+        # As a reader of report.json gets them: in memory they may be tuples, or dictionaries with numbers as keys.
+        again = orjson.loads(numbers_json(document.results_json(kept)))
         differing = list(_differences({key: recorded.get(key) for key in again}, again))
         for place, before, now in differing[:MOST_LISTED]:
             yield fault(f"{NUMBERS}, {place}: says {before}, computed from {name} {now}")
@@ -91,8 +102,13 @@ def check_figures(numbers: JsonValue, folders: ReportFolders) -> Iterator[Check]
             yield Check(f"{rubric}: headline and figures computed again from {name} are the same")
 
 
-async def check_scores(numbers: JsonValue, folders: ReportFolders, scratch: Path) -> AsyncIterator[Check]:
-    """Make the report again from the same files, and compare scores, numbers and page."""
+async def check_scores(
+    numbers: JsonValue, folders: ReportFolders, scratch: Path, left_out: Container[str] = ()
+) -> AsyncIterator[Check]:
+    """Make the report again from the same files, and compare scores, numbers and page.
+
+    `left_out` are files of the report that need not be here.
+    """
     try:
         scored = await score_report(_request(numbers, folders), scratch)
         recorded = [folders.report / name for name in score_files(scored.request.rubrics)]
@@ -103,42 +119,52 @@ async def check_scores(numbers: JsonValue, folders: ReportFolders, scratch: Path
             yield check
         # Equal scores may be in files of other bytes, written by another version of Parquet's library.
         drawn = await draw_report(replace(scored, scores=tuple(recorded)) if same else scored, scratch)
+    except NotInstalled as error:
+        yield Check(f"scoring again: is not possible here: {_reason(error)}", "unchecked")
+        # The figures of the other rubrics, and of this one where the scores are enough, are still computed again.
+        for check in check_figures(numbers, folders):
+            yield check
+        return
     except UNREADABLE as error:
         yield fault(f"scoring again: {_reason(error)}")
         return
     for check in (
         *compare_numbers(numbers, orjson.loads(drawn.numbers), NUMBERS),
-        *_check_drawn(drawn, scored, folders),
+        *_check_drawn(drawn, scored, folders, left_out),
     ):
         yield check
 
 
 def _check_rescored(rubric: str, new: Path, old: Path) -> Check:
-    table = pq.read_table(new)
+    table = read_table(new)
     try:
-        before = pq.read_table(old)
+        before = read_table(old)
+    except FileNotFoundError:
+        return fault(f"{old.name}: is missing: scores made again are compared with none")
     except (OSError, pa.ArrowException) as error:
-        return fault(f"{old.name}: {error}")
-    different = _table_difference(before, table)
+        return fault(f"{old.name}: cannot be read: {error}")
+    different = table_difference(before, table)
     if different:
         return fault(f"{rubric}: {different}")
     rows = f"{count(table.num_rows)} rows ({counts_of(table)})"
     return Check(f"{rubric}: {rows} scored again have the scores of {old.name}")
 
 
-def _table_difference(before: pa.Table, now: pa.Table) -> str:
+def table_difference(before: pa.Table, now: pa.Table) -> str:
     if before.column_names != now.column_names or before.num_rows != now.num_rows:
         return f"scoring again gives {now.num_rows} rows of {', '.join(now.column_names)}"
     for name in now.column_names:
         if before[name].equals(now[name]):
             continue
         old, new = before[name].to_pylist(), now[name].to_pylist()
+        if pa.types.is_map(before[name].type):  # of an earlier version
+            old = [None if pairs is None else pairs_of(pairs) for pairs in old]
         # Arrow's `equals` is exact; scores may differ in the last bit between versions of a numerical
         # library.
         rows = [k for k in range(len(new)) if not _equal(old[k], new[k])]
         if rows:
             index = now["_index_"][rows[0]].as_py()
-            first = f"first of row {index}: {old[rows[0]]!r}, again {new[rows[0]]!r}"
+            first = f"first of row {index}: {text_of(old[rows[0]])}, again {text_of(new[rows[0]])}"
             return f"{name} of {count(len(rows))} rows differs, {first}"
     return ""
 
@@ -168,7 +194,9 @@ def _differences(recorded: JsonValue, again: JsonValue) -> Iterator[tuple[str, s
             yield place, _value_text(before, place), _value_text(now, place)
 
 
-def _check_drawn(drawn: Report, scored: Scored, folders: ReportFolders) -> Iterator[Check]:
+def _check_drawn(
+    drawn: Report, scored: Scored, folders: ReportFolders, left_out: Container[str]
+) -> Iterator[Check]:
     files = {NUMBERS: drawn.numbers, PAGE: drawn.page}
     files |= {
         path: file.read_bytes() for path, file in drawn.extra_files.items() if file not in scored.scores
@@ -182,6 +210,8 @@ def _check_drawn(drawn: Report, scored: Scored, folders: ReportFolders) -> Itera
     }
     for path, data in files.items():
         lies = read_bytes(folders.page if path == PAGE else folders.report / path)
+        if lies is None and path in left_out:
+            continue
         if lies == data:
             yield Check(f"{path}: drawn again, is the same byte for byte")
         elif lies is None:
@@ -235,6 +265,13 @@ def _rubric_files(numbers: JsonValue, folders: ReportFolders) -> dict[str, str]:
     return {given: str(folders.report / path) for given, path in files.items()}
 
 
+def _files_lost(rubric: str, numbers: JsonValue, folders: ReportFolders) -> list[str]:
+    """Return the report's copies of the files that a rubric reads which are not here."""
+    given = arguments_of(rubric.partition("?")[2]).values()
+    copies = {name: path for name, path in (numbers["scoring"].get("files") or {}).items() if name in given}
+    return [path for path in copies.values() if not (folders.report / path).is_file()]
+
+
 @dataclass(frozen=True)
 class _Adapter:
     kind: str
@@ -267,7 +304,7 @@ def _equal(one: JsonValue, other: JsonValue) -> bool:
 
 
 def _value_text(leaves: Mapping[str, JsonValue], place: str) -> str:
-    return repr(leaves[place])[:80] if place in leaves else "nothing"
+    return text_of(leaves[place])[:80] if place in leaves else "nothing"
 
 
 def first_differing_byte(one: bytes, other: bytes) -> int:

@@ -1,7 +1,5 @@
 """The in-toto statement about a report: a pure function of its page and report.json."""
 
-import hashlib
-
 import orjson
 
 from steelyard.report.evidence.attestation import CheckResults, NamedFile, statement
@@ -15,10 +13,16 @@ EVERY_ROW = "every row is there once"
 EVERY_ANSWER = "every row has an answer"
 
 
-def report_statement(page: bytes, numbers: bytes) -> bytes:
-    """Return the statement about the report with this page and this report.json."""
+def report_statement(page: bytes | str, numbers: bytes, numbers_digest: str = "") -> bytes:
+    """Return the statement about the report with this page, or a page of this digest, and this report.json.
+
+    `numbers_digest` is the digest of its file, where `numbers` are not its very bytes.
+    """
     document: dict[str, JsonValue] = orjson.loads(numbers)
-    subjects = [NamedFile("report.html", _sha256(page)), NamedFile("report.json", _sha256(numbers))]
+    subjects = [
+        NamedFile.of("report.html", page),
+        NamedFile.of("report.json", numbers_digest or numbers),
+    ]
     subjects += [
         NamedFile(entry["path"], entry["sha256"]) for entry in document["evidence"] if entry["what"] in MADE
     ]
@@ -29,7 +33,7 @@ def report_statement(page: bytes, numbers: bytes) -> bytes:
         for entry in document["evidence"]
         if entry["what"] not in MADE
     ]
-    configuration.append(NamedFile(f"scoring: {', '.join(document['scoring']['rubrics'])}", _sha256(scoring)))
+    configuration.append(NamedFile.of(f"scoring: {', '.join(document['scoring']['rubrics'])}", scoring))
     return statement(subjects, configuration, _outcome(document))
 
 
@@ -45,7 +49,3 @@ def _outcome(numbers: JsonValue) -> CheckResults:
         left_out = (result.get("counts") or {}).get("leftOut", 0)
         (warned if left_out else passed).append(f"{rubric}: every row has a score")
     return CheckResults(tuple(passed), tuple(warned), tuple(failed))
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -17,11 +17,14 @@ UNNOTICED = "a change of files and digests together is not noticed"
 
 @dataclass(frozen=True)
 class AttestationCheck:
-    """The attestation in `folder`, the key that must have signed it, and the statement that it must contain."""
+    """The attestation in `folder`, the key that must have signed it, and the statement that it must contain.
+
+    `expected` gets the statement that is there: what it says of a page that is not here can only be believed.
+    """
 
     folder: Path
     key: Ed25519PublicKey | None
-    expected: Callable[[], bytes]
+    expected: Callable[[bytes], bytes]
 
     @cached_property
     def data(self) -> bytes | None:
@@ -53,7 +56,7 @@ def check_attestation(signature: AttestationCheck) -> Iterator[Check]:
         yield fault(f"{ATTESTATION}: {error}")
         return
     try:
-        right = payload == signature.expected()
+        right = payload == signature.expected(payload)
     # The numbers may have been edited to anything; then they are not what was signed.
     except (LookupError, TypeError, ValueError):
         right = False

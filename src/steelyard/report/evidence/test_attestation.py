@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from in_toto_attestation.predicates.test_result.v0 import test_result_pb2
 from in_toto_attestation.v1 import statement_pb2
 from in_toto_attestation.v1.statement import Statement
 from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
 
 from steelyard.errors import UsageError
@@ -22,12 +24,14 @@ from steelyard.report.evidence.attestation import (
     NamedFile,
     envelope,
     key_id,
+    key_ids,
     public_key,
     read_payload,
     signing_key,
     statement,
 )
 
+PAGE = Path(__file__).parents[4] / "docs" / "evidence.md"
 SUBJECTS = (NamedFile("report.html", "a" * 64), NamedFile("report.json", "b" * 64))
 CONFIGURATION = (NamedFile("outputs/.steelyard/manifest.json", "c" * 64),)
 OUTCOME = CheckResults(passed=("exact-match: every row is scored",), warned=("every row has an answer",))
@@ -57,6 +61,21 @@ def test_securesystemslib_checks_the_envelope() -> None:
     assert key.keyid == key_id(KEY.public_key())
     assert set(signed.verify([key], 1)) == {key.keyid}
     assert (signed.payload, signed.payload_type) == (made(), "application/vnd.in-toto+json")
+
+
+def test_the_page_checks_a_signature_by_libraries_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    public = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    Path("public.pem").write_bytes(public)
+    Path("attestation.json").write_bytes(envelope(made(), KEY))
+    exec(code)
+    assert "'report.html': 'aaaa" in capsys.readouterr().out
+    Path("attestation.json").write_bytes(envelope(made(), OTHER))
+    with pytest.raises(VerificationError):
+        exec(code)
 
 
 def test_the_same_report_has_the_same_attestation() -> None:
@@ -103,6 +122,11 @@ def test_a_payload_under_an_old_signature_is_refused() -> None:
     document["payload"] = base64.b64encode(made().replace(b"WARNED", b"PASSED")).decode()
     with pytest.raises(BadAttestation, match="not the key's"):
         read_payload(json.dumps(document, indent=2).encode() + b"\n", KEY.public_key())
+
+
+def test_a_file_that_stands_for_too_much_names_no_signer() -> None:
+    assert key_ids(envelope(made(), KEY)) == [key_id(KEY.public_key())]
+    assert key_ids(b"[" * 300_000) == []
 
 
 def test_keys_come_from_pem(tmp_path: Path) -> None:

@@ -3,17 +3,23 @@
 import json
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.parts import ERROR_SCHEMA, parquet
+from steelyard.report.evidence.lone_page import check_scripts, check_shown
+from steelyard.report.evidence.recomputation import table_difference
 from steelyard.report.evidence.verify import Check, NotAReport, ReportFolders, folder_of, verify_report
+from steelyard.report.evidence.verify_audit import NotAnAudit, audit_folder_of
 from steelyard.report.example import make_outputs, make_questions, make_verified
+from steelyard.report.page.page import numbers_inside
 from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
 from steelyard.storage.files import FileStore
@@ -33,9 +39,17 @@ RECORD = {
 
 
 def table(records: list[dict[str, Any]]) -> bytes:
-    import pyarrow as pa
-
     return parquet(pa.Table.from_pylist(records, schema=ERROR_SCHEMA))
+
+
+@pytest.mark.parametrize(("share", "different"), [(0.5, False), (0.25, True)])
+def test_the_probabilities_of_an_earlier_version_are_compared(share: float, *, different: bool) -> None:
+    """A column of maps then, of lists of pairs now."""
+    kind: Any = pa.map_(pa.string(), pa.float64())
+    index = pa.array([0, 1])
+    before = pa.table({"_index_": index, "probabilities": pa.array([[("a", 0.5)], None], kind)})
+    now = pa.table({"_index_": index, "probabilities": [[{"key": "a", "value": share}], None]})
+    assert bool(table_difference(before, now)) is different
 
 
 async def make_folder(
@@ -220,8 +234,24 @@ async def test_scores_of_an_earlier_report_are_removed(tmp_path: Path) -> None:
     assert not await faults(folders, None)
 
 
+@pytest.mark.parametrize(
+    "element", [b"<script>", b"<title>", b'<script type="application/json" id="report">']
+)
+def test_elements_without_an_end_are_read_once(element: bytes) -> None:
+    page = element * 30_000
+    began = time.process_time()
+    checks = [*check_scripts(page), *check_shown(page, {"headline": "90 %"}, [])]
+    assert numbers_inside(page) is None
+    assert any(check.state == "fault" for check in checks)
+    assert time.process_time() - began < 5
+
+
 def test_other_files_are_no_reports(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
     with pytest.raises(NotAReport, match=r"should be a report\.html or a report\.json"):
         folder_of(tmp_path / "run.yaml")
-    with pytest.raises(NotAReport, match="no such file"):
-        folder_of(tmp_path / "report.html")
+    for name in ("report.html", "run"):
+        with pytest.raises(NotAReport, match="no such file"):
+            folder_of(tmp_path / name)
+        with pytest.raises(NotAnAudit, match="no such file"):
+            audit_folder_of(tmp_path / name)

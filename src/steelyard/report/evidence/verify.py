@@ -9,28 +9,34 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from steelyard.errors import UsageError
+from steelyard.report.evidence.attestation import stated_digest
 from steelyard.report.evidence.files import (
     Check,
+    LeftOut,
     ReportFolders,
     check_digests,
     checks_of_edited,
     extra_files,
     fault,
     files_elsewhere,
+    left_out,
     read_bytes,
+    say_what_is_left_out,
 )
-from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get
+from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get, parse_json
 from steelyard.report.evidence.recomputation import check_figures, check_row_counts, check_scores
 from steelyard.report.evidence.report_statement import ATTESTATION, report_statement
 from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
+from steelyard.report.page import document
+from steelyard.report.page.page import numbers_inside
 from steelyard.types import JsonValue
+from steelyard.whole_files import TooLarge
 
-__all__ = ["Check", "NotAReport", "ReportFolders", "folder_of", "verify_report"]
+__all__ = ["Check", "NotAReport", "ReportFolders", "check_files", "folder_of", "numbers_of", "verify_report"]
 
 
 class NotAReport(UsageError):
@@ -39,9 +45,9 @@ class NotAReport(UsageError):
 
 def folder_of(file: Path) -> Path:
     """Return the folder of a report from the path of its page or report.json. Raises NotAReport for any other file."""
-    if file.name == NUMBERS or file.suffix in {".html", ".htm"}:
-        if not file.is_file():
-            raise NotAReport(f"report verify {file}: there is no such file")
+    if not file.exists():
+        raise NotAReport(f"report verify {file}: there is no such file")
+    if file.is_file() and (file.name == NUMBERS or file.suffix in {".html", ".htm"}):
         return file.parent
     raise NotAReport(f"report verify {file}: should be a {PAGE} or a {NUMBERS}")
 
@@ -66,6 +72,13 @@ class _ReportFiles:
     def whole(self) -> bool:
         return self.inputs and self.outputs
 
+    @property
+    def numbers(self) -> bytes | None:
+        """Return report.json; where it is not here, the numbers that the page has inside, which are the same."""
+        if self.raw is not None or self.page is None:
+            return self.raw
+        return numbers_inside(self.page)
+
 
 async def verify_report(
     folders: ReportFolders, key: Ed25519PublicKey | None = None, *, within_audit: bool = False
@@ -87,27 +100,34 @@ async def _checks(
             yield check
         return
     missing = [name for name, data in ((PAGE, files.page), (NUMBERS, files.raw)) if data is None]
-    for name in missing:
-        yield fault(f"{name}: is missing")
-    if files.page is None or files.raw is None:
+    if files.whole and missing:
+        for name in missing:
+            yield fault(f"{name}: is missing")
         return
-    numbers = _parse_report(files.raw)
-    if numbers is None:
-        yield fault(f"{NUMBERS}: is not the JSON of a report")
+    raw = files.numbers
+    numbers = None if raw is None else _parse_report(raw)
+    if raw is None or numbers is None:
+        yield fault(f"{NUMBERS if files.raw is not None else PAGE}: is not the JSON of a report")
         return
     statement = AttestationCheck(
         # Made when it is compared: of an edited report it may raise.
         folders.report,
         key,
-        lambda: report_statement(files.page or b"", files.raw or b""),
+        lambda payload: report_statement(
+            stated_digest(payload, PAGE) if files.page is None else files.page,
+            raw,
+            stated_digest(payload, NUMBERS) if files.raw is None else "",
+        ),
     )
     if not within_audit:
         for check in (*say_who_vouches(statement), *say_what_is_unchecked(folders)):
             yield check
-    yield check_page_numbers(files.page, files.raw, "report", NUMBERS)
-    for check in check_digests(numbers["evidence"], folders):
+    if files.page is not None and files.raw is not None:
+        yield check_page_numbers(files.page, files.raw, "report", NUMBERS)
+    left = left_out(numbers["evidence"], folders)
+    for check in check_digests(numbers["evidence"], folders, left):
         yield check
-    async for check in _recompute(numbers, folders, files):
+    async for check in _recompute(numbers, folders, left):
         yield check
     for check in check_attestation(statement):
         yield check
@@ -115,17 +135,21 @@ async def _checks(
 
 def say_what_is_unchecked(folders: ReportFolders) -> Iterator[Check]:
     """Name the parts that cannot be checked because their files are not here, and the files that belong to none."""
-    files = _read_files(folders)
-    numbers = None if files.raw is None else _parse_report(files.raw)
+    files, numbers = _read_files(folders), numbers_of(folders)
     if numbers is None:
         return
-    yield from _missing_inputs(files, numbers)
+    if files.page is None:
+        yield Check(f"not here: {PAGE}: what people read is not compared with the numbers", "unchecked")
+    if files.raw is None:
+        yield Check(f"not here: {NUMBERS}: its numbers are read from {PAGE}, which has them", "unchecked")
+    yield from _missing_inputs(files, numbers, folders.evaluation.name)
+    yield from say_what_is_left_out(left_out(numbers["evidence"], folders), folders)
     yield from files_elsewhere(numbers["evidence"], folders)
     yield from extra_files(numbers["evidence"], folders)
 
 
-async def _recompute(numbers: JsonValue, folders: ReportFolders, files: _ReportFiles) -> AsyncIterator[Check]:
-    if not files.whole:
+async def _recompute(numbers: JsonValue, folders: ReportFolders, left: LeftOut) -> AsyncIterator[Check]:
+    if any(what in left for what in (document.DATASET, document.OUTPUTS, document.RECORD)):
         for check in check_figures(numbers, folders):
             yield check
         return
@@ -134,10 +158,18 @@ async def _recompute(numbers: JsonValue, folders: ReportFolders, files: _ReportF
         yield check
     # Scores of rows that were put in or taken out prove nothing, whatever they are.
     if any(check.state == "fault" for check in counted):
-        yield Check("scoring again: the outputs are not what their manifest says", "unchecked")
+        yield Check(
+            "scoring again: would prove nothing, because the rows are not those that were asked", "unchecked"
+        )
+        return
+    # Pages of rows are made from the others. Without any of these, the report cannot be made again.
+    if any(what != document.PAGES for what in left.files):
+        for check in check_figures(numbers, folders):
+            yield check
         return
     with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
-        async for check in check_scores(numbers, folders, Path(scratch)):
+        pages = left.files.get(document.PAGES, ())
+        async for check in check_scores(numbers, folders, Path(scratch), pages):
             yield check
 
 
@@ -152,12 +184,31 @@ def _read_files(folders: ReportFolders) -> _ReportFiles:
     )
 
 
-def _missing_inputs(files: _ReportFiles, numbers: JsonValue) -> Iterator[Check]:
+def numbers_of(folders: ReportFolders) -> JsonValue | None:
+    """Return the numbers of a report, from report.json or from its page; None where neither has any that are read."""
+    try:
+        raw = _read_files(folders).numbers
+        return None if raw is None else _parse_report(raw)
+    except TooLarge:  # its verification says so
+        return None
+
+
+def check_files(folders: ReportFolders) -> Iterator[Check]:
+    """Compare the page with report.json, and every file that is here with its digest: what a signature vouches for."""
+    files, numbers = _read_files(folders), numbers_of(folders)
+    if files.page is None or files.raw is None or numbers is None:
+        yield fault(f"{folders.report}: {PAGE} and {NUMBERS} of a report are needed")
+        return
+    yield check_page_numbers(files.page, files.raw, "report", NUMBERS)
+    yield from check_digests(numbers["evidence"], folders, left_out(numbers["evidence"], folders))
+
+
+def _missing_inputs(files: _ReportFiles, numbers: JsonValue, outputs: str) -> Iterator[Check]:
     missing = [
         name
         for name, there in (
             ("the dataset (inputs/)", files.inputs),
-            ("the outputs (outputs/)", files.outputs),
+            (f"the outputs ({outputs}/)", files.outputs),
         )
         if not there
     ]
@@ -169,10 +220,12 @@ def _missing_inputs(files: _ReportFiles, numbers: JsonValue) -> Iterator[Check]:
 
 
 def _parse_report(raw: bytes) -> JsonValue | None:
-    try:
-        numbers = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return None
+    numbers = parse_json(raw)
     there = isinstance(numbers, dict) and {"scoring", "evidence", "names", "datasetView"} <= numbers.keys()
-    listed = there and all({"what", "path", "sha256"} <= entry.keys() for entry in numbers["evidence"])
+    there = there and isinstance(numbers["evidence"], list)
+    listed = there and all(
+        isinstance(entry, dict)
+        and all(isinstance(entry.get(name), str) for name in ("what", "path", "sha256"))
+        for entry in numbers["evidence"]
+    )
     return numbers if listed else None

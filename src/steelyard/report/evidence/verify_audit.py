@@ -6,8 +6,8 @@ the page alone.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from steelyard.errors import UsageError
 from steelyard.report.audit.make import Request, make_audit
 from steelyard.report.audit.subject import Subject
+from steelyard.report.evidence.attestation import stated_digest
 from steelyard.report.evidence.audit_statement import (
     AUDIT_NUMBERS,
     AUDIT_PAGE,
@@ -24,15 +25,25 @@ from steelyard.report.evidence.audit_statement import (
     audit_statement,
     report_page,
 )
-from steelyard.report.evidence.files import Check, ReportFolders, checks_of_edited, fault, read_bytes
+from steelyard.report.evidence.files import (
+    Check,
+    ReportFolders,
+    check_digests,
+    checks_of_edited,
+    fault,
+    leads_out,
+    left_out,
+    read_bytes,
+)
 from steelyard.report.evidence.lone_page import check_lone_page, check_page_numbers, how_to_get, parse_json
 from steelyard.report.evidence.model_files import check_model
 from steelyard.report.evidence.recomputation import UNREADABLE, compare_numbers, first_differing_byte
 from steelyard.report.evidence.report_statement import ATTESTATION
 from steelyard.report.evidence.signature import AttestationCheck, check_attestation, say_who_vouches
 from steelyard.report.evidence.verify import say_what_is_unchecked, verify_report
-from steelyard.report.layout import NUMBERS, PAGE
+from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.page import document
+from steelyard.report.page.page import numbers_inside
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.types import JsonValue
@@ -47,11 +58,11 @@ class NotAnAudit(UsageError):
 
 def audit_folder_of(file: Path) -> Path:
     """Return the folder of an audit from the path of its page or audit.json. Raises NotAnAudit for any other file."""
-    if file.name != AUDIT_NUMBERS and file.suffix not in {".html", ".htm"}:
-        raise NotAnAudit(f"audit verify {file}: should be an {AUDIT_PAGE} or an {AUDIT_NUMBERS}")
-    if not file.is_file():
+    if not file.exists():
         raise NotAnAudit(f"audit verify {file}: there is no such file")
-    return file.parent
+    if file.is_file() and (file.name == AUDIT_NUMBERS or file.suffix in {".html", ".htm"}):
+        return file.parent
+    raise NotAnAudit(f"audit verify {file}: should be an {AUDIT_PAGE} or an {AUDIT_NUMBERS}")
 
 
 async def verify_audit(
@@ -70,6 +81,48 @@ async def verify_audit(
         yield check
 
 
+@dataclass(frozen=True)
+class _AuditFiles:
+    """The files of an audit that are here: page and audit.json (`raw`) with their content."""
+
+    folder: Path
+    page: bytes | None
+    raw: bytes | None
+
+    @property
+    def alone(self) -> bool:
+        """Return whether the page is all there is."""
+        beside = (self.folder / ATTESTATION, self.folder / "reports", self.folder / "scores")
+        return self.raw is None and not any(path.exists() for path in beside)
+
+    @property
+    def own(self) -> Mapping[str, bytes | None]:
+        return {AUDIT_PAGE: self.page, AUDIT_NUMBERS: self.raw}
+
+    @property
+    def with_evidence(self) -> bool:
+        """Return whether the reports are here, from which the audit is made again."""
+        return any((self.folder / "reports").glob(f"*/{NUMBERS}"))
+
+    @property
+    def numbers(self) -> bytes | None:
+        """Return audit.json; where it is not here, the numbers that the page has inside, which are the same."""
+        if self.raw is not None or self.page is None:
+            return self.raw
+        return numbers_inside(self.page, "audit")
+
+    def missing(self) -> Iterator[Check]:
+        if self.page is None:
+            yield Check(
+                f"not here: {AUDIT_PAGE}: what people read is not compared with the numbers", "unchecked"
+            )
+        if self.raw is None:
+            yield Check(
+                f"not here: {AUDIT_NUMBERS}: its numbers are read from {AUDIT_PAGE}, which has them",
+                "unchecked",
+            )
+
+
 async def _checks(
     folder: Path,
     key: Ed25519PublicKey | None,
@@ -77,22 +130,32 @@ async def _checks(
     model: Path | None,
     known: tuple[EntryPoint, ...] | None,
 ) -> AsyncIterator[Check]:
-    page, raw = read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS)
-    if page is not None and raw is None and not (folder / ATTESTATION).exists():
-        for check in check_lone_page(page, "audit"):
+    files = _AuditFiles(folder, read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS))
+    if files.page is not None and files.alone:
+        for check in check_lone_page(files.page, "audit"):
             yield check
         return
-    numbers = parse_json(raw)
-    if page is None or raw is None or not _is_audit_json(numbers):
-        yield fault(
-            f"{page_name}: is missing"
-            if page is None
-            else f"{AUDIT_NUMBERS}: is {'missing' if raw is None else 'not the JSON of an audit'}"
-        )
+    if files.with_evidence and (missing := [name for name, data in files.own.items() if data is None]):
+        for name in missing:
+            yield fault(f"{name}: is missing")
         return
-    async for check in _verify_folder(
-        numbers, folder, page, AttestationCheck(folder, key, lambda: audit_statement(page, raw))
-    ):
+    raw = files.numbers
+    numbers = parse_json(raw)
+    if raw is None or not _is_audit_json(numbers):
+        name = AUDIT_PAGE if files.raw is None else AUDIT_NUMBERS
+        yield fault(f"{name}: is not the JSON of an audit")
+        return
+    page = files.page
+    statement = AttestationCheck(
+        folder,
+        key,
+        lambda payload: audit_statement(
+            stated_digest(payload, AUDIT_PAGE) if page is None else page,
+            raw,
+            stated_digest(payload, AUDIT_NUMBERS) if files.raw is None else "",
+        ),
+    )
+    async for check in _verify_folder(numbers, files, statement):
         yield check
     for requirement in numbers["requirements"]:
         async for check in _check_report(requirement, folder, known):
@@ -100,6 +163,18 @@ async def _checks(
     if model is not None:
         for check in _check_model(numbers["requirements"], model):
             yield check
+
+
+def check_audit_files(folder: Path) -> Iterator[Check]:
+    """Compare the page with audit.json, and the audit's own files that are here with their digests."""
+    page, raw = read_bytes(folder / AUDIT_PAGE), read_bytes(folder / AUDIT_NUMBERS)
+    numbers = parse_json(raw)
+    if page is None or raw is None or not _is_audit_json(numbers):
+        yield fault(f"{folder}: {AUDIT_PAGE} and {AUDIT_NUMBERS} of an audit are needed")
+        return
+    yield check_page_numbers(page, raw, "audit", AUDIT_NUMBERS)
+    for requirement in numbers["requirements"]:
+        yield from _check_own_files(requirement, folder)
 
 
 def _check_model(requirements: Sequence[JsonValue], model: Path) -> Iterator[Check]:
@@ -115,18 +190,23 @@ def _check_model(requirements: Sequence[JsonValue], model: Path) -> Iterator[Che
 
 
 async def _verify_folder(
-    numbers: JsonValue, folder: Path, page: bytes, statement: AttestationCheck
+    numbers: JsonValue, files: _AuditFiles, statement: AttestationCheck
 ) -> AsyncIterator[Check]:
+    folder, page = files.folder, files.page
     for check in (
         *say_who_vouches(statement),
+        *files.missing(),
         *_missing_parts(numbers, folder),
         *_extra_files(numbers, folder),
     ):
         yield check
-    yield check_page_numbers(page, (folder / AUDIT_NUMBERS).read_bytes(), "audit", AUDIT_NUMBERS)
+    if page is not None and files.raw is not None:
+        yield check_page_numbers(page, files.raw, "audit", AUDIT_NUMBERS)
     for requirement in numbers["requirements"]:
         for check in _check_own_files(requirement, folder):
             yield check
+    if numbers["baseline"] and (folder / BASELINE / AUDIT_NUMBERS).is_file():
+        yield _check_digest(folder, f"{BASELINE}/{AUDIT_NUMBERS}", numbers["baseline"]["file"]["sha256"])
     async for check in _recompute(numbers, folder, page):
         yield check
     for check in check_attestation(statement):
@@ -170,23 +250,45 @@ def _missing_parts(numbers: JsonValue, folder: Path) -> Iterator[Check]:
             yield Check(
                 f"not here: reports/{report}/: no number of this report can be checked. {how}", "unchecked"
             )
-    if numbers["baseline"] and not (folder / BASELINE / AUDIT_NUMBERS).is_file():
+    kept = [
+        entry["path"]
+        for part in numbers["requirements"]
+        for entry in part["evidence"]
+        if entry["what"] == KEPT
+    ]
+    for place in dict.fromkeys(Path(path).parent.as_posix() for path in kept):
+        if not (folder / place).is_dir():
+            yield Check(f"not here: {place}/: the scores that the audit keeps are not compared", "unchecked")
+    if not _has_baseline(numbers, folder):
         yield Check(f"not here: {BASELINE}/: the comparison cannot be made again. {how}", "unchecked")
 
 
+def _has_baseline(numbers: JsonValue, folder: Path) -> bool:
+    """Return whether the earlier audit is here with its scores; an audit that names none needs none."""
+    baseline = folder / BASELINE
+    return not numbers["baseline"] or (
+        (baseline / AUDIT_NUMBERS).is_file() and (baseline / "scores").is_dir()
+    )
+
+
 def _check_own_files(requirement: JsonValue, folder: Path) -> Iterator[Check]:
-    """Check the scores and the report's page that the audit keeps itself."""
+    """Check the scores and the report's page that the audit keeps itself, unless their folder is left out."""
     report = requirement["report"]
     for entry in requirement["evidence"]:
         if entry["what"] == KEPT:
-            yield _check_digest(folder, entry["path"], entry["sha256"])
-        elif (entry["what"], entry["path"]) == (REPORT, PAGE):
-            yield _check_digest(folder, report_page(report), entry["sha256"])
-        elif entry["what"] == REPORT and (folder / "reports" / report / entry["path"]).is_file():
-            yield _check_digest(folder, f"reports/{report}/{entry['path']}", entry["sha256"])
+            path, needed = entry["path"], True
+        elif entry["what"] == REPORT:
+            page = entry["path"] == PAGE
+            path, needed = report_page(report) if page else f"reports/{report}/{entry['path']}", page
+        else:
+            continue
+        if (folder / path).parent.is_dir() if needed else (folder / path).is_file():
+            yield _check_digest(folder, path, entry["sha256"])
 
 
 def _check_digest(folder: Path, path: str, sha256: str) -> Check:
+    if leads_out(path):
+        return fault(f"{path}: leads out of the folder")
     if not (folder / path).is_file():
         return fault(f"{path}: is missing")
     lies = sha256_of(folder / path)
@@ -195,14 +297,13 @@ def _check_digest(folder: Path, path: str, sha256: str) -> Check:
     return Check(f"{path}: SHA-256 {sha256[:12]}…")
 
 
-async def _recompute(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIterator[Check]:
+async def _recompute(numbers: JsonValue, folder: Path, page: bytes | None) -> AsyncIterator[Check]:
     """Make the audit again from its reports and the earlier audit, and compare. Nothing if files for it are missing."""
     identities = [requirement["report"] for requirement in numbers["requirements"]]
     reports = {identity: folder / "reports" / identity for identity in identities}
     baseline = folder / BASELINE
-    needed = [path / NUMBERS for path in reports.values()]
-    needed += [baseline / AUDIT_NUMBERS] if numbers["baseline"] else []
-    if not all(path.is_file() for path in needed):
+    needed = [path / name for path in reports.values() for name in (NUMBERS, PAGE, SCORES)]
+    if not all(path.is_file() for path in needed) or not _has_baseline(numbers, folder):
         return  # _missing_parts says which
     request = Request(
         subject=_subject(numbers),
@@ -214,6 +315,8 @@ async def _recompute(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIter
             audit = await make_audit(request, Path(scratch))
             for check in compare_numbers(numbers, orjson.loads(audit.numbers), AUDIT_NUMBERS):
                 yield check
+            if page is None:
+                return
             if audit.page == page:
                 yield Check(f"{AUDIT_PAGE}: drawn again, is the same byte for byte")
             else:
@@ -249,6 +352,10 @@ async def _check_report(
     report = requirement["report"]
     folders = replace(_report_folders(requirement, folder), known=known)
     if not (folders.report / NUMBERS).is_file():
+        own = {REPORT, KEPT, document.SCORES}
+        evidence = [entry for entry in requirement["evidence"] if entry["what"] not in own]
+        for check in check_digests(evidence, folders, left_out(evidence, folders)):
+            yield replace(check, what=f"report {report[:8]}…: {check.what}")
         return
     yield _check_evidence(requirement, folders)
     async for check in verify_report(folders, within_audit=True):

@@ -14,6 +14,7 @@ from steelyard.report.page.row_errors import RowErrors
 from steelyard.report.page.row_scan import Tokens
 from steelyard.report.page.rows import Rows
 from steelyard.report.results import Results
+from steelyard.report.rubrics.answer import text_of
 from steelyard.report.wording import count, shorten
 
 MOST_TEXT = 120
@@ -230,7 +231,7 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for number, item in enumerate(value):
             yield from flat(item, f"{name}[{number}]")
     elif name and value is not None and value not in ({}, []):
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = ", ".join(map(text_of, value)) if isinstance(value, list) else text_of(value)
         yield name, shorten(text, MOST_TEXT)
 
 
@@ -276,8 +277,6 @@ def _numbers(subject: Subject, findings: Found, evidence: Sequence[Evidence]) ->
 def _found_by(section: Section) -> dict[str, Any]:
     results, failures = section.results, section.failures
     return {
-        **figures_json(results),
-        "limits": list(results.limits),
         "failures": {
             "total": failures.total,
             "shown": [
@@ -285,12 +284,12 @@ def _found_by(section: Section) -> dict[str, Any]:
                 for f in failures.shown
             ],
         },
-        **results.numbers,
+        **results_json(results),
     }
 
 
-def figures_json(results: Results) -> dict[str, Any]:
-    """Headline, counts and figures as report.json has them."""
+def results_json(results: Results) -> dict[str, Any]:
+    """All that report.json has from a rubric's scores alone: headline, counts, figures, limits and further numbers."""
     return {
         "headline": results.headline,
         "counts": results.counts.numbers() if results.counts else None,
@@ -305,6 +304,8 @@ def figures_json(results: Results) -> dict[str, Any]:
             }
             for metric in results.metrics
         ],
+        "limits": list(results.limits),
+        **results.numbers,
     }
 
 

@@ -14,8 +14,8 @@ from steelyard.report.page.rows import MOST_FIELDS, is_vector, readable
 from steelyard.report.results import Figure
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.status import COLUMN as STATUS
-from steelyard.report.status import SCORED, with_status, wrong_rows
-from steelyard.report.wording import count, shorten
+from steelyard.report.status import SCORED, has_status, with_status, wrong_rows
+from steelyard.report.wording import count, counted, shorten
 
 MOST_SHOWN = 24
 MOST_TEXT = 420
@@ -55,7 +55,7 @@ def describe(
     indexes = indexes_shown(wrong)
     scored = _rows_of(scores, indexes)
     shown = tuple(_failure(index, scored[index], rows[index]) for index in indexes)
-    return Failures(_sentence(wrong, questions), wrong.num_rows, shown)
+    return Failures(_sentence(wrong, questions, _graded_questions(scores)), wrong.num_rows, shown)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def describe_together(
 
 def _sentence_of_all(parts: Sequence[RubricFailures], shown: int, questions: int) -> str:
     if not shown:
-        return f"None of the {count(questions)} questions got a wrong answer."
+        return _none_wrong(questions, max(_graded_questions(part.scores) for part in parts))
     totals = [f"{count(part.wrong.num_rows)} by {part.rubric}" for part in parts]
     text = f"Questions with at least one wrong answer, of {count(questions)}: {', '.join(totals)}."
     if not any(part.wrong.num_rows > MOST_SHOWN for part in parts):
@@ -135,10 +135,24 @@ def _rows_of(scores: pa.Table, indexes: Sequence[int]) -> dict[int, list[dict[st
     return rows
 
 
-def _sentence(wrong: pa.Table, questions: int) -> str:
+def _graded_questions(scores: pa.Table) -> int:
+    """Return the number of questions with an answer that was graded."""
+    graded = scores.filter(has_status(scores, SCORED))
+    return int(pc.count_distinct(graded["_index_"]).as_py())
+
+
+def _none_wrong(questions: int, graded: int) -> str:
+    if not graded:
+        return "No answer was graded."
+    if graded < questions:
+        return f"None of the {counted(graded, 'question')} with graded answers got a wrong one."
+    return f"None of the {counted(questions, 'question')} got a wrong answer."
+
+
+def _sentence(wrong: pa.Table, questions: int, graded: int) -> str:
     total = wrong.num_rows
     if total == 0:
-        return f"None of the {count(questions)} questions got a wrong answer."
+        return _none_wrong(questions, graded)
     text = f"{count(total)} of {count(questions)} questions got at least one wrong answer."
     certain = wrong["probability_max"].null_count < total
     how = "those that the system was surest of" if certain else "the first by row number"

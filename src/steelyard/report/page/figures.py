@@ -15,7 +15,7 @@ from steelyard.report.results import Cell, Figure, Metric, Table
 from steelyard.report.statistics.calibration import Calibration
 from steelyard.report.statistics.confusion import NO_ANSWER
 from steelyard.report.statistics.intervals import Estimate, Integers
-from steelyard.report.wording import bounds, count, percent, shorten, shown
+from steelyard.report.wording import bounds, count, counted, percent, shorten, shown
 
 MOST_CLASSES = 40
 """A heat map with more classes says nothing on a page; the table of confusions does."""
@@ -68,13 +68,20 @@ def intervals(title: str, metrics: Sequence[Metric]) -> Figure:
     return draw("intervals.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
 
 
+def lowest_first(estimate: Estimate) -> float:
+    """Return a key that sorts estimates by value; those without one come last."""
+    return math.inf if estimate.value is None else estimate.value
+
+
 def class_bars(title: str, classes: Sequence[tuple[str, Estimate]], noun: str = "class") -> Figure:
     """A bar per class with its interval; of very many classes, those with the lowest values."""
     rows = list(classes)
     if len(rows) > MOST_BARS:
-        rows = sorted(rows, key=lambda row: row[1].value or 0.0)[:MOST_BARS]
+        rows = sorted(rows, key=lambda row: lowest_first(row[1]))[:MOST_BARS]
         title = f"{title} ({MOST_BARS} lowest of {len(classes)})"
-    worst = min(rows, key=lambda row: row[1].value or 0.0, default=None)
+    worst = min(
+        (row for row in rows if row[1].value is not None), key=lambda row: lowest_first(row[1]), default=None
+    )
     many = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     summary = f"{len(rows)} {many}." + (
         f" The lowest is {noun} {worst[0]} with {_spoken(worst[1])}." if worst else ""
@@ -101,8 +108,8 @@ def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
     ]
     right, every = int(counts.diagonal().sum()), int(counts.sum())
     summary = (
-        f"A row for each true class, a column for each class that was predicted. {count(right)} of {count(every)} "
-        "answers lie on the diagonal: they are right."
+        f"A row for each true class, a column for each class that was predicted. {count(right)} of "
+        f"{counted(every, 'row' if counts[:, -1].any() else 'answer')} lie on the diagonal: they are right."
     )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (label, *(int(n) for n in counts[i, : len(columns)])) for i, label in enumerate(labels)
@@ -158,8 +165,8 @@ def reliability(certain: Calibration) -> Figure:
         for b in filled
     ]
     summary = (
-        f"Calibration error of {count(certain.rows)} answers with probabilities: {_spoken(certain.error)}, the root "
-        "mean square gap between stated probability and share correct, debiased. Dots on the diagonal are well "
+        f"RMS calibration error of {count(certain.rows)} answers with probabilities: {_spoken(certain.error)}, the "
+        "root mean square gap between stated probability and share correct, debiased. Dots on the diagonal are well "
         "calibrated; below it the system is overconfident."
     )
     rows = tuple(
@@ -213,4 +220,5 @@ def _marks(rows: Sequence[tuple[str, Estimate]], axis: _Axis) -> list[_Mark]:
 
 
 def _spoken(estimate: Estimate) -> str:
-    return f"{shown(estimate)} (95 % interval {bounds(estimate)})"
+    between = bounds(estimate) if estimate.low is None else f"95 % interval {bounds(estimate)}"
+    return f"{shown(estimate)} ({between})"

@@ -45,6 +45,11 @@ class Failure:
     """Verdict of each rubric, where there are several."""
 
     @property
+    def said_its_label(self) -> bool:
+        """Return whether the answer is the target: a judge may grade it wrong all the same."""
+        return self.said == (self.label,)
+
+    @property
     def long(self) -> bool:
         """Too long for a sentence: said and target stand below each other."""
         return len(self.label or "") + sum(map(len, self.said)) > 60 or "\n" in "".join(
@@ -190,8 +195,9 @@ def numbers_json(numbers: dict[str, Any]) -> bytes:
 
 def numbers_inside(page: bytes, kind: str = "report") -> bytes | None:
     """The JSON inside a page; None when there is none."""
-    match = re.search(rb'<script type="application/json" id="%b">(.*?)</script>' % kind.encode(), page, re.S)
-    return match[1] if match else None
+    _, _, rest = page.partition(b'<script type="application/json" id="%b">' % kind.encode())
+    inside, end, _ = rest.partition(b"</script>")
+    return inside if end else None
 
 
 def _told_apart(section: Section, number: int) -> Section:

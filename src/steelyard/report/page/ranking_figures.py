@@ -1,5 +1,5 @@
 """The areas under the curves, as a sentence and as a table; and a drawing with a line per class, the one with the least
-area in red."""
+area dashed, and in red."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def area_table(ranked: Ranking | None) -> tuple[Table, ...]:
     note = (
         "Each class against the rest, by the probability that answers gave it. In brackets the 95 % interval."
     )
-    return (Table("Areas under the curves of each class", ("Class", "True", "ROC", "PR"), rows, note),)
+    return (Table("Areas under the curves of each class", ("Class", "Support", "ROC", "PR"), rows, note),)
 
 
 def roc_figure(ranking: Ranking) -> Figure:
@@ -48,7 +48,7 @@ def roc_figure(ranking: Ranking) -> Figure:
         "curves.svg.j2",
         "ROC curves",
         summary,
-        Table("Area under the ROC curve", ("Class", "True", "Area"), rows),
+        Table("Area under the ROC curve", ("Class", "Support", "Area"), rows),
         paths=[_line(row.roc) for row in ranking.classes],
         worst=_line(worst.roc),
         worst_label=shorten(worst.label, MOST_LABEL),
@@ -71,7 +71,7 @@ def pr_figure(ranking: Ranking) -> Figure:
         "curves.svg.j2",
         "Precision-recall curves",
         summary,
-        Table("Area under the precision-recall curve", ("Class", "True", "Area"), rows),
+        Table("Area under the precision-recall curve", ("Class", "Support", "Area"), rows),
         paths=[_steps(row.pr) for row in ranking.classes],
         worst=_steps(worst.pr),
         worst_label=shorten(worst.label, MOST_LABEL),

@@ -156,6 +156,11 @@ def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Text
     prediction, label = (
         [cut(value, MOST_VERDICT) for value in _list(table[name])] for name in ("prediction", "label")
     )
+    # A judge may grade an answer wrong that is the target: "1048, should be 1048" would say nothing.
+    label = [
+        None if verdict == 0 and target == said else target
+        for verdict, target, said in zip(right, label, prediction, strict=True)
+    ]
     return right, finite, prediction, label, with_status(table)[STATUS].to_pylist()
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import read_table
 from steelyard.evaluation import layout
 from steelyard.evaluation.manifest import FileEntry, read_manifest
 from steelyard.report.page.rows import cut
 from steelyard.report.wording import count
+from steelyard.storage.checked import check_digest
 from steelyard.storage.store import Store
 from steelyard.types import JsonValue
 
@@ -88,8 +89,9 @@ class RowErrors:
 
 
 async def read_records(store: Store) -> Records:
-    """The records of the parts that the verified files were made from."""
+    """The records of the parts that the verified files were made from. Raises DigestMismatch for a changed one."""
     manifest = await read_manifest(store)
+    known = {entry.path: entry.sha256 for entry in manifest.records}
     counted = {part.removeprefix(layout.PARTS).rpartition("/")[2] for part in manifest.parts}
     rows: dict[Key, Mapping[str, JsonValue]] = {}
     files = []
@@ -99,8 +101,9 @@ async def read_records(store: Store) -> Records:
         if counted and "part" + name.removeprefix("errors") not in counted:
             continue
         data = await store.get(info.key)
-        table = pq.read_table(BytesIO(data))
         digest = hashlib.sha256(data).hexdigest()
+        check_digest(store, info.key, digest, known.get(info.key))
+        table = read_table(BytesIO(data))
         files.append(FileEntry(path=info.key, size=len(data), sha256=digest, rows=table.num_rows))
         rows |= {(row["_index_"], row["_replication_"]): row for row in table.to_pylist()}
     return Records(rows, tuple(files))

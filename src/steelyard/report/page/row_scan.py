@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.answers import BATCH, memory_mapped, open_parquet
+from steelyard.bounded_parquet import batches, open_parquet
+from steelyard.report.answers import BATCH, memory_mapped
 from steelyard.report.row_scores import RowScores
+from steelyard.report.silence import Silence
 from steelyard.report.statistics.intervals import Integers
 from steelyard.types import JsonValue
 
@@ -30,11 +32,13 @@ class Tokens:
     finished: Counter[str] = field(default_factory=Counter)
     """Responses by the reason for which they ended."""
     responses: int = 0
+    silence: Silence = field(default_factory=Silence)
 
     def add(self, responses: Any) -> None:
         kind = responses.type.value_type
         names = {kind.field(number).name for number in range(kind.num_fields)}
         answers = responses.flatten()
+        self.silence.add(responses)
         self.responses += len(answers)
         if "prompt_tokens" in names:
             self.prompt = _sum(self.prompt, pc.sum(pc.struct_field(answers, "prompt_tokens")).as_py())
@@ -86,9 +90,7 @@ class Reading:
 
     def add(self, path: Path, every: Take | None = None) -> None:
         """The rows of one file; `every` gets all of them and their scores, not only the chosen."""
-        for batch in open_parquet(path).iter_batches(
-            BATCH, columns=["_index_", "_replication_", "responses"]
-        ):
+        for batch in batches(path, BATCH, ["_index_", "_replication_", "responses"]):
             table = pa.Table.from_batches([batch])
             self.tokens.add(batch.column("responses"))
             self._failed.append(
@@ -126,7 +128,7 @@ def _some(path: Path, indexes: Integers) -> pa.Table:
     with open_parquet(path) as file:
         few = [
             batch.filter(pc.is_in(batch.column("_index_"), value_set=positions))
-            for batch in file.iter_batches(BATCH)
+            for batch in batches(path, BATCH)
         ]
         return pa.Table.from_batches(few, file.schema_arrow)
 

@@ -4,12 +4,12 @@ A page holds a bounded sample, and says so. What is long is cut, and says so too
 whole.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.report.rubrics.answer import text_of
 from steelyard.report.statistics.intervals import Integers
 from steelyard.report.wording import count
 from steelyard.types import JsonValue
@@ -103,9 +103,7 @@ def readable(value: JsonValue) -> str:
         )
     ):
         return "\n\n".join(f"{turn['role']}: {readable(turn['content'])}" for turn in value)
-    if isinstance(value, int | float):
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return text_of(value)
 
 
 def cut(text: str | None, most: int) -> str | None:

@@ -38,6 +38,20 @@ def test_very_many_classes_show_the_lowest() -> None:
     assert "c99" not in _texts(figure)
 
 
+def test_a_matrix_with_rows_that_failed_counts_rows() -> None:
+    whole, failed = np.array([[3, 1, 0], [0, 2, 0]]), np.array([[3, 1, 0], [0, 2, 1]])
+    summaries = [confusion_matrix(["a", "b"], counts).summary for counts in (whole, failed)]
+    assert "5 of 6 answers lie on the diagonal" in summaries[0]
+    assert "5 of 7 rows lie on the diagonal" in summaries[1]
+
+
+def test_a_class_without_a_value_is_not_the_lowest() -> None:
+    unknown = Estimate(None, None, None, "", 0)
+    figure = class_bars("F1 of each class", [("a", unknown), ("b", Estimate(0.5, 0.4, 0.6, "", 9))])
+    assert "The lowest is class b with 50.0 %" in figure.summary
+    assert "The lowest" not in class_bars("F1 of each class", [("a", unknown)]).summary
+
+
 def test_a_class_without_a_value_has_no_bar() -> None:
     assert "–  (no interval)" in _texts(class_bars("F1", [("a", UNDEFINED)]))
 

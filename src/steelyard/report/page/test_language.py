@@ -38,7 +38,7 @@ async def test_a_page_names_things_as_statistics_does(text: str) -> None:
             "Precision-recall curves",
             "false positive rate",
         ),
-        *("Most frequent confusions", "at a significance level of 5 %", "logit scale", "Student's t"),
+        *("Most frequent confusions", "at a significance level of 5 %", "Student's t"),
         "Confidence intervals treat the answers to one question as one cluster.",
     ):
         assert term in text

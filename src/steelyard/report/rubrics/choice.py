@@ -11,14 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from steelyard.report.results import Answer, Results, Table
-from steelyard.report.rubrics.columns import value
+from steelyard.report.rubrics.answer import is_missing, text_of
 from steelyard.report.rubrics.option_reading import read_option
 from steelyard.report.rubrics.option_words import OptionWords
 from steelyard.report.rubrics.plain_text import Unclear
-from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, answer_text, right_or_wrong, targets
+from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, right_or_wrong, targets, value_said
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.summary import What, summarise_scores
-from steelyard.types import Json
+from steelyard.schema.columns import present, value
+from steelyard.types import Json, value_text
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_CHOICE = "(none)"
@@ -49,12 +50,20 @@ class MultipleChoice:
     def score(self, answer: Answer) -> Json:
         listed = value(self.choices, answer.row)
         options = options_of(listed)
+        if options is None:
+            raise NoTarget(
+                f"row {answer.index} of the dataset has the options {value_text(listed)} in the column "
+                f"{present(self.choices, answer.row)!r}, which are not a list"
+            )
         letters = letters_of(listed, len(options) or self.most)
-        truth = [_letter_of(target, letters, options, answer) for target in targets(answer, self.target)]
-        text = answer_text(answer, self.field)
-        if text is None:
+        named_right = [
+            _letter_of(target, letters, options, answer) for target in targets(answer, self.target)
+        ]
+        truth = _with_equal_options(named_right, letters, options)
+        said = value_said(answer, self.field)
+        if said is None:
             return right_or_wrong(False, truth, None) | {"unread": None}
-        choice = read_option(text, letters, options)
+        choice = read_option(text_of(said), letters, options)
         if isinstance(choice, Unclear):
             return right_or_wrong(False, truth, None) | {"unread": choice.reason}
         return right_or_wrong(choice in truth, truth, choice) | {"unread": None}
@@ -66,16 +75,22 @@ class MultipleChoice:
         return replace(results, tables=(*results.tables, _letter_table(scores), *unread_tables(scores)))
 
 
-def options_of(listed: Any) -> tuple[str, ...]:
-    """Return the options of a row: a list of texts, or `{"text": […], "label": […]}` as in ARC."""
+def options_of(listed: Any) -> tuple[str, ...] | None:
+    """Return the options of a row, a list of texts or `{"text": […], "label": […]}` as in ARC; none if the row lists
+    none, and None for anything else.
+    """
     if isinstance(listed, dict):
         listed = listed.get("text")
-    return tuple(str(option) for option in listed or ())[: len(LETTERS)]
+    if is_missing(listed):
+        return ()
+    if not isinstance(listed, list | tuple):
+        return None
+    return tuple(text_of(option) for option in listed)[: len(LETTERS)]
 
 
 def letters_of(listed: Any, number: int) -> str:
     """Return the letters of the options: the dataset's own labels (ARC's, some of them 1 to 4), or A, B, C …"""
-    labels = [str(label) for label in listed.get("label") or ()] if isinstance(listed, dict) else []
+    labels = [text_of(label) for label in listed.get("label") or ()] if isinstance(listed, dict) else []
     letters = "".join(labels).upper()
     # A few rows of ARC are labelled 1 to 4, all others A to D: an answer is read by its own row's labels.
     usable = (
@@ -100,6 +115,14 @@ def _letter_of(truth: str, letters: str, options: Sequence[str], answer: Answer)
         f"row {answer.index} of the dataset has the target {truth!r}, which is not one of its choices: "
         + (", ".join(map(repr, options)) or f"{letters[0]} to {letters[-1]}")
     )
+
+
+def _with_equal_options(truth: Sequence[str], letters: str, options: Sequence[str]) -> list[str]:
+    """Return the letters of the right options, and of all options of the same words: to choose one is to choose all."""
+    if len(set(options)) == len(options):
+        return [*truth]
+    words = {options[letters.index(letter)] for letter in truth}
+    return [letter for letter, option in zip(letters, options, strict=True) if option in words]
 
 
 def _letter_table(scores: pa.Table) -> Table:

@@ -1,13 +1,13 @@
 """The rubric `classification.Classification`: one label per answer, with probabilities where the system gives them.
 
 It reads `label` of the dataset view and `responses[0].label`, optionally `responses[0].probabilities`, of the output;
-its arguments may name other fields. Labels are compared as text, so that 3 and "3" agree. A question without an answer
-counts as wrong: a system gains nothing by staying silent.
+its arguments may name other fields. Labels of different types are equal by the rules of `answer`. A question without an
+answer counts as wrong: a system gains nothing by staying silent.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from steelyard.report.page import figures
 from steelyard.report.page.page import BEST_AT_ZERO
 from steelyard.report.page.ranking_figures import area_metrics, area_table, curves
-from steelyard.report.results import Answer, Figure, Metric, Results, Table
-from steelyard.report.rubrics.columns import value
-from steelyard.report.rubrics.normalisation import normalise
-from steelyard.report.rubrics.rows import text_of
+from steelyard.report.results import Answer, Compared, Figure, Metric, Results, Table
+from steelyard.report.rubrics.answer import label_of
+from steelyard.report.rubrics.normalisation import normal_form
+from steelyard.report.rubrics.rows import answer_value, values_in
 from steelyard.report.statistics.calibration import Calibration, StatedProbabilities, calibration
 from steelyard.report.statistics.confusion import (
     NO_ANSWER,
@@ -33,10 +33,12 @@ from steelyard.report.statistics.confusion import (
     per_class,
 )
 from steelyard.report.statistics.intervals import Estimate, clusters_of, proportion
-from steelyard.report.statistics.ranking import MOST_CLASSES, Ranking, probability_matrix, ranking
+from steelyard.report.statistics.ranking import MOST_CLASSES, Ranking, pairs_of, probability_matrix, ranking
 from steelyard.report.summary import What, summarise_scores
-from steelyard.report.wording import count, counted, interval, percent, unanswered
-from steelyard.types import Json
+from steelyard.report.summary import limits as limits_of_scores
+from steelyard.report.wording import count, counted, interval, percent
+from steelyard.schema.columns import value
+from steelyard.types import Json, value_text
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),
@@ -45,14 +47,15 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("correct", pa.bool_()),
     ("probability", pa.float64()),  # of the answer given
     ("brier", pa.float64()),
-    ("probabilities", pa.map_(pa.string(), pa.float64())),
+    # Pairs, and no map of Arrow, which few programs read.
+    ("probabilities", pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))),
 ]
 MOST_LABELS = 2000
 """Most labels for metrics of each class: with more they say nothing, and cost gigabytes."""
 
 
 class NoLabel(ValueError):
-    """The dataset has no label for this row, so that it cannot be scored."""
+    """The dataset has no label for this row, or several, so that it cannot be scored."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Classification:
     normalise: bool = False
     """True if labels are compared without case, punctuation and articles, for a model that writes "Positive."."""
 
+    compares: ClassVar[Compared] = "labels"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -72,16 +77,19 @@ class Classification:
         return pa.schema(_COLUMNS)
 
     def score(self, answer: Answer) -> Json:
-        truth = value(self.target, answer.row)
-        if truth is None:
+        labels = values_in(value(self.target, answer.row))
+        if not labels:
             raise NoLabel(f"row {answer.index} of the dataset has no {self.target}")
-        label = self._label_text(truth)
+        if len(labels) > 1:
+            several = value_text([*labels])
+            raise NoLabel(f"row {answer.index} of the dataset has several labels: {several}; one is compared")
+        truth = labels[0]
         response: Mapping[str, Any] = answer.responses[0] if answer.responses else {}
-        answered = response.get(self.field)
-        prediction = None if answered is None else self._label_text(answered)
-        stated = {
-            self._label_text(name): share for name, share in dict(response.get("probabilities") or {}).items()
-        }
+        answered = answer_value(answer, self.field)
+        label = self._label_text(truth, answered)
+        prediction = None if answered is None else self._label_text(answered, truth)
+        probabilities = dict(response.get("probabilities") or {})
+        stated = {self._label_text(name, truth): share for name, share in probabilities.items()}
         usable = prediction in stated and all(
             isinstance(share, int | float) and 0 <= share <= 1 + 1e-6 for share in stated.values()
         )
@@ -92,11 +100,13 @@ class Classification:
             "correct": prediction == label,
             "probability": min(1.0, stated[prediction]) if usable and prediction is not None else None,
             "brier": _brier_score(stated, label) if usable else None,
-            "probabilities": list(stated.items()) if usable and len(stated) <= MOST_CLASSES else None,
+            "probabilities": pairs_of(stated) if usable and len(stated) <= MOST_CLASSES else None,
         }
 
-    def _label_text(self, label: object) -> str:
-        return normalise(text_of(label)) if self.normalise else text_of(label)
+    def _label_text(self, label: object, other: object) -> str:
+        """Return the text of a label; that of `other`, with which it is compared, is the same if they are equal."""
+        text = label_of(label, other)
+        return normal_form(text) if self.normalise else text
 
     def summarise(self, scores: pa.Table) -> Results:
         clusters = clusters_of(scores)
@@ -110,10 +120,12 @@ class Classification:
         accuracy = proportion(correct, clusters)
         answered = proportion(coded.prediction >= 0, clusters)
         classes, averages = per_class(coded)
+        # Recall weighted by the classes' sizes is the accuracy: one quantity has one interval.
+        averages = replace(averages, weighted={**averages.weighted, "recall": accuracy})
         calibrated = self._calibration(scores)
         ranked = _ranking(scores, coded)
-        metrics = (*_metrics(accuracy, answered, averages, calibrated), *area_metrics(ranked))
-        limits = [*_limits(accuracy, answered, clusters, calibrated)]
+        metrics = (*_metrics(accuracy, averages, calibrated), *area_metrics(ranked))
+        limits = [*_limits(scores, accuracy, answered, calibrated)]
         if strange:
             limits.append(
                 f"{count(strange)} different predictions are no label of the dataset; they are shown as {OTHER}."
@@ -169,29 +181,26 @@ def _headline(accuracy: Estimate, answered: Estimate) -> str:
     if accuracy.value is None:
         return "There are no answers to score."
     all_answered = answered.value == 1
-    reach = counted(accuracy.n, "answer") if all_answered else f"{counted(accuracy.n, 'question')} asked"
+    reach = counted(accuracy.n, "answer" if all_answered else "row")
     right = "were right" if all_answered else "were answered right"
     return f"Of {reach}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
 
 
-def _metrics(
-    accuracy: Estimate, answered: Estimate, averages: Averages, calibrated: Calibration | None
-) -> tuple[Metric, ...]:
+def _metrics(accuracy: Estimate, averages: Averages, calibrated: Calibration | None) -> tuple[Metric, ...]:
     metrics = [Metric("accuracy", "Accuracy", accuracy, note="answers that were right")]
-    if answered.value != 1:
-        metrics.append(Metric("answered", "Answered", answered, note="questions that got an answer at all"))
     titles = {"precision": "precision", "recall": "recall", "f1": "F1"}
     for kind, of in (("macro", averages.macro), ("weighted", averages.weighted)):
         note = "every class counts the same" if kind == "macro" else "every answer counts the same"
         metrics += [
             Metric(f"{name}_{kind}", f"{kind.capitalize()} {titles[name]}", of[name], note=note)
             for name in of
+            if (name, kind) != ("recall", "weighted")  # it is the accuracy
         ]
     if calibrated:
         metrics.append(
             Metric(
                 "calibration_error",
-                "Calibration error",
+                "RMS calibration error",
                 calibrated.error,
                 note="root mean square gap between stated probability and share correct, debiased",
             )
@@ -221,7 +230,7 @@ def _figures(
 
 def _class_table(classes: tuple[PerClass, ...]) -> Table:
     rows = tuple((c.label, c.support, c.predicted, c.precision, c.recall, c.f1) for c in classes)
-    columns = ("Class", "True", "Predicted", "Precision", "Recall", "F1")
+    columns = ("Class", "Support", "Predicted", "Precision", "Recall", "F1")
     note = (
         "Precision: of the answers that named this class, the share that were right. Recall: of those that "
         "should have named it, the share that did. F1 is their harmonic mean. In brackets the 95 % interval: "
@@ -248,22 +257,14 @@ def _confusions(coded: Coded) -> tuple[Table, ...]:
 
 
 def _limits(
-    accuracy: Estimate, answered: Estimate, clusters: Any, calibrated: Calibration | None
+    scores: pa.Table, accuracy: Estimate, answered: Estimate, calibrated: Calibration | None
 ) -> tuple[str, ...]:
-    questions = int(np.unique(clusters).size)
-    limits = [
-        f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
-        "The interval covers chance in the choice of questions. It knows nothing of wrong labels.",
-    ]
-    if questions < accuracy.n:
-        limits.append("Confidence intervals treat the answers to one question as one cluster.")
-    if answered.value is not None and answered.value < 1:
-        missing = round((1 - answered.value) * answered.n)
-        limits.append(unanswered(missing))
+    limits = [*limits_of_scores(scores, accuracy, answered)]
     if calibrated:
         limits.append(
-            f"The plain expected calibration error (ECE) is {percent(calibrated.plug_in)}; a perfectly calibrated "
-            f"system with so many answers would read about {percent(calibrated.plug_in_of_chance)}, by chance alone."
+            f"The expected calibration error (ECE), the mean gap as it is, is {percent(calibrated.plug_in)}; a "
+            "perfectly calibrated system with so many answers would read about "
+            f"{percent(calibrated.plug_in_of_chance)}, by chance alone."
         )
     if calibrated and calibrated.rows < accuracy.n:
         limits.append(

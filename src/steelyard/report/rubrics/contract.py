@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from steelyard.report.results import Answer, Results, Rubric
-from steelyard.report.rubrics.columns import optional, value
 from steelyard.report.rubrics.rows import COLUMNS
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import LEFT_OUT, STATUSES
+from steelyard.schema.columns import optional, value
 from steelyard.types import Json
 
 KEYS = (("_index_", pa.int64()), ("_replication_", pa.string()))

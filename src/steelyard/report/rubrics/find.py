@@ -7,7 +7,6 @@ is a dataclass whose fields are the arguments.
 
 import dataclasses
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -18,15 +17,16 @@ from urllib.parse import unquote
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.errors import UsageError
+from steelyard.report.errors import NotInstalled
 from steelyard.report.results import Rubric
 from steelyard.report.rubrics.calls import rubric_code
 from steelyard.schema.faults import exception_text, fault_message
+from steelyard.schema.rubric_names import GROUP, alias, names_of, nearest
 
-GROUP = "steelyard.rubrics"
 _OURS = "steelyard"
 
 
-class NoSuchRubric(UsageError):
+class NoSuchRubric(NotInstalled):
     """No installed rubric has this name; the message lists those that there are."""
 
 
@@ -84,15 +84,12 @@ def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:
             return point
         case []:
             there = ", ".join(point.name for point in points) or "none"
-            raise NoSuchRubric(f"there is no rubric {name!r}; installed: {there}")
+            near = nearest(name, names_of(point.name for point in points))
+            hint = f"did you mean {near}? " if near else ""
+            raise NoSuchRubric(f"there is no rubric {name!r}; {hint}installed: {there}")
         case several:
             names = ", ".join(point.name for point in several)
             raise NoSuchRubric(f"several rubrics are called {name!r}; name one of: {names}")
-
-
-def alias(name: str) -> str:
-    """Return the name on the command line: `exact-match` for `text.ExactMatch`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()
 
 
 def arguments_of(query: str) -> dict[str, str]:

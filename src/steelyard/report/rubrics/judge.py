@@ -14,8 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.results import Answer, Cell, Metric, Results, Table
-from steelyard.report.rubrics.columns import value
-from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, schema, score_row, text_of
+from steelyard.report.rubrics.answer import is_blank
+from steelyard.report.rubrics.rows import (
+    FIELD,
+    TARGET,
+    answer_text,
+    is_empty_as_asked,
+    schema,
+    score_row,
+    targets,
+)
 from steelyard.report.statistics.clusters import jackknife_error, sums_of, too_few
 from steelyard.report.statistics.intervals import (
     Estimate,
@@ -26,8 +34,10 @@ from steelyard.report.statistics.intervals import (
     interval_from_error,
     proportion,
 )
+from steelyard.report.status import FAILED, has_status
 from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
+from steelyard.schema.columns import value
 from steelyard.types import Json
 
 VERDICTS = "verdicts"
@@ -77,12 +87,15 @@ class Verdict:
         return _SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        truth = value(self.target, answer.row)
-        shown = () if truth is None else (text_of(truth),)
+        shown = () if value(self.target, answer.row) is None else targets(answer, self.target)
         said = answer_text(answer, self.field)
         nothing: Json = dict.fromkeys(_SCHEMA.names[4:])
-        if not answer.responses or said is None:
-            return score_row(0.0, shown, None, False) | nothing
+        # An empty answer is wrong, whatever the judge made of it, unless nothing else was asked for.
+        empty = said is None or (
+            is_blank(said) and not (shown and is_empty_as_asked(answer, self.target, self.field))
+        )
+        if not answer.responses or empty:
+            return score_row(0.0, shown, said, False) | nothing
         first, second = self._verdicts_of(answer.responses[0], answer.index)
         worth = first.get("score")
         columns = {
@@ -286,15 +299,19 @@ def _order_metric(pairs: pa.Table) -> tuple[Metric, ...]:
 
 
 def _second_judge_metric(scores: pa.Table) -> tuple[Metric, ...]:
-    """Return the mean score of the second judge's verdicts, over the answers that have one."""
+    """Return the mean score of the second judge's verdicts. As for the first judge, a row that failed counts as 0, and
+    an answer whose verdict could not be read does not count. Without any verdict there is no number.
+    """
     name = _judge_name(scores, "second_judge")
-    if name is None:
+    if name is None or scores["second_score"].null_count == scores.num_rows:
         return ()
-    read = scores.filter(pc.is_valid(scores["second_score"]))
-    estimate = score_mean(pa.table({"score": read["second_score"]}), clusters_of(read))
-    return (
-        Metric("second", f"By the second judge ({name})", estimate, note="its verdicts that could be read"),
-    )
+    failed: Any = has_status(scores, FAILED)
+    counted_rows: Any = pc.or_(pc.is_valid(scores["second_score"]), failed)
+    grades: Any = pc.if_else(failed, 0.0, scores["second_score"])
+    values = pa.table({"score": grades}).filter(counted_rows)
+    estimate = score_mean(values, clusters_of(scores.filter(counted_rows)))
+    note = "the mean worth of its verdicts that could be read"
+    return (Metric("second", f"By the second judge ({name})", estimate, note=note),)
 
 
 def _judge_name(scores: pa.Table, column: str) -> str | None:

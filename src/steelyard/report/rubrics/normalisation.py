@@ -49,6 +49,11 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
+def normal_form(text: str) -> str:
+    """Return the text normalised, or, if nothing is left of it (`the`, `!`), with its case folded."""
+    return normalise(text) or fold(text.strip())
+
+
 def words(text: str) -> list[str]:
     """Return the words: runs of letters, marks and digits, case folded."""
     return fold(text).translate(_ONLY_WORDS).split()

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from steelyard.report.rubrics.answer import final_part
 from steelyard.report.rubrics.number_values import TERM, latex_fraction, times_power, value_of
-from steelyard.report.rubrics.plain_text import THIN, Unclear, boxed, final_part, plain
+from steelyard.report.rubrics.plain_text import NO_END_OF_THOUGHTS, THIN, Unclear, boxed, plain
 from steelyard.report.rubrics.statements import explicit_statements, number_opening
 
 Which = Literal["last", "first"]
@@ -79,8 +80,8 @@ def read_number(text: str, which: Which = "last") -> Number | Unclear:
     words such as "the answer is", else the text's last (or first).
     """
     final = final_part(text)
-    if isinstance(final, Unclear):
-        return final
+    if final is None:
+        return NO_END_OF_THOUGHTS
     final = plain(final)
     # GSM8K's own form outranks all others: answers to it quote numbers before and behind the result.
     marks = list(_MARKED.finditer(final))

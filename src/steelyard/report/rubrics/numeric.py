@@ -3,6 +3,7 @@
 `number_reading` finds the number that an answer gives.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,9 +11,10 @@ from typing import Literal
 import pyarrow as pa
 
 from steelyard.report.results import Answer, Results
+from steelyard.report.rubrics.answer import text_of
 from steelyard.report.rubrics.number_reading import Number, read_number
 from steelyard.report.rubrics.plain_text import Unclear
-from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, answer_text, right_or_wrong, targets
+from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, right_or_wrong, targets, value_said
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
@@ -48,11 +50,11 @@ class Close:
     def score(self, answer: Answer) -> Json:
         truth = targets(answer, self.target)
         numbers = [_target_number(text, answer) for text in truth]
-        said = answer_text(answer, self.field)
+        said = value_said(answer, self.field)
         labels = [number.text for number in numbers]
         if said is None:
             return right_or_wrong(False, labels, None) | {"unread": None}
-        number = read_number(said, self.which)
+        number = read_number(text_of(said), self.which)
         if isinstance(number, Unclear):
             return right_or_wrong(False, labels, None) | {"unread": number.reason}
         right = any(self.near(number, true) for true in numbers)
@@ -78,8 +80,14 @@ class Close:
         return replace(results, tables=(*results.tables, *unread_tables(scores)))
 
 
+@functools.lru_cache(maxsize=4096)
+def _read_target(truth: str) -> Number | Unclear:
+    """Read a target, which is checked before the first call, and has an answer by each replication."""
+    return read_number(truth)
+
+
 def _target_number(truth: str, answer: Answer) -> Number:
-    number = read_number(truth)
+    number = _read_target(truth)
     if isinstance(number, Unclear):
         why = "holds no number" if number.reason == "no number" else f"is not one number: {number.reason}"
         raise NoTarget(f"row {answer.index} of the dataset has the target {truth!r}, which {why}")

@@ -9,9 +9,10 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from steelyard.report.rubrics.answer import final_part
 from steelyard.report.rubrics.option_patterns import patterns
 from steelyard.report.rubrics.option_words import OptionWords
-from steelyard.report.rubrics.plain_text import Unclear, boxed, final_part, plain
+from steelyard.report.rubrics.plain_text import NO_END_OF_THOUGHTS, Unclear, boxed, plain
 from steelyard.report.rubrics.statements import statements
 
 NO_OPTION = Unclear("no option")
@@ -25,8 +26,8 @@ def read_option(said: str, letters: str, options: Sequence[str] = ()) -> str | U
     only option that is mentioned.
     """
     final = final_part(said)
-    if isinstance(final, Unclear):
-        return final
+    if final is None:
+        return NO_END_OF_THOUGHTS
     reader = _Reader(plain(final), letters, OptionWords(tuple(options), letters))
     for read in (reader.statement, reader.letter_alone, reader.claims, reader.by_words, reader.mentions):
         choice = read()

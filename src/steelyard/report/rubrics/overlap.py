@@ -7,15 +7,24 @@ corpus, also without some of its rows, follows from their sums. A row's `score` 
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.results import Answer, Metric, Results
+from steelyard.report.results import Answer, Compared, Metric, Results
 from steelyard.report.rubrics.rouge import rouge
-from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, schema, score_row, targets
+from steelyard.report.rubrics.rows import (
+    FIELD,
+    TARGET,
+    answer_text,
+    is_empty_as_asked,
+    schema,
+    score_row,
+    shared_text,
+    targets,
+)
 from steelyard.report.statistics.clusters import (
     Sums,
     jackknife_error,
@@ -24,7 +33,8 @@ from steelyard.report.statistics.clusters import (
     too_few,
 )
 from steelyard.report.statistics.intervals import Estimate, Floats, clusters_of
-from steelyard.report.summary import What, summarise_scores
+from steelyard.report.summary import What, rows_or_answers, summarise_scores
+from steelyard.report.wording import between_text, decimal
 from steelyard.types import Json
 
 Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
@@ -50,6 +60,8 @@ class Bleu:
     lowercase: bool = False
     threshold: float = 0.0
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -60,8 +72,10 @@ class Bleu:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        counts = _sacrebleu_counts(_bleu_metric(self.tokenize, self.lowercase), said or "", truth)
+        shared = shared_text(answer, self.target, self.field) or ""
+        counts = _sacrebleu_counts(_bleu_metric(self.tokenize, self.lowercase), shared, truth)
         score = float(bleu(np.array([counts], dtype=np.float64), effective_order=True)[0])
+        score = _SCALE[1] if is_empty_as_asked(answer, self.target, self.field) else score
         return score_row(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
 
     def summarise(self, scores: pa.Table) -> Results:
@@ -81,6 +95,8 @@ class ChrF:
     lowercase: bool = False
     threshold: float = 0.0
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -91,8 +107,10 @@ class ChrF:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        counts = _sacrebleu_counts(_chrf_metric(self.word_order, self.lowercase), said or "", truth)
+        shared = shared_text(answer, self.target, self.field) or ""
+        counts = _sacrebleu_counts(_chrf_metric(self.word_order, self.lowercase), shared, truth)
         score = float(chrf(np.array([counts], dtype=np.float64))[0])
+        score = _SCALE[1] if is_empty_as_asked(answer, self.target, self.field) else score
         return score_row(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
 
     def summarise(self, scores: pa.Table) -> Results:
@@ -117,6 +135,8 @@ class Rouge:
     variant: Literal["1", "2", "L"] = "L"
     threshold: float = 0.0
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -127,7 +147,10 @@ class Rouge:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        values = rouge(said or "", truth)
+        shared = shared_text(answer, self.target, self.field) or ""
+        values = rouge(shared, truth)
+        if is_empty_as_asked(answer, self.target, self.field):
+            values = dict.fromkeys(values, 1.0)
         score = values[self.variant]
         row = score_row(score, truth, said, score > 0 and score >= self.threshold)
         return row | {f"rouge{variant}": value for variant, value in values.items()}
@@ -234,6 +257,10 @@ BLEU, CHRF = Corpus(bleu, _bleu_ends), Corpus(chrf, _chrf_ends)
 def _corpus_results(scores: pa.Table, what: What, corpus: Corpus) -> Results:
     """Return results of all rows' sentences, led by the corpus' own number with its interval."""
     counts = _matrix(scores["counts"])
+    # Every answer and target is empty: each sentence is right, and there is nothing to count.
+    if not counts.any() and pc.any(pc.greater(scores["score"], pa.scalar(0.0))).as_py():
+        reason = "undefined: neither answers nor targets have words"
+        return _results_led_by(Estimate(None, None, None, reason, scores.num_rows), what, scores)
     units, codes = np.unique(clusters_of(scores), return_inverse=True)
     parts = np.zeros((units.size, counts.shape[1]))
     np.add.at(parts, codes, counts)
@@ -245,9 +272,13 @@ def _results_led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results
     sentence = What(f"{what.name}_sentence", title, "number", "mean", binary=False, scale=_SCALE)
     results = summarise_scores(scores, sentence)
     metric = Metric(what.name, what.title, estimate, "number", what.note, _SCALE)
-    interval = "" if estimate.low is None else f" (95 % interval {estimate.low:.1f} to {estimate.high:.1f})"
+    interval = ""
+    if estimate.low is not None and estimate.high is not None:
+        interval = f" (95 % interval {between_text(estimate, 'number', _SCALE)})"
+    reach = rows_or_answers(scores, estimate.n)
+    value = "undefined" if estimate.value is None else decimal(estimate.value, _SCALE)
     return Results(
-        headline=f"{what.title} of {estimate.n:,} answers is {estimate.value:.1f}{interval}.",
+        headline=f"{what.title} of {reach} is {value}{interval}.",
         metrics=(metric, *results.metrics),
         figures=results.figures,
         tables=results.tables,

@@ -85,15 +85,6 @@ def _ascii(character: str) -> str | None:
 _TYPOGRAPHY = _Typography()
 
 
-def final_part(text: str) -> str | Unclear:
-    """Return the answer without the reasoning that a model writes between `<think>` and `</think>`."""
-    # Some servers strip the opening tag, as it is part of the prompt's template: the closing one decides.
-    _, closed, rest = text.rpartition("</think>")
-    if "<think>" in rest:
-        return NO_END_OF_THOUGHTS
-    return rest if closed else text
-
-
 def plain(text: str) -> str:
     """Return the text without decoration; of a long text only its beginning and its end."""
     if len(text) > _HEAD + _TAIL:

@@ -1,4 +1,7 @@
-"""Functions that rubrics share: the targets of a row, the text of an answer, and the common columns."""
+"""Functions that rubrics share: the targets of a row, the text of an answer, and the common columns.
+
+What counts as an answer, and which values are equal, is defined in `answer`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from steelyard.report.results import Answer
-from steelyard.report.rubrics.columns import named, value
+from steelyard.report.rubrics.answer import answer_in, are_equal, is_blank, is_missing, text_of
+from steelyard.schema.columns import named, value
 from steelyard.types import Json
 
 TARGET = "target|answer|label"
@@ -36,21 +40,63 @@ def schema(*more: tuple[str, pa.DataType]) -> pa.Schema:
 
 
 def targets(answer: Answer, column: str) -> tuple[str, ...]:
-    """Return the texts of which the answer should be one: those of a list without its nulls, or of `{"text": …}`
-    (SQuAD). Raises NoTarget.
-    """
-    truth = value(column, answer.row)
+    """Return the texts of the targets. Raises NoTarget."""
+    return tuple(map(text_of, target_values(answer, column)))
+
+
+def target_values(answer: Answer, column: str) -> tuple[object, ...]:
+    """Return the values that are right answers, as `values_in` has them. Raises NoTarget."""
+    values = values_in(value(column, answer.row))
+    if not values:
+        raise NoTarget(f"row {answer.index} of the dataset has no target in the column {named(column)}")
+    return values
+
+
+def values_in(truth: object) -> tuple[object, ...]:
+    """Return the values of a target: those of a list without its nulls, or of `{"text": …}` (SQuAD)."""
     if isinstance(truth, Mapping) and "text" in truth:
         truth = truth["text"]
     several = truth if isinstance(truth, list | tuple) else (truth,)
-    texts = tuple(text_of(one) for one in several if one is not None)
-    if not texts:
-        raise NoTarget(f"row {answer.index} of the dataset has no target in the column {named(column)}")
-    return texts
+    return tuple(one for one in several if not is_missing(one))
 
 
 def answer_text(answer: Answer, field: str) -> str | None:
-    """Return the text of an answer; None where the row was skipped or the field is null."""
+    """Return the text of an answer without thoughts; None where the row was skipped or the field is null."""
+    said = answer_value(answer, field)
+    return None if said is None else text_of(said)
+
+
+def shared_text(answer: Answer, target: str, field: str) -> str | None:
+    """Return the text of an answer for rubrics that count what it shares with the targets; None as `answer_text`.
+
+    An answer that is equal to a target has its text: for the number 3, "3.0" shares all.
+    """
+    said = answer_value(answer, field)
+    if said is None:
+        return None
+    equal = (one for one in target_values(answer, target) if are_equal(said, one))
+    return text_of(next(equal, said))
+
+
+def is_empty_as_asked(answer: Answer, target: str, field: str) -> bool:
+    """Return whether an answer is empty, and a target as well: it is right, though there is nothing to be shared."""
+    said = answer_value(answer, field)
+    if said is None or not is_blank(text_of(said)):
+        return False
+    return any(are_equal(said, one) for one in target_values(answer, target))
+
+
+def answer_value(answer: Answer, field: str) -> object:
+    """Return the value that an answer has in a field, a text without thoughts; None where there is none."""
+    said = value_said(answer, field)
+    return answer_in(said) if isinstance(said, str) else said
+
+
+def value_said(answer: Answer, field: str) -> object:
+    """Return the value in a field of a response as it came; None where the row was skipped or the field is null.
+
+    Raises NoField.
+    """
     if not answer.responses:
         return None
     response: Mapping[str, Any] = answer.responses[0]
@@ -58,7 +104,7 @@ def answer_text(answer: Answer, field: str) -> str | None:
         there = ", ".join(sorted(response)) or "nothing"
         raise NoField(f"the answer to row {answer.index} has no field {field!r}; it has {there}")
     said = response[field]
-    return None if said is None else text_of(said)
+    return None if is_missing(said) else said
 
 
 def score_row(score: float, truth: Sequence[str], said: str | None, correct: bool) -> Json:
@@ -68,18 +114,3 @@ def score_row(score: float, truth: Sequence[str], said: str | None, correct: boo
 
 def right_or_wrong(right: bool, truth: Sequence[str], said: str | None) -> Json:
     return score_row(float(right), truth, said, right)
-
-
-def text_of(value: object) -> str:
-    """Return a value as text: 3, 3.0 and "3" give the same."""
-    match value:
-        case str():
-            return value
-        # Before numbers, since a boolean is one; as JSON writes it.
-        case bool():
-            return "true" if value else "false"
-        # Parquet has made floats of whole numbers wherever one row of the column is null or a fraction.
-        case float() if value.is_integer():
-            return str(int(value))
-        case _:
-            return str(value)

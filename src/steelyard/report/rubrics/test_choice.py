@@ -99,6 +99,13 @@ def test_a_target_that_is_no_choice_is_named() -> None:
         MultipleChoice().score(answer)
 
 
+@pytest.mark.parametrize("target", ["A", "C", "Paris"])
+def test_options_of_the_same_words_are_right_together(target: str) -> None:
+    for said, right in (("Paris", True), ("A", True), ("(C)", True), ("B", False), ("Rome", False)):
+        row = {"target": target, "choices": ["Paris", "Rome", "Paris"]}
+        assert MultipleChoice().score(Answer(0, "r", row, [{"text": said}]))["correct"] is right, said
+
+
 def test_a_liking_for_a_letter_is_seen() -> None:
     answers = [
         Answer(0, "r", {"target": target}, [{"text": said}])

@@ -60,6 +60,12 @@ def test_every_installed_rubric_keeps_the_contract(name: str) -> None:
     check_rubric(find_rubric(name + arguments), right, wrong)
 
 
+@pytest.mark.parametrize("name", INSTALLED)
+def test_no_scores_have_a_map_which_few_programs_read(name: str) -> None:
+    schema = find_rubric(name + EXAMPLES[name][0]).scores
+    assert "map<" not in str(schema)
+
+
 def test_the_rubrics_of_this_project_are_installed() -> None:
     assert set(INSTALLED) >= EXAMPLES.keys()
 

@@ -120,7 +120,14 @@ def test_normalised_text_stays_as_it_is(text: str) -> None:
 @settings(deadline=None, derandomize=True)
 def test_token_f1_is_squads_best(text: str, targets: list[str]) -> None:
     score = TokenF1().score(made(text, targets))["score"]
-    assert score == pytest.approx(max(_squad_f1(text, target) for target in targets))
+    assert score == pytest.approx(max(_our_f1(text, target) for target in targets))
+
+
+def _our_f1(text: str, target: str) -> float:
+    """SQuAD's F1; texts that its normalisation leaves empty (`a`, `!`) are compared as they stand."""
+    if not _squad(text) and not _squad(target):
+        return float(text.strip().lower() == target.strip().lower())
+    return _squad_f1(text, target)
 
 
 def test_the_failures_that_token_f1_shows() -> None:

@@ -6,22 +6,27 @@ row without an answer is wrong.
 
 import functools
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.results import Answer, Results
-from steelyard.report.rubrics.normalisation import fold, normalise
+from steelyard.report.results import Answer, Compared, Results
+from steelyard.report.rubrics.answer import are_equal, is_blank, text_of
+from steelyard.report.rubrics.normalisation import fold, normal_form, normalise
 from steelyard.report.rubrics.rows import (
     FIELD,
     SCHEMA,
     TARGET,
     answer_text,
+    answer_value,
+    is_empty_as_asked,
     right_or_wrong,
     score_row,
+    shared_text,
+    target_values,
     targets,
 )
 from steelyard.report.summary import What, summarise_scores
@@ -37,6 +42,8 @@ class ExactMatch:
     ignore_case: bool = False
     strip: bool = True
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -46,9 +53,8 @@ class ExactMatch:
         return SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        right = said is not None and self._same(said) in map(self._same, truth)
-        return right_or_wrong(right, truth, said)
+        truth, said = target_values(answer, self.target), answer_value(answer, self.field)
+        return matched(said, truth, self._same)
 
     def _same(self, text: str) -> str:
         text = text.strip() if self.strip else text
@@ -67,6 +73,8 @@ class NormalisedMatch:
     target: str = TARGET
     field: str = FIELD
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -76,15 +84,8 @@ class NormalisedMatch:
         return SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        right = said is not None and any(self._same(said, target) for target in truth)
-        return right_or_wrong(right, truth, said)
-
-    def _same(self, said: str, target: str) -> bool:
-        """Compare both texts. A target of only articles and punctuation is compared as it is: nothing else is left."""
-        if not (expected := normalise(target)):
-            return fold(said.strip()) == fold(target.strip())
-        return normalise(said) == expected
+        truth, said = target_values(answer, self.target), answer_value(answer, self.field)
+        return matched(said, truth, normal_form)
 
     def summarise(self, scores: pa.Table) -> Results:
         note = "answers equal to the target but for case, punctuation, articles and spaces"
@@ -101,6 +102,8 @@ class Contains:
     normalise: bool = False
     every: bool = False
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -110,17 +113,25 @@ class Contains:
         return SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        if said is None:
+        values, value = target_values(answer, self.target), answer_value(answer, self.field)
+        truth = [*map(text_of, values)]
+        if value is None:
             return right_or_wrong(False, truth, None)
-        text = self._same(said)
-        contained = (self._same(target) in text for target in truth)
+        said = text_of(value)
+        contained = (
+            are_equal(value, true) or self._contains(said, text)
+            for true, text in zip(values, truth, strict=True)
+        )
         return right_or_wrong(all(contained) if self.every else any(contained), truth, said)
 
-    def _same(self, text: str) -> str:
-        if self.normalise:  # whole words: "art" is not in "start"
-            return f" {normalise(text)} "
-        return text.casefold() if self.ignore_case else text
+    def _contains(self, said: str, target: str) -> bool:
+        if is_blank(said) or is_blank(target):  # an empty text would be in every other one
+            return False
+        if self.normalise and (needed := normalise(target)):  # whole words: "art" is not in "start"
+            return f" {needed} " in f" {normalise(said)} "
+        if self.normalise:  # a target of articles and punctuation alone
+            return fold(target.strip()) in fold(said)
+        return target.casefold() in said.casefold() if self.ignore_case else target in said
 
     def summarise(self, scores: pa.Table) -> Results:
         return summarise_scores(
@@ -155,6 +166,10 @@ class Regex:
             raise ValueError(f"pattern {self.pattern!r}: {error}") from error
 
     @property
+    def compares(self) -> Compared | None:
+        return None if self.group is None else "texts"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return () if self.group is None else (self.target,)
 
@@ -163,13 +178,21 @@ class Regex:
         return SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        truth = (self.pattern,) if self.group is None else targets(answer, self.target)
+        truth = None if self.group is None else target_values(answer, self.target)
         said = answer_text(answer, self.field)
         match = None if said is None else _find(self, said)
-        if self.group is None:
-            return right_or_wrong(match is not None, truth, said)
-        match = None if match is None else match.strip()
-        return right_or_wrong(match is not None and match in [one.strip() for one in truth], truth, match)
+        if truth is None:
+            # Many patterns match an empty text, such as `.*`.
+            right = said is not None and match is not None and not is_blank(said)
+            return right_or_wrong(right, (self.pattern,), said)
+        scored = matched(None if match is None else match.strip(), truth, str.strip)
+        if match is None and is_empty_as_asked(answer, self.target, self.field):
+            return scored | {"score": 1.0, "correct": True}
+        return scored
+
+    def unread(self, scores: pa.Table) -> list[bool]:
+        """Return in which answers the pattern finds nothing that could be the target."""
+        return [self.group is not None and is_blank(said or "") for said in scores["prediction"].to_pylist()]
 
     def summarise(self, scores: pa.Table) -> Results:
         if self.group is None:
@@ -213,6 +236,8 @@ class TokenF1:
     field: str = FIELD
     threshold: float = 0.5
 
+    compares: ClassVar[Compared] = "texts"
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.target,)
@@ -223,13 +248,20 @@ class TokenF1:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        tokens = None if said is None else normalise(said).split()
-        best = 0.0 if tokens is None else max(f1(tokens, normalise(one).split()) for one in truth)
+        shared = shared_text(answer, self.target, self.field)
+        tokens = None if shared is None else normal_form(shared).split()
+        best = 0.0 if tokens is None else max(f1(tokens, normal_form(one).split()) for one in truth)
         return score_row(best, truth, said, best > 0 and best >= self.threshold)
 
     def summarise(self, scores: pa.Table) -> Results:
         note = "mean over the answers of F1 of words shared with the target"
         return summarise_scores(scores, What("token_f1", "Token F1", note=note, binary=False))
+
+
+def matched(said: object, truth: Sequence[object], form: Callable[[str], str]) -> Json:
+    """Return the columns of an answer that is right if it is equal to one of the targets."""
+    right = any(are_equal(said, target, form) for target in truth)
+    return right_or_wrong(right, [*map(text_of, truth)], None if said is None else text_of(said))
 
 
 def f1(said: Sequence[Hashable], true: Sequence[Hashable]) -> float:

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.report.statistics.clusters import Sums, student_quantile, too_few
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers, mean, proportion
-
-FEWEST = 50
-"""Fewest independent answers for the interval of the calibration error."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,6 @@ class _Gaps:
     share: Floats
     variance: Floats
     """Covariances of the gaps."""
-    clusters: Sums
 
 
 def _bin_gaps(answers: StatedProbabilities, bin_of_answer: Integers, bins: int) -> _Gaps:
@@ -96,30 +91,20 @@ def _bin_gaps(answers: StatedProbabilities, bin_of_answer: Integers, bins: int) 
     gap = sums.sum(axis=0) / n
     variance = residuals.T @ residuals
     variance[alone, alone] = gap[alone] ** 2
-    sizes = counts.sum(axis=1).astype(np.float64)
-    return _Gaps(gap, total / n, variance, Sums(sizes, sizes))
+    return _Gaps(gap, total / n, variance)
 
 
 def _debiased(gaps: _Gaps, n: int) -> Estimate:
     """Return the root mean square gap less the part that chance adds: the debiased estimator of Kumar, Liang and Ma
     ("Verified Uncertainty Calibration", NeurIPS 2019), here with clusters.
 
-    The squared number is unbiased and may fall below 0, which is shown as 0. Its interval is Student's, from the
-    variance of a quadratic form of normal gaps. That variance uses the observed gaps, which chance makes larger, so
-    that the interval is wide enough near 0.
+    The squared number is unbiased and may fall below 0, which is shown as 0. It has no interval: bins of few answers
+    or clusters show no spread to be trusted, and intervals held the true value in 75 to 90 of 100 simulations.
     """
-    weighted = gaps.variance / gaps.share[:, None]
     squared = float(((gaps.gap**2 - np.diag(gaps.variance)) / gaps.share).sum())
-    slope = gaps.gap / gaps.share
-    spread = 2 * float(np.trace(weighted @ weighted)) + 4 * float(slope @ gaps.variance @ slope)
     value = float(np.sqrt(max(0.0, squared)))
-    if gaps.clusters.equivalent < FEWEST:
-        return Estimate(value, None, None, f"no interval: {too_few(gaps.clusters, FEWEST)}", n)
-    half = student_quantile(gaps.clusters.freedom) * float(np.sqrt(spread))
-    low, high = (float(np.sqrt(min(1.0, max(0.0, bound)))) for bound in (squared - half, squared + half))
-    return Estimate(
-        value, low, high, "debiased estimator (Kumar, Liang and Ma 2019), Student's t for its square", n
-    )
+    reason = "no interval: bins of few answers may hide a gap; debiased estimator (Kumar, Liang and Ma 2019)"
+    return Estimate(value, None, None, reason, n)
 
 
 def _bin(answers: StatedProbabilities, inside: NDArray[np.bool_], edges: Floats) -> Bin:

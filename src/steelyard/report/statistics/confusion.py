@@ -18,9 +18,11 @@ from steelyard.report.statistics.intervals import Estimate, Floats, Integers, in
 NO_ANSWER = "(no answer)"
 OTHER = "(other text)"
 FEWEST_OF_A_CLASS = 10
-"""Fewest questions of a class for the interval of a macro average, which gives every class the same weight."""
+"""Fewest independent answers of a class for the interval of a macro average, in which all classes weigh the same."""
 FEW_ERRORS = 5
 """Fewest errors from which a spread can be estimated; that of fewer may be luck."""
+FEW_WRONG_CLUSTERS = 15
+"""Fewest clusters with an error from which it can be estimated how errors of several classes hang together."""
 MOST_STRANGE = 100
 """Most predictions outside the dataset's labels that get a class of their own."""
 
@@ -95,15 +97,14 @@ def per_class(coded: Coded) -> tuple[tuple[PerClass, ...], Averages]:
         "recall": _ratio(right, true, (0.0, 0.0, 1.0)),
         "f1": _ratio(2 * right, predicted + true, (1.0, 1.0, 1.0)),
     }
+    classes = tuple(_class_figures(coded, k) for k in range(size))
     reason = _why_no_interval(coded)
-    macro = {
-        name: _averaged(
-            coded, parts, _Average(float(ratio.value.mean()), ratio.slopes.ravel() / size), reason
-        )
-        for name, ratio in kinds.items()
-    }
-    weighted = {name: _averaged(coded, parts, _weighted(ratio, true), "") for name, ratio in kinds.items()}
-    return tuple(_class_figures(coded, k) for k in range(size)), Averages(macro, weighted)
+    macro = {}
+    for name, ratio in kinds.items():
+        average = _Average(float(ratio.value.mean()), ratio.slopes.ravel() / size)
+        macro[name] = _macro(_linear(coded, parts, average), average.value, coded, name, classes, reason)
+    weighted = {name: _averaged(coded, parts, _weighted(ratio, true)) for name, ratio in kinds.items()}
+    return classes, Averages(macro, weighted)
 
 
 @dataclass(frozen=True)
@@ -140,18 +141,58 @@ def _weighted(ratio: _Ratio, true: Floats) -> _Average:
     return _Average(value, slopes.ravel())
 
 
-def _averaged(coded: Coded, parts: Any, average: _Average, reason: str) -> Estimate:
+def _linear(coded: Coded, parts: Any, average: _Average) -> Sums:
+    """Return the sums over clusters of the average's linear approximation (delta method)."""
+    n = int(coded.truth.size)
+    sizes = sums_of(np.ones(n), coded.clusters).sizes
+    return Sums(np.asarray(parts @ average.slope, dtype=np.float64) * n, sizes)
+
+
+def _macro(
+    sums: Sums, value: float, coded: Coded, name: str, classes: Sequence[PerClass], reason: str
+) -> Estimate:
+    """Return a macro average with the interval that its classes' intervals imply: the square root of the summed squares
+    of their distances (MOVER; Zou and Donner 2008, Statistics in Medicine 27:1693-1702).
+
+    A rare class without an error has no spread that a standard error could show, but its interval is wide. Errors of
+    two classes hang together: an answer of another class lowers the F1 of both, and clusters may hold several classes.
+    The sum is then multiplied by what the jackknife says, at least 2 for F1; with few errors by the number of classes.
+    """
+    size, n = len(classes), int(coded.truth.size)
+    if reason:
+        return Estimate(value, None, None, reason, n, sums.error)
+    estimates = [getattr(row, name) for row in classes]
+    # A class that was never predicted counts as 0, and anything is possible for it.
+    values, lows, highs, errors = np.array(
+        [
+            (0.0, 0.0, 1.0, 0.0)
+            if row.low is None or row.high is None
+            else (row.value, row.low, row.high, row.error)
+            for row in estimates
+        ],
+        dtype=np.float64,
+    ).T
+    together = 2.0 if name == "f1" else 1.0
+    if sums.count < n:
+        wrong = np.unique(coded.clusters[coded.truth != coded.prediction]).size
+        apart = float((errors**2).sum()) / size**2
+        seen = sums.error**2 / apart if wrong >= FEW_WRONG_CLUSTERS and apart > 0 else inf
+        together = min(float(size), max(together, seen))
+    low = value - float(np.sqrt(together * ((values - lows) ** 2).sum())) / size
+    high = value + float(np.sqrt(together * ((highs - values) ** 2).sum())) / size
+    method = f"square-and-add of the {size:,} classes' intervals (MOVER, Zou and Donner 2008)"
+    return Estimate(value, max(0.0, low), min(1.0, high), method, n, sums.error)
+
+
+def _averaged(coded: Coded, parts: Any, average: _Average) -> Estimate:
     """Return the average with an interval by the delta method and the jackknife over clusters (Takahashi et al. 2022,
     Applied Intelligence 52:4961-4972, have the same variance without clusters).
 
     With very few errors the effective size is at most that of the smallest class, times the number of classes.
     """
     n = int(coded.truth.size)
-    sizes = sums_of(np.ones(n), coded.clusters).sizes
-    sums = Sums(np.asarray(parts @ average.slope, dtype=np.float64) * n, sizes)
+    sums = _linear(coded, parts, average)
     error = sums.error
-    if reason:
-        return Estimate(average.value, None, None, reason, n, error)
     wrong = np.unique(coded.clusters[coded.truth != coded.prediction]).size
     most = len(coded.labels) * min(_supports(coded)) if wrong < FEW_ERRORS else inf
     low, high, method = interval_from_error(average.value, error, sums, max(1.0, most))
@@ -165,8 +206,8 @@ def _why_no_interval(coded: Coded) -> str:
     if supports[least] >= FEWEST_OF_A_CLASS:
         return ""
     name, rows = coded.labels[least], supports[least]
-    questions = f"{rows:,} question{'' if rows == 1 else 's'}"
-    return f"no interval: class {name} has {questions} ({FEWEST_OF_A_CLASS} of each class are needed)"
+    answers = f"{rows:,} independent answer{'' if rows == 1 else 's'}"
+    return f"no interval: class {name} has {answers} ({FEWEST_OF_A_CLASS} of each class are needed)"
 
 
 def _supports(coded: Coded) -> list[int]:

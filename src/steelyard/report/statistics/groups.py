@@ -3,7 +3,7 @@
 `scoring.summarise` calls `group_scores` for each `group:<column>` that scoring wrote.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from steelyard.report.page import figures
 from steelyard.report.results import Figure, Metric, Table
-from steelyard.report.statistics.clusters import student_quantile, sums_of
+from steelyard.report.statistics.agreement import agreed
+from steelyard.report.statistics.clusters import student_quantile, sums_of, without_rounding
 from steelyard.report.statistics.intervals import (
+    NO_SCALE,
     Estimate,
     Floats,
     Integers,
@@ -25,13 +27,11 @@ from steelyard.report.statistics.intervals import (
 )
 from steelyard.report.status import values_of
 from steelyard.report.summary import score_mean
-from steelyard.report.wording import count, signed_points, small_p
+from steelyard.report.wording import bounds, count, difference_text, shown, small_p
 
 GROUP = "group:"
 NONE = "(none)"
 MOST_ROWS = 50
-FEWEST_UNSCALED = 50
-"""Fewest clusters' worth on each side of a comparison of scores without a scale."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Group:
 
     value: str
     questions: int
+    """Number of questions with a score; those whose every answer is left out do not count."""
     estimate: Estimate
     difference: Estimate
     """Difference from all other groups together."""
@@ -81,13 +82,9 @@ def group_scores(scores: pa.Table, column: str, lead: Metric, binary: bool) -> G
                 pa.table({"score": values[inside]}), clusters[inside], lead.unit, lead.scale
             )
         difference, p = difference_from_rest(values[there], inside[there], clusters[there], scale)
-        summaries.append((name, int(np.unique(index[inside]).size), estimate, difference, p))
-    # Groups without a test do not count as tests: they would make the correction stricter than it has to be.
-    corrected = iter(holm([p for *_, p in summaries if p is not None]))
-    groups = [
-        Group(name, questions, estimate, difference, p, None if p is None else next(corrected))
-        for name, questions, estimate, difference, p in summaries
-    ]
+        summaries.append((name, int(np.unique(index[inside & there]).size), estimate, difference, p))
+    corrected = holm([p for *_, p in summaries])
+    groups = [Group(*summary, p) for summary, p in zip(summaries, corrected, strict=True)]
     return GroupedScores(column, tuple(sorted(groups, key=lambda group: _order(group.value))), lead.unit)
 
 
@@ -96,26 +93,25 @@ def difference_from_rest(
 ) -> tuple[Estimate, float | None]:
     """Return the mean inside less the mean outside, and the p value of Welch's test (1947) over clusters.
 
-    With a scale each side gets one more cluster at both ends, as Agresti and Caffo add a success and a failure (2000,
+    Each side gets one more cluster at both ends of the scale, as Agresti and Caffo add a success and a failure (2000,
     The American Statistician 54:280-288): a group of three right answers does not prove that there is no spread.
-    Without a scale the ends are the least and the greatest value of all.
+    Without a scale there is neither interval nor test.
     """
     from scipy.special import stdtr
 
     n = int(values.size)
     if not inside.any() or inside.all():
         return Estimate(None, None, None, "nothing to compare with", n), None
-    gap = float(values[inside].mean() - values[~inside].mean())
+    means = values[inside].mean(keepdims=True), values[~inside].mean(keepdims=True)
+    gap = float(without_rounding(means[0] - means[1], np.abs(values).max(keepdims=True))[0])
     here, rest = (sums_of(values[mask], clusters[mask]) for mask in (inside, ~inside))
-    few = 2 if scale else FEWEST_UNSCALED
-    if min(here.count if scale else here.equivalent, rest.count if scale else rest.equivalent) < few:
-        return Estimate(gap, None, None, f"no interval: a side has fewer than {few} questions", n), None
-    ends = scale or (float(values.min()), float(values.max()))
-    here, rest = (side.plus(side.typical, *ends) for side in (here, rest))
+    if scale is None or not scale[0] <= values.min() <= values.max() <= scale[1]:
+        return Estimate(gap, None, None, f"no interval: {NO_SCALE}", n), None
+    if min(here.count, rest.count) < 2:
+        return Estimate(gap, None, None, "no interval: a side has fewer than 2 clusters", n), None
+    here, rest = (side.plus(side.typical, *scale) for side in (here, rest))
     variances = [side.error**2 for side in (here, rest)]
     variance = sum(variances)
-    if variance <= 0:
-        return Estimate(gap, None, None, "no interval: all scores are alike", n), None
     parts = zip(variances, (here.freedom, rest.freedom), strict=True)
     # Welch and Satterthwaite's, with each side's own degrees of freedom.
     freedom = variance**2 / sum(part**2 / own for part, own in parts)
@@ -123,34 +119,33 @@ def difference_from_rest(
     half = student_quantile(freedom) * error
     p = float(2 * stdtr(freedom, -abs(centre) / error))
     # The added clusters move the centre towards no difference; the interval has to hold what was seen.
-    low, high = min(gap, centre - half), max(gap, centre + half)
-    if scale is None:
-        return Estimate(gap, low, high, "Welch's t, jackknife", n, error), p
     width = scale[1] - scale[0]
-    low, high = max(-width, low), min(width, high)
-    return Estimate(gap, low, high, "Agresti and Caffo (2000), Welch's t, jackknife", n, error), p
+    low, high = max(-width, min(gap, centre - half)), min(width, max(gap, centre + half))
+    estimate = Estimate(gap, low, high, "Agresti and Caffo (2000), Welch's t, jackknife", n, error)
+    bounds = agreed(estimate, p, freedom, exact=True)
+    return replace(estimate, low=bounds[0], high=bounds[1]), bounds[2]
 
 
 def group_table(groups: GroupedScores, lead: Metric) -> Table:
     """Return the groups of one column as a table; if there are very many, those with the lowest scores."""
-    shown, more = groups.groups, ""
-    if len(shown) > MOST_ROWS:
-        shown = tuple(sorted(shown, key=lambda group: group.estimate.value or 0.0)[:MOST_ROWS])
+    listed, more = groups.groups, ""
+    if len(listed) > MOST_ROWS:
+        listed = tuple(sorted(listed, key=lambda group: figures.lowest_first(group.estimate))[:MOST_ROWS])
         more = f" (the {MOST_ROWS} lowest of {count(len(groups.groups))})"
     rows = tuple(
         (
             group.value,
             group.questions,
-            group.estimate if groups.unit == "share" else _number_text(group.estimate),
-            _difference_text(group.difference, groups.unit),
+            group.estimate if groups.unit == "share" else _number_text(group.estimate, lead.scale),
+            difference_text(group.difference, groups.unit, lead.scale),
             small_p(group.p_holm),
         )
-        for group in shown
+        for group in listed
     )
     note = (
         "The difference is the group's value less that of all other questions, with its 95 % confidence interval "
         "(Welch's t test; rows of one cluster count as one). p values are corrected for the number of groups (Holm): "
-        "where no group differed, one below 0.05 would be rare."
+        "where no group differed, one below 0.05 would be rare. Each interval stands for its own group alone."
     )
     columns = (groups.column, "Questions", lead.title, "Difference from the rest", "p (Holm)")
     return Table(f"By {groups.column}{more}", columns, rows, note)
@@ -187,17 +182,5 @@ def _order(value: str) -> tuple[int, float, str]:
         return 1 + (value == NONE), 0.0, value
 
 
-def _number_text(estimate: Estimate) -> str:
-    value = "–" if estimate.value is None else f"{estimate.value:.3f}"
-    if estimate.low is None or estimate.high is None:
-        return value
-    return f"{value} ({estimate.low:.3f} to {estimate.high:.3f})"
-
-
-def _difference_text(difference: Estimate, unit: str) -> str:
-    if difference.value is None:
-        return "–"
-    if difference.low is None or difference.high is None:
-        return signed_points(difference.value, unit)
-    low, high = signed_points(difference.low, unit), signed_points(difference.high, unit)
-    return f"{signed_points(difference.value, unit)} ({low} to {high})"
+def _number_text(estimate: Estimate, scale: Scale | None) -> str:
+    return f"{shown(estimate, 'number', scale)} ({bounds(estimate, 'number', scale)})"

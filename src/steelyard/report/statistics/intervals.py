@@ -27,6 +27,7 @@ from steelyard.report.statistics.clusters import (
 )
 
 __all__ = [
+    "NO_SCALE",
     "TAIL",
     "Estimate",
     "Floats",
@@ -54,10 +55,10 @@ FEW_CLUSTERS = 5
 """Fewest hits, and fewest misses, counted in clusters; with fewer a cluster counts as one value."""
 FEW_UNEQUAL_CLUSTERS = 15
 """The same where a few clusters have most of the rows: 92 of 100 intervals held the true value with 11 such hits."""
-FEWEST_UNSCALED = 50
-"""Fewest values for the interval of a mean without a scale."""
-FEWEST_UNLIKE = 10
-"""Fewest values, among those, that differ from the most frequent one."""
+NO_SCALE = "scores without a scale may have rare large values that no sample shows"
+"""The reason for neither interval nor test of means without a scale: no interval holds them (Bahadur and Savage 1956,
+Annals of Mathematical Statistics 27:1115-1122).
+"""
 
 
 @dataclass(frozen=True)
@@ -168,8 +169,7 @@ def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Esti
 
     One more cluster is added at each end of `scale`, so that the interval does not trust the spread of few values: the
     rule of Agresti and Coull (1998, The American Statistician 52:119-126), applied to scores on a scale.
-    Without a scale the ends are the least and the greatest value observed, which is weaker: few values, or values
-    that are nearly all equal, have no interval. If all scores lie on the ends of the scale, they are a share.
+    Without a scale there is no interval (`NO_SCALE`). If all scores lie on the ends of the scale, they are a share.
     """
     n = int(values.size)
     if n == 0:
@@ -188,41 +188,27 @@ def mean(values: Floats, clusters: Integers, scale: Scale | None = None) -> Esti
     sums = sums_of(values, clusters)
     if sums.count < 2:
         return Estimate(centre, None, None, "no interval: one cluster", n)
-    if scale is None and (reason := _why_no_interval(sums)):
-        return Estimate(centre, None, None, reason, n, sums.error)
-    low, high = scale or (float(values.min()), float(values.max()))
-    wider = sums.plus(sums.typical, low, high)
+    if scale is None:
+        return Estimate(centre, None, None, f"no interval: {NO_SCALE}", n, sums.error)
+    wider = sums.plus(sums.typical, *scale)
     half = student_quantile(sums.freedom) * wider.error
     low, high = min(centre, wider.mean - half), max(centre, wider.mean + half)
-    if scale is not None:
-        low, high = max(scale[0], low), min(scale[1], high)
-    ends = "at the lowest and the highest value" if scale is None else "at each end of the scale"
-    method = student_method(sums, n, ends)
-    return Estimate(centre, low, high, method, n, sums.error)
+    method = student_method(sums, n, "at each end of the scale")
+    return Estimate(centre, max(scale[0], low), min(scale[1], high), method, n, sums.error)
 
 
-def _why_no_interval(sums: Sums) -> str:
-    """Return why a mean of values without a scale has no interval; empty where it has one."""
-    if sums.count < FEWEST_UNSCALED:
-        return (
-            f"no interval: {sums.count:,} values are too few without a scale ({FEWEST_UNSCALED} are needed)"
-        )
-    _, counts = np.unique(sums.sums / sums.sizes, return_counts=True)
-    others = sums.count - int(counts.max())
-    if others < FEWEST_UNLIKE:
-        return f"no interval: only {others:,} values differ from the rest ({FEWEST_UNLIKE} are needed)"
-    return ""
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Return p values corrected for multiple tests (Holm 1979), in the given order.
 
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p values corrected for multiple tests (Holm 1979), in the given order."""
-    order = sorted(range(len(ps)), key=lambda position: ps[position])
-    corrected = [0.0] * len(ps)
+    None, where there was no test, stays None: it would make the correction stricter than it has to be.
+    """
+    tested = [(p, position) for position, p in enumerate(ps) if p is not None]
+    corrected: list[float | None] = [None] * len(ps)
     least = 0.0
-    for rank, position in enumerate(order):
+    for rank, (p, position) in enumerate(sorted(tested)):
         # Holm's p values never fall along the order, else a larger p could be significant and a smaller one
         # not.
-        least = max(least, min(1.0, (len(ps) - rank) * ps[position]))
+        least = max(least, min(1.0, (len(tested) - rank) * p))
         corrected[position] = least
     return corrected
 

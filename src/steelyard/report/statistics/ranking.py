@@ -4,7 +4,7 @@ the system give a class more probability where it is true?
 A class that an answer does not list has the probability 0. Answers without usable probabilities are left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from steelyard.report.statistics.clusters import Z_TAIL, student_quantile
+from steelyard.report.statistics.clusters import student_quantile, sums_of
 from steelyard.report.statistics.intervals import FEW_CLUSTERS, Estimate, Floats, Integers, share_interval
+from steelyard.types import Json
 
 MOST_CLASSES = 100
 """Most classes for curves: with more, a class against the rest says little, and the matrix takes much memory."""
@@ -56,14 +57,23 @@ class Ranking:
 
 
 def probability_matrix(column: "pa.ChunkedArray[Any]", labels: Sequence[str]) -> Floats:
-    """Return a column of maps without nulls as a matrix: a row per answer, a column per label; others are dropped."""
-    maps: Any = pa.concat_arrays(column.chunks)
-    rows = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
-    places = pc.index_in(maps.keys, value_set=pa.array(labels, pa.string()))
+    """Return a column of pairs without nulls as a matrix: a row per answer, a column per label; others are dropped.
+
+    In files of earlier versions it is a column of maps.
+    """
+    lists: Any = pa.concat_arrays(column.chunks)
+    keys, values = (lists.keys, lists.items) if pa.types.is_map(lists.type) else lists.flatten().flatten()
+    places = pc.index_in(keys, value_set=pa.array(labels, pa.string()))
     known = pc.is_valid(places).to_numpy(zero_copy_only=False)
-    shares = np.zeros((len(maps), len(labels)))
-    shares[rows[known], places.drop_null().to_numpy()] = maps.items.to_numpy()[known]
+    rows = np.repeat(np.arange(len(lists)), np.diff(lists.offsets.to_numpy()))
+    shares = np.zeros((len(lists), len(labels)))
+    shares[rows[known], places.drop_null().to_numpy()] = values.to_numpy(zero_copy_only=False)[known]
     return shares
+
+
+def pairs_of(stated: Mapping[str, float] | Iterable[tuple[str, float]]) -> list[Json]:
+    """Return probabilities by label, or the map that earlier versions kept of them, as a column keeps them."""
+    return [{"key": key, "value": value} for key, value in dict(stated).items()]
 
 
 def ranking(labels: Sequence[str], truth: Integers, shares: Floats, clusters: Integers) -> Ranking | None:
@@ -82,11 +92,15 @@ def ranking(labels: Sequence[str], truth: Integers, shares: Floats, clusters: In
     joint = float(np.sqrt(np.sum(np.mean([side.influence for side in sides], axis=0) ** 2)))
     # Where an area has too few clusters for DeLong's error, it has another one, and how these correlate is not known.
     few = any(side.error > np.sqrt(side.influence @ side.influence) for side in sides)
-    error = max(joint, float(np.mean([side.error for side in sides]))) if few else joint
-    method = f"mean over {len(classes)} classes, their joint DeLong standard error, logit scale"
+    errors = float(np.mean([side.error for side in sides]))
+    error = max(joint, errors) if few else joint
+    wider = float(np.mean([side.wider_error for side in sides]))
+    # Areas of several classes chance together less than one alone, as far as the observed errors say so.
+    wider *= 1.0 if few or errors == 0 else joint / errors
+    method = f"mean over {len(classes)} classes, their joint DeLong standard error"
     return Ranking(
         classes,
-        _log_odds_interval(value, error, sides, method, truth.size),
+        _area_interval(value, (error, float(np.mean([side.centre for side in sides])), wider), sides, method),
         _mean_pr(classes, sides),
         int(truth.size),
     )
@@ -112,10 +126,31 @@ class _OneAgainstRest:
         above = (rank[true] - ranks(share[true])) / self.negatives
         below = 1 - (rank[~true] - ranks(share[~true])) / self.positives
         self.area = float(above.mean())
+        self.centre, self.wider_error = _with_both_ends(above, codes[true], below, codes[~true])
         self.influence = _influence(above, codes[true], size) + _influence(below, codes[~true], size)
         self.error = float(np.sqrt(self.influence @ self.influence))
+        if self.clustered:
+            # Rows of both sides in one cluster hang together, which the sides by themselves do not show.
+            apart = float(np.hypot(sums_of(above, codes[true]).error, sums_of(below, codes[~true]).error))
+            self.wider_error *= max(1.0, self.error / apart if apart > 0 else 1.0)
         if self.clustered and min(self.area, 1 - self.area) * self.least < FEW_CLUSTERS:
             self.error = max(self.error, _independent_error(self.area, self.units, other))
+
+
+def _with_both_ends(
+    above: Floats, of_class: Integers, below: Floats, of_rest: Integers
+) -> tuple[float, float]:
+    """Return the middle of the area's interval and its error: DeLong's, with one more cluster at both ends of the scale
+    on each side.
+
+    An area is the mean of placements between 0 and 1 (the share of the other side that a row outranks), and few of a
+    rare class may all be placed alike by luck: the rule of Agresti and Coull (1998), as for other scores on a scale.
+    """
+    sides = [sums_of(above, of_class), sums_of(below, of_rest)]
+    wider = [side.plus(side.typical, 0.0, 1.0) for side in sides]
+    area = sides[0].mean
+    centre = area + sum(more.mean - side.mean for side, more in zip(sides, wider, strict=True))
+    return centre, float(np.hypot(wider[0].error, wider[1].error))
 
 
 def ranks(values: Floats) -> Floats:
@@ -162,8 +197,10 @@ def _rank_class(label: str, side: _OneAgainstRest) -> Ranked:
     return Ranked(
         label=label,
         positives=side.positives,
-        roc_auc=_log_odds_interval(side.area, side.error, [side], "DeLong's standard error, logit scale", n),
-        pr_auc=_log_odds_interval(area.area, area.error, [side], _PR_METHOD, n, FEWEST_FOR_PR),
+        roc_auc=_area_interval(
+            side.area, (side.error, side.centre, side.wider_error), [side], "DeLong's standard error"
+        ),
+        pr_auc=_log_odds_interval(area.area, area.error, [side], _PR_METHOD, n),
         roc=_curve([0.0, *(alarms / side.negatives)], [0.0, *(hits / side.positives)]),
         pr=_curve([0.0, *area.recall], [1.0, *area.precision]),
     )
@@ -207,7 +244,28 @@ def _mean_pr(classes: Sequence[Ranked], sides: Sequence[_OneAgainstRest]) -> Est
     error = float(np.mean([row.pr_auc.error for row in classes if row.pr_auc.error is not None]))
     method = f"mean over {len(classes)} classes, mean of their standard errors, logit scale"
     n = sides[0].positives + sides[0].negatives
-    return _log_odds_interval(value, error, sides, method, n, FEWEST_FOR_PR)
+    return _log_odds_interval(value, error, sides, method, n)
+
+
+def _area_interval(
+    value: float, chances: tuple[float, float, float], sides: Sequence[_OneAgainstRest], method: str
+) -> Estimate:
+    """Return an area under ROC with Student's interval. `chances` are the standard error, and centre and error of the
+    interval.
+    """
+    error, centre, wider = chances
+    least, n = min(side.least for side in sides), sides[0].positives + sides[0].negatives
+    if least < FEWEST_OF_A_SIDE:
+        return Estimate(value, None, None, _too_few_of_a_side(least, FEWEST_OF_A_SIDE), n, error)
+    half = student_quantile(least - 1) * wider
+    low, high = max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half))
+    method = f"{method}, one answer added at each end, Student's t ({least:,.0f} answers on the smaller side)"
+    return Estimate(value, low, high, method, n, error)
+
+
+def _too_few_of_a_side(least: float, fewest: int) -> str:
+    answers = f"{least:,.0f} independent answer{'' if round(least) == 1 else 's'}"
+    return f"no interval: a class or the rest has {answers} ({fewest} are needed)"
 
 
 def _log_odds_interval(
@@ -216,24 +274,20 @@ def _log_odds_interval(
     sides: Sequence[_OneAgainstRest],
     method: str,
     n: int,
-    fewest: int = FEWEST_OF_A_SIDE,
 ) -> Estimate:
     """Return an estimate whose interval is made on the log-odds scale, so that it stays between 0 and 1.
 
-    Where the observed error is 0, the interval is that of a share of as many trials as the smallest side has. Of rows
-    that hang together the quantile is Student's. A side of few answers, or clusters, has no interval: without both
+    Where the observed error is 0, the interval is that of a share of as many trials as the smallest side has. The
+    quantile is Student's. A side of few answers, or clusters, has no interval: without both
     rules one of three intervals missed the true value in simulations of unequal clusters, one of six of 3 answers.
     """
     from scipy.special import expit, logit
 
-    least, quantile = min(side.least for side in sides), Z_TAIL
-    if least < fewest:
-        answers = f"{least:,.0f} independent answer{'' if round(least) == 1 else 's'}"
-        reason = f"no interval: a class or the rest has {answers} ({fewest} are needed)"
-        return Estimate(value, None, None, reason, n, error)
-    if any(side.clustered for side in sides):
-        quantile = student_quantile(least - 1)
-        method = f"{method}, Student's t ({least:,.0f} independent answers on the smaller side)"
+    least = min(side.least for side in sides)
+    if least < FEWEST_FOR_PR:
+        return Estimate(value, None, None, _too_few_of_a_side(least, FEWEST_FOR_PR), n, error)
+    quantile = student_quantile(least - 1)
+    method = f"{method}, Student's t ({least:,.0f} independent answers on the smaller side)"
     if error == 0 or not 0 < value < 1:
         low, high, name = share_interval(value, least)
         return Estimate(value, low, high, f"{name} of {least:,.0f} trials", n, error)

@@ -6,7 +6,7 @@ number of its answers.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from steelyard.errors import UsageError
 from steelyard.report.results import Metric, Unit
+from steelyard.report.rubrics.answer import label_of, label_of_any_type
+from steelyard.report.rubrics.normalisation import normal_form
 from steelyard.report.statistics.intervals import Floats, Integers, clusters_of, codes_of, proportion
 from steelyard.report.status import FAILED, has_status, values_of
 from steelyard.report.summary import score_mean
-from steelyard.report.wording import count
+from steelyard.report.wording import count, counted
 
 NAMES = ("mean", "majority", "best")
 
@@ -41,7 +43,14 @@ class ScoresByQuestion:
 
     @property
     def times(self) -> Integers:
+        """Number of answers to each question, those that are left out among them."""
         return np.bincount(self.question, minlength=self.questions).astype(np.int64)
+
+    @property
+    def scored_times(self) -> Integers:
+        """Number of answers to each question that have a score."""
+        there = np.isfinite(self.values)
+        return np.bincount(self.question[there], minlength=self.questions).astype(np.int64)
 
     @property
     def failed(self) -> NDArray[np.bool_]:
@@ -71,7 +80,9 @@ def reduce_scores(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple
     check_reducers(names)
     unique, first, question = np.unique(scores["_index_"].to_numpy(), return_index=True, return_inverse=True)
     clusters = clusters_of(scores)[first] if unique.size else unique
-    scored = ScoresByQuestion(scores, question.astype(np.int64), clusters, lead, right_or_wrong(scores))
+    # Scores on another scale may all be 0: then they look like those of answers that are right or wrong.
+    binary = lead.unit == "share" and right_or_wrong(scores)
+    scored = ScoresByQuestion(scores, question.astype(np.int64), clusters, lead, binary)
     return tuple(_metric(scored, name) for name in dict.fromkeys(names))
 
 
@@ -97,16 +108,33 @@ def pass_at_k(n: Integers, c: Integers, k: int) -> Floats:
 def _metric(scored: ScoresByQuestion, name: str) -> Metric:
     k = _k_of(name)
     if k is not None:
-        note = f"a right answer is among {k}, drawn from {_times(scored.times)} to each question"
-        return _estimated(scored, name, _pass_at_k(scored, k), (name, note, "share"))
-    title, note, values = _REDUCERS[name]
-    note = f"{note} of {_times(scored.times)} to each question"
-    return _estimated(scored, name, values(scored), (title, note, scored.lead.unit))
+        chances = _pass_at_k(scored, k)
+        note = f"a right answer is among {k}, drawn from {_times(scored, chances)}"
+        return _estimated(scored, name, chances, (name, note, "share"))
+    title, note, reduced = _REDUCERS[name]
+    values = reduced(scored)
+    metric = _estimated(
+        scored, name, values, (title, f"{note} of {_times(scored, values)}", scored.lead.unit)
+    )
+    if name == "mean" and np.unique(scored.scored_times).size == 1 and scored.lead.estimate.low is not None:
+        # Where each question counts as often, this is the mean over rows, and has its interval.
+        return replace(metric, estimate=scored.lead.estimate)
+    return metric
 
 
-def _times(times: Integers) -> str:
-    least, most = int(times.min()), int(times.max())
-    return f"{count(most)} answers" if least == most else f"{count(least)} to {count(most)} answers"
+def _times(scored: ScoresByQuestion, values: Floats) -> str:
+    """Return `5 answers to each question`: answers with a score, and how many questions have too few of them.
+
+    Where a row failed, it says `5 rows of each question`: a failed row counts as wrong, and is no answer.
+    """
+    counted_questions = np.isfinite(values)
+    left_out = int(np.count_nonzero(~counted_questions))
+    times = scored.scored_times[counted_questions]
+    least, most = (int(times.min()), int(times.max())) if times.size else (0, 0)
+    without = f"; {counted(left_out, 'question')} left out, with too few answers that have a score"
+    noun, to = ("row", "of") if scored.failed.any() else ("answer", "to")
+    times_text = counted(most, noun) if least == most else f"{count(least)} to {count(most)} {noun}s"
+    return f"{times_text} {to} each question{without if left_out else ''}"
 
 
 def _estimated(scored: ScoresByQuestion, name: str, values: Floats, shown: tuple[str, str, Unit]) -> Metric:
@@ -115,7 +143,8 @@ def _estimated(scored: ScoresByQuestion, name: str, values: Floats, shown: tuple
         estimate = proportion(values == 1, scored.clusters)
     else:
         estimate = score_mean(pa.table({"score": values}), scored.clusters, unit, scored.lead.scale)
-    return Metric(f"{scored.lead.name}_{name}", f"{scored.lead.title}, {title}", estimate, unit, note)
+    scale = scored.lead.scale if unit == scored.lead.unit else None
+    return Metric(f"{scored.lead.name}_{name}", f"{scored.lead.title}, {title}", estimate, unit, note, scale)
 
 
 def _mean(scored: ScoresByQuestion) -> Floats:
@@ -140,11 +169,11 @@ def _best(scored: ScoresByQuestion) -> Floats:
 def _majority(scored: ScoresByQuestion) -> Floats:
     """Return the score of each question's most frequent answer; the mean score of several that are as frequent.
 
-    Failed rows vote as badly as they could have: a system gains nothing by staying silent. An answer without a
-    prediction has no vote where another one has a prediction.
+    Answers are one where their values are equal. Failed rows vote as badly as they could have: a system gains nothing
+    by staying silent. An answer without a prediction has no vote where another one has a prediction.
     """
-    codes, texts = codes_of(scored.scores["prediction"])
-    width = len(texts) + 1
+    codes, different = _answers(scored.scores)
+    width = different + 1
     answered = ~scored.failed
     # One number stands for a question and a prediction; code 0 of a question is "no prediction".
     answers, answer = np.unique((scored.question * width + codes + 1)[answered], return_inverse=True)
@@ -161,6 +190,26 @@ def _majority(scored: ScoresByQuestion) -> Floats:
         here = slice(*np.searchsorted(question, [number, number + 1]))
         values[number] = _worst_vote(votes[here], score[here], int(silent[number]))
     return values
+
+
+def _answers(scores: pa.Table) -> tuple[Integers, int]:
+    """Return the prediction of each row as a number, -1 for none, and how many different ones there are.
+
+    Two wrong texts are compared as texts. Two right ones are equal to the target, which may be a number: then "0.50"
+    and "0.5" are one answer, and for a rubric that normalises texts, so are "Paris" and "paris.".
+    """
+    codes, texts = codes_of(scores["prediction"])
+    column: Any = scores["correct"]
+    right = np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.int64)
+    numbers: dict[tuple[int, str], int] = {}
+    of_text = np.array(
+        [
+            [numbers.setdefault((0, label_of(text, "").strip()), len(numbers)) for text in texts],
+            [numbers.setdefault((1, normal_form(label_of_any_type(text))), len(numbers)) for text in texts],
+        ],
+        dtype=np.int64,
+    )
+    return np.where(codes < 0, -1, of_text[right, codes] if texts else -1), len(numbers)
 
 
 def _worst_vote(votes: Floats, score: Floats, silent: int) -> float:

@@ -8,13 +8,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 from scipy.stats import rankdata
 from sklearn import metrics
 
 from steelyard.report.page.ranking_figures import pr_figure, roc_figure
 from steelyard.report.statistics.intervals import Floats, Integers, share_interval
-from steelyard.report.statistics.ranking import FEWEST_OF_A_SIDE, Ranking, probability_matrix, ranking, ranks
+from steelyard.report.statistics.ranking import (
+    FEWEST_OF_A_SIDE,
+    Ranking,
+    pairs_of,
+    probability_matrix,
+    ranking,
+    ranks,
+)
 
 LABELS = ("a", "b", "c")
 ROWS = st.lists(st.tuples(st.sampled_from(range(3)), *[st.integers(0, 8)] * 3), min_size=2, max_size=40)
@@ -75,9 +82,11 @@ def test_the_error_is_delongs() -> None:
     for k, row in enumerate(_of(truth, shares).classes):
         variance = _delong(shares[truth == k, k], shares[truth != k, k])
         assert row.roc_auc.error == pytest.approx(np.sqrt(variance))
-        value, half = row.roc_auc.value or 0, ndtri(0.975) * np.sqrt(variance)
-        odds = np.log(value / (1 - value)) - half / (value * (1 - value))
-        assert row.roc_auc.low == pytest.approx(1 / (1 + np.exp(-odds)))
+        # The interval is Student's with one more answer at both ends on each side, which is wider than DeLong's.
+        assert row.roc_auc.low is not None
+        assert row.roc_auc.high is not None
+        delong = 2 * ndtri(0.975) * np.sqrt(variance)
+        assert delong < row.roc_auc.high - row.roc_auc.low < 1.3 * delong
 
 
 def test_repeating_the_same_answers_narrows_nothing() -> None:
@@ -144,7 +153,10 @@ def test_the_intervals_cover_as_often_as_they_say() -> None:
 def test_no_error_is_not_certainty() -> None:
     result = _of(np.repeat([0, 1], (22, 20)), np.array([[0.9, 0.1]] * 22 + [[0.2, 0.8]] * 20))
     assert result.roc_auc.value == 1
-    assert result.roc_auc.low == pytest.approx(share_interval(1, 20)[0])
+    sides = [np.append(np.ones(size), [0.0, 1.0]) for size in (22, 20)]
+    error = np.hypot(*(side.std(ddof=1) / np.sqrt(side.size) for side in sides))
+    centre = 1 - sum(1 - side.mean() for side in sides)
+    assert result.roc_auc.low == pytest.approx(centre - stdtrit(19, 0.975) * error)
     assert result.pr_auc.low == pytest.approx(share_interval(1, 20)[0])
 
 
@@ -152,10 +164,14 @@ def test_one_class_alone_has_no_curve() -> None:
     assert ranking(LABELS, np.zeros(4, dtype=np.int64), np.ones((4, 3)), np.arange(4)) is None
 
 
-def test_a_map_becomes_a_matrix() -> None:
+PAIRS: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
+
+
+@pytest.mark.parametrize("kind", [PAIRS, pa.map_(pa.string(), pa.float64())], ids=["pairs", "an earlier map"])
+def test_pairs_become_a_matrix(kind: Any) -> None:
     chunks: list[Any] = [[[("b", 0.5), ("a", 0.25), ("elsewhere", 0.25)], []], [[("c", 1.0)]]]
-    kind: Any = pa.map_(pa.string(), pa.float64())
-    column: Any = pa.chunked_array(chunks, kind)
+    rows = [[pairs_of(row) for row in chunk] for chunk in chunks] if kind is PAIRS else chunks
+    column: Any = pa.chunked_array(rows, kind)
     assert probability_matrix(column, LABELS).tolist() == [[0.25, 0.5, 0], [0, 0, 0], [0, 0, 1]]
     assert probability_matrix(column.slice(1), LABELS).tolist() == [[0, 0, 0], [0, 0, 1]]
 

@@ -76,6 +76,14 @@ def test_pass_at_k_refuses_too_few_answers() -> None:
         ([RIGHT, (None, 0.0)], 0.5),
         ([RIGHT, (None, 0.0), (None, 0.0)], 0.0),
         ([(None, 0.0), (None, 0.0)], 0.0),
+        ([("3", 1.0), ("3.0", 1.0), ("4", 0.0), ("4", 0.0), ("5", 0.0)], 0.5),
+        ([("0.5", 1.0), (" 0.50", 1.0), ("4", 0.0)], 1.0),
+        ([("true", 1.0), ("True", 1.0), ("false", 0.0)], 1.0),
+        ([("2024-05-01", 1.0), ("2024-05-01 00:00", 1.0), ("no", 0.0)], 1.0),
+        ([("Paris", 1.0), ("paris.", 1.0), ("Rome", 0.0)], 1.0),
+        ([("3.1", 0.0), ("3.10", 0.0), ("3.2", 1.0)], 1 / 3),
+        ([("7", 0.0), ("7.0", 0.0), ("8", 1.0)], 0.0),
+        ([("", 0.0), (" ", 0.0), ("8", 1.0)], 0.0),
     ],
     ids=[
         "two of three",
@@ -86,6 +94,14 @@ def test_pass_at_k_refuses_too_few_answers() -> None:
         "one vote beside one silence",
         "silence votes as badly as it can",
         "nothing but silence",
+        "whole numbers with and without a point",
+        "one number in two notations",
+        "a boolean as two programs write it",
+        "midnight and its date",
+        "right whatever case and punctuation",
+        "two versions of a program, both wrong",
+        "a whole number that is wrong",
+        "white space and nothing",
     ],
 )
 def test_the_majority_decides(answers: list[tuple[str | None, float]], expected: float) -> None:
@@ -132,3 +148,11 @@ def test_more_draws_than_answers_are_refused_before_anything_is_asked() -> None:
         UsageError, match="pass@5: needs at least 5 answers to each question; 4 are asked for"
     ):
         check_reducers(["pass@5"], replications=4)
+
+
+@pytest.mark.parametrize("name", ["mean", "majority", "best"])
+def test_scores_that_are_all_0_on_a_wider_scale_are_no_share(name: str) -> None:
+    lead = Metric("bleu", "BLEU", Estimate(0.0, None, None, "test", 60), "number", scale=(0.0, 100.0))
+    estimate = reduce_scores(make_scores(*[[WRONG] * 3] * 20), lead, [name])[0].estimate
+    assert estimate.high is not None
+    assert estimate.high > 1

@@ -4,34 +4,36 @@
 their digests; `report verify` reads the verdicts again.
 """
 
-import hashlib
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from steelyard.evaluation import layout
-from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.recount import recount
 from steelyard.report.errors import ReportFailed
 from steelyard.report.evidence.files import Check, fault
 from steelyard.report.evidence.recomputation import UNREADABLE
 from steelyard.report.page.document import FURTHER
-from steelyard.runs.folder import RUN_FILE, Run, RunFolder
+from steelyard.runs.folder import RUN_FILE, Run, RunFolder, read_manifest
 from steelyard.runs.judge.output import JUDGED, judged_output, write_judged
 from steelyard.runs.judge.questions import QUESTIONS, question_lines
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import read_verdicts
 from steelyard.runs.request import RunRequest
+from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
+
+BEFORE_JUDGING = f"{FURTHER}before judging"
+"""Kind of evidence of a report whose numbers are made of `judged/`."""
 
 
 def judged_from(folder: RunFolder, request: RunRequest) -> dict[str, tuple[str, ...]]:
     """The files that the output with verdicts was made from, by what they are; none where no rubric reads verdicts."""
     if judged_output(folder, request).root != folder.path.absolute() / JUDGED:
         return {}
-    files = {f"{FURTHER}before judging": _answers(folder, folder.path)}
+    files = {BEFORE_JUDGING: _answers(folder, folder.path)}
     for judge in request.judges:
         its = folder.judge(judge.name)
         extra = [its.path / name for name in (RUN_FILE, QUESTIONS) if (its.path / name).exists()]
@@ -85,10 +87,10 @@ async def _asked_again(run: Run, judge: JudgeSpec) -> AsyncIterator[Check]:
     folder, name = run.folder.judge(judge.name), f"judges/{judge.name}"
     # Made again from the answers and the template: a file that was edited would have put other questions to
     # the judge.
-    if b"".join(question_lines(run, judge)) != (folder.path / QUESTIONS).read_bytes():
+    if not _is_made_of(folder.path / QUESTIONS, question_lines(run, judge)):
         yield fault(f"{name}/{QUESTIONS}: is not what the judge is to be asked about these answers")
         return
-    manifest = Manifest.model_validate_json(folder.manifest.read_bytes())
+    manifest = read_manifest(folder.manifest)
     counted = await recount(manifest, folder.inputs, folder.outputs)
     for sentence in counted.faults:
         yield fault(f"{name}: {sentence}")
@@ -110,6 +112,11 @@ async def _judged_again(run: Run, request: RunRequest) -> Check:
     return Check(f"{JUDGED}/: verdicts on {answers} answers read again from the judges' answers are the same")
 
 
+def _is_made_of(path: Path, lines: Iterable[bytes]) -> bool:
+    with path.open("rb") as file:
+        return all(file.read(len(line)) == line for line in lines) and not file.read(1)
+
+
 def _differing(recomputed: Path, recorded: Path) -> Iterator[str]:
     for path in sorted(recomputed.rglob("*")):
         inside = path.relative_to(recomputed)
@@ -118,4 +125,4 @@ def _differing(recomputed: Path, recorded: Path) -> Iterator[str]:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return sha256_of(path) if path.is_file() else ""

@@ -20,7 +20,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import Verdicts, read_verdicts
 from steelyard.runs.prompts.template import Template
 from steelyard.runs.request import PromptSpec, RunRequest, SourceSpec
-from steelyard.runs.resolve import resolve
+from steelyard.runs.resolve import ANOTHER_NAME, resolve
 from steelyard.runs.spending.accounts import accounts, check_prices, others_of
 
 
@@ -99,5 +99,5 @@ async def _ask(run: Run, spec: JudgeSpec, context: RunContext) -> str | None:
             await check_request(resolved)
             return (await collect(resolved, context)).stopped
     except UsageError as error:
-        hint = "; a judge that is asked something else needs another name" if folder.run_json.exists() else ""
+        hint = f"; {ANOTHER_NAME}" if folder.run_json.exists() else ""
         raise UsageError(f"judge {spec.name}: {error}{hint}") from error

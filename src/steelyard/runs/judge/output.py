@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches
 from steelyard.evaluation import layout
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.evaluation.record import recorded_servers
@@ -24,6 +25,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import VERDICT, Verdicts
 from steelyard.runs.request import RunRequest, canonical
 from steelyard.runs.rubric_names import reads_verdicts
+from steelyard.storage.checked import add_digest
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.types import JsonValue
@@ -63,11 +65,13 @@ async def write_judged(
     for key in [info.key async for info in store.list("part-") if info.key not in kept]:
         await store.delete(key)
     record = {**run.record, "judges": [_record(run, spec) for spec in specs]}
-    await store.put(layout.RUN, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    await store.put(layout.RUN, orjson.dumps(add_digest(record), option=orjson.OPT_INDENT_2))
     for key, server in (await recorded_servers(run.folder.outputs)).items():
         await store.put(key, server)
     parts = [entry.path for entry in run.manifest.files]
-    manifest = run.manifest.model_copy(update={"files": entries, "parts": parts, "leftOut": []})
+    manifest = run.manifest.model_copy(
+        update={"files": entries, "parts": parts, "leftOut": [], "records": []}
+    )
     await store.put(layout.MANIFEST, manifest.model_dump_json(indent=2).encode())
     return manifest
 
@@ -82,11 +86,10 @@ def _record(run: Run, spec: JudgeSpec) -> dict[str, JsonValue]:
 
 def _with_verdicts(run: Run, source: Path, verdicts: Sequence[Verdicts], target: Path) -> FileEntry:
     numbers = {name: number for number, name in enumerate(run.manifest.replications)}
-    file = pq.ParquetFile(source)
     writer: pq.ParquetWriter | None = None
     rows = 0
     try:
-        for batch in file.iter_batches(BATCH):
+        for batch in batches(source, BATCH):
             table = _joined(batch, numbers, verdicts)
             if writer is None:
                 writer = pq.ParquetWriter(target, table.schema, compression="zstd")

@@ -3,18 +3,22 @@
 The same answers give the same bytes, so that a report can be checked against them (`judge.evidence`).
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import orjson
 
+from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
+from steelyard.report.rubrics.answer import answer_in, text_of
 from steelyard.runs.folder import Run, RunFolder, RunRow
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.prompts.render import renderer
 from steelyard.runs.prompts.template import Template
 from steelyard.runs.request import TARGETS, PromptSpec
+from steelyard.runs.resolve import ANOTHER_NAME
+from steelyard.schema.columns import lacking
+from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
 
 QUESTIONS = "questions.jsonl"
@@ -28,13 +32,16 @@ def write_questions(run: Run, spec: JudgeSpec, folder: RunFolder) -> Path:
     with scratch.open("wb") as file:
         file.writelines(question_lines(run, spec))
         empty = file.tell() == 0
-        # Flushed before it gets its name: after a power loss a file of that name is whole.
-        file.flush()
-        os.fsync(file.fileno())
     if empty:
         scratch.unlink()
         raise UsageError(f"judge {spec.name}: the run has no answer to judge; every row is an error")
-    scratch.replace(path)
+    # The questions that a judge was asked are evidence of its verdicts.
+    if folder.run_json.exists() and path.exists() and sha256_of(path) != sha256_of(scratch):
+        scratch.unlink()
+        raise UsageError(
+            f"judge {spec.name}: {folder.path}: was begun with other questions. Ask the same again; {ANOTHER_NAME}"
+        )
+    rename_durably(scratch, path)
     return path
 
 
@@ -65,6 +72,7 @@ def _questions(
         # A row error has no answer; it is an error in the report, and no question to the judge.
         if response is None:
             continue
+        response = answer_in(str(response))
         if render is None:
             render = renderer(prompt_spec, list(row.row), location)
         variables: dict[str, JsonValue] = {
@@ -76,7 +84,7 @@ def _questions(
             "criteria": spec.criteria,
             "grades": grades,
         }
-        for order in _orders(spec, row, str(response)):
+        for order in _orders(spec, row, response):
             try:
                 prompt = template(variables | order)
             except ValueError as error:
@@ -91,29 +99,32 @@ def _orders(spec: JudgeSpec, row: RunRow, response: str) -> Iterator[dict[str, J
         yield {}
         return
     if spec.against not in row.row:
-        columns = ", ".join(row.row)
         raise UsageError(
-            f"judge {spec.name}: should have answers in the column {spec.against!r}; there are {columns}"
+            f"judge {spec.name}: should have answers in the column {spec.against!r}; {lacking([spec.against], row.row)}"
         )
     other = row.row[spec.against]
     if other is None:
         raise UsageError(f"judge {spec.name}: row {row.index} has no answer in the column {spec.against!r}")
-    yield {"order": 0, "first": response, "second": str(other)}
-    yield {"order": 1, "first": str(other), "second": response}
+    against = answer_in(text_of(other))
+    yield {"order": 0, "first": response, "second": against}
+    yield {"order": 1, "first": against, "second": response}
 
 
 def _target(spec: JudgeSpec, row: Mapping[str, JsonValue]) -> str | None:
     names = [spec.target] if spec.target is not None else [name for name in TARGETS if name in row]
     value = row.get(names[0]) if names else None
     if isinstance(value, list):
-        return " | ".join(map(str, value))
-    return None if value is None else str(value)
+        return " | ".join(map(text_of, value))
+    return None if value is None else text_of(value)
 
 
 def _text(prompt: JsonValue) -> str:
     """The prompt as text; where it has several messages, each with its role."""
     if not isinstance(prompt, list):
-        return str(prompt)
+        return text_of(prompt)
+    contents = [text_of(message.get("content") or "") for message in prompt]
     if len(prompt) == 1:
-        return str(prompt[0].get("content"))
-    return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in prompt)
+        return contents[0]
+    return "\n\n".join(
+        f"{message.get('role')}: {said}" for message, said in zip(prompt, contents, strict=True)
+    )

@@ -1,6 +1,6 @@
 """The definition of a judge: part of a request (`RunRequest.judges`), of a task file and of the options --judge-*."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -97,6 +97,21 @@ class JudgeSpec:
     def pairwise(self) -> bool:
         """Return whether two answers are held against each other."""
         return self.against is not None
+
+    def asked(self, urls: Sequence[str]) -> dict[str, JsonValue]:
+        """Return what its verdicts depend on, part by part; `urls` are those of the run."""
+        judge = self.settled()
+        return {
+            "model": judge.model,
+            "endpoint": sorted(judge.urls or urls),
+            "template": judge.template,
+            "criteria": judge.criteria,
+            "target": judge.target,
+            "grades": dict(judge.grades),
+            "sampling": dict(judge.sampling),
+            "against": judge.against,
+            "replications": judge.times,
+        }
 
     def settled(self) -> "JudgeSpec":
         """The judge with the template, criteria and grades of a pair, where its request has none."""

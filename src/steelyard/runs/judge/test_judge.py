@@ -9,7 +9,8 @@ import pytest
 from steelyard.errors import UsageError
 from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import Endpoint, endpoint, make_request, write_prompts
-from steelyard.runs.folder import RunFolder
+from steelyard.runs.folder import RunFolder, open_run
+from steelyard.runs.judge.judge import judge
 from steelyard.runs.judge.output import JUDGED
 from steelyard.runs.judge.questions import QUESTIONS
 from steelyard.runs.judge.spec import JudgeSpec
@@ -93,15 +94,28 @@ async def test_a_judge_added_later_is_asked_and_the_answers_are_not(tmp_path: Pa
     assert judges == ["judge", "second"]
 
 
-async def test_another_question_needs_another_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spec", "change"),
+    [
+        (JudgeSpec("judge", criteria="It rhymes."), "criteria .*It rhymes"),
+        (JudgeSpec("other"), r"model 'judge' \(now 'other'\)"),
+        (JudgeSpec("judge", times=2), "replications '1'"),
+    ],
+)
+async def test_another_question_needs_another_name_and_leaves_the_report_as_it_was(
+    tmp_path: Path, spec: JudgeSpec, change: str
+) -> None:
+    folder = tmp_path / "run"
     async with endpoint(model_and_judges) as server:
         request = judged_request(tmp_path, server, rows=4)
-        await run(request, tmp_path / "run", no_key())
-        changed = replace(request, judges=(JudgeSpec("judge", criteria="It rhymes."),))
-        with pytest.raises(
-            UsageError, match=r"judge judge: .* begun with another prompt file.* another name$"
-        ):
-            await run(changed, tmp_path / "run", no_key())
+        await run(request, folder, no_key())
+        before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+        with pytest.raises(UsageError, match=rf"judge judge: .* begun with {change}.* another name$"):
+            await run(replace(request, judges=(spec,)), folder, no_key())
+        # As `eval score` asks it.
+        with pytest.raises(UsageError, match=r"judge judge: .* begun with .*another name$"):
+            await judge(open_run(folder), (spec,), no_key())
+    assert before == {path: path.read_bytes() for path in before}
 
 
 async def test_rows_without_an_answer_are_not_judged_and_count_as_wrong(tmp_path: Path) -> None:
@@ -154,3 +168,28 @@ def test_of_several_verdicts_the_last_counts_and_others_are_reported(said: str, 
 def test_a_judge_that_was_cut_off_is_reported() -> None:
     read = Parser(JudgeSpec("judge"))({"text": "Well, the ans", "finish_reason": "length"})
     assert "cut off" in read["error"]
+
+
+async def test_a_judge_sees_answers_without_thoughts_and_its_own_are_not_its_verdict(tmp_path: Path) -> None:
+    def thinking(prompt: str) -> str:
+        if "[Answer to grade]" not in prompt:
+            return f"<think>Is it 1?</think>{prompt.rsplit(maxsplit=1)[-1]}"
+        return "<think>Perhaps VERDICT: INCORRECT</think>Because.\nVERDICT: CORRECT"
+
+    async with endpoint(thinking) as server:
+        await run(judged_request(tmp_path, server, rows=3), tmp_path / "run", no_key())
+    questions = (RunFolder(tmp_path / "run").judge("judge").path / QUESTIONS).read_text()
+    assert "Is it 1?" not in questions
+    assert "[Answer to grade]\\n2\\n" in questions
+    assert [response["verdicts"][0]["score"] for response in verdicts(tmp_path / "run")] == [1, 1, 1]
+
+
+async def test_an_empty_answer_is_wrong_whatever_a_judge_says(tmp_path: Path) -> None:
+    def silent(prompt: str) -> str:
+        return "VERDICT: CORRECT" if "[Answer to grade]" in prompt else "<think>3, or is it"
+
+    async with endpoint(silent) as server:
+        await run(judged_request(tmp_path, server, rows=3), tmp_path / "run", no_key())
+    scores = pq.read_table(RunFolder(tmp_path / "run").scores)
+    assert scores["score"].to_pylist() == [0, 0, 0]
+    assert scores["correct"].to_pylist() == [False, False, False]

@@ -1,6 +1,5 @@
 """Verdicts read from the run of a judge: one for each answer, or why there is none."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from steelyard.evaluation.patterns import Pattern, PatternTooMuch
+from steelyard.report.rubrics.answer import answer_in
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.judge.pairs import Said, merged
 from steelyard.runs.judge.spec import JudgeSpec
@@ -92,17 +93,21 @@ class Parser:
     """A parser from a judge's response to its verdict."""
 
     def __init__(self, spec: JudgeSpec) -> None:
-        self._find = re.compile(spec.parse)
+        self._pattern = Pattern(spec.parse)
         self._grades = {name.casefold(): (name, float(worth)) for name, worth in spec.grades.items()}
         self._allowed = ", ".join(spec.grades)
 
     def __call__(self, response: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         text = response.get("text") or ""
+        # A judge that thinks aloud weighs other verdicts before it gives its own.
+        answer = answer_in(text)
         last = None
-        # A pattern of the user's may need quadratic time: only the end of a long answer is searched, where
-        # verdicts stand.
-        for last in self._find.finditer(text[-_LOOKED_AT:]):  # noqa: B007 - the last one counts
-            pass
+        try:
+            # Only the end of a long answer is searched, where verdicts stand.
+            for last in self._pattern.find(answer[-_LOOKED_AT:]):  # noqa: B007 - the last one counts
+                pass
+        except PatternTooMuch as error:
+            return {"reason": text, "error": f"parse: {error}"}
         if last is None or last["verdict"] is None:
             return {"reason": text, "error": self._missing(text, response)}
         # Judges write **CORRECT** or `correct.` as often as the plain word.

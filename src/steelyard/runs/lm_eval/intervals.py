@@ -1,7 +1,8 @@
 """Intervals of lm-eval's numbers: from the documents' own numbers where these are known, else by its standard error.
 
 `results` calls these. lm-eval's error is trusted only where tests/coverage shows that its interval holds the true
-value: for perplexity, BLEU, chrF and TER of many independent documents.
+value: for BLEU, chrF and TER of many independent documents. A perplexity has no interval: it is a mean without a scale,
+and a few documents that are very unlikely may be missing from a sample.
 """
 
 from collections.abc import Sequence
@@ -11,13 +12,10 @@ import numpy as np
 from steelyard.report.statistics.clusters import Floats, Integers, Sums, student_quantile, sums_of
 from steelyard.report.statistics.intervals import Estimate, interval_from_error
 
-FEWEST = 100
-"""Fewest documents for the interval of a perplexity."""
 FEWEST_OF_CORPUS = 1000
 """Fewest documents for that of a number of the corpus: lm-eval's 100 draws do not estimate its error well."""
 CORPUS = ("bleu", "chrf", "chrf++", "ter")
 """Metrics whose standard error lm-eval finds by drawing the documents again 100 times."""
-_PERPLEXITY = "perplexity"
 
 
 def mean_of_tasks(values: Sequence[Floats], clusters: Sequence[Integers]) -> Estimate:
@@ -35,12 +33,9 @@ def mean_of_tasks(values: Sequence[Floats], clusters: Sequence[Integers]) -> Est
 
 
 def by_standard_error(metric: str, value: float, error: float | None, clusters: Integers) -> Estimate:
-    """Return a number of all documents together with the interval by lm-eval's standard error, or why it has none.
-
-    Of a perplexity the interval is made on the scale of its logarithm, the mean that the error is really one of.
-    """
+    """Return a number of all documents together with the interval by lm-eval's standard error, or why it has none."""
     n, independent = int(clusters.size), int(np.unique(clusters).size)
-    if metric != _PERPLEXITY and metric not in CORPUS:
+    if metric not in CORPUS:
         reason = f"no interval: that of lm-eval's standard error of {metric} holds the true value too seldom"
         return Estimate(value, None, None, reason, n, error)
     if not error or not np.isfinite(error):
@@ -48,16 +43,9 @@ def by_standard_error(metric: str, value: float, error: float | None, clusters: 
     if independent < n:
         reason = "no interval: lm-eval's standard error knows nothing of clusters"
         return Estimate(value, None, None, reason, n, error)
-    needed = FEWEST_OF_CORPUS if metric in CORPUS else FEWEST
-    if n < needed:
-        reason = (
-            f"no interval: {n:,} documents are too few for lm-eval's standard error ({needed} are needed)"
-        )
+    if n < FEWEST_OF_CORPUS:
+        few = f"{n:,} documents are too few for lm-eval's standard error ({FEWEST_OF_CORPUS} are needed)"
+        reason = f"no interval: {few}"
         return Estimate(value, None, None, reason, n, error)
     half = student_quantile(n - 1) * error
-    # The error of exp(m), divided by exp(m), is to first order that of m (the delta method).
-    if metric == _PERPLEXITY:
-        ratio = float(np.exp(half / value))
-        method = "lm-eval's standard error, on the scale of the logarithm"
-        return Estimate(value, value / ratio, value * ratio, method, n, error)
     return Estimate(value, max(0.0, value - half), value + half, "lm-eval's standard error", n, error)

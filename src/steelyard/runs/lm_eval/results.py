@@ -25,7 +25,7 @@ from steelyard.report.statistics.intervals import (
     mean,
 )
 from steelyard.report.status import FAILED, has_status
-from steelyard.report.wording import count, percent
+from steelyard.report.wording import between_text, count, percent, shown
 from steelyard.runs.lm_eval.documents import keys_of
 from steelyard.runs.lm_eval.intervals import by_standard_error, mean_of_tasks
 from steelyard.runs.lm_eval.tasks import TaskName
@@ -124,10 +124,10 @@ def _headline(
         )
         return f"lm-eval's task {name.task} has no number: {failed}, and {allowed}{between}."
     what = lead.title.removeprefix(f"{name.task}: ")
-    value = "nothing" if lead.estimate.value is None else f"{lead.estimate.value:.4f}"
+    value = "nothing" if lead.estimate.value is None else shown(lead.estimate, lead.unit, lead.scale)
     if lead.estimate.low is None or lead.estimate.high is None:
         return f"lm-eval's task {name.task}: {what} {value}."
-    between = f"{lead.estimate.low:.4f} to {lead.estimate.high:.4f}"
+    between = between_text(lead.estimate, lead.unit, lead.scale)
     return f"lm-eval's task {name.task}: {what} {value} (95 % interval {between})."
 
 
@@ -256,7 +256,7 @@ def _tables(documents: _Documents) -> Iterator[Table]:
         for task, shares in low.items()
         for key, value in shares.items()
     )
-    if open_ones:
+    if open_ones and documents.failures < documents.total:
         columns = ("Share", "If all that failed were wrong", "If all were right")
         yield Table("What failed documents leave open", columns, open_ones)
 
@@ -268,6 +268,11 @@ def _limits(documents: _Documents) -> Iterator[str]:
             f"{count(documents.failures)} of {count(documents.total)} documents failed: a request of theirs got no "
             "answer that counts. They are wrong in every share, and in no other number; under lmEval in report.json "
             "stand lm-eval's numbers of the others alone."
+        )
+    if cut := documents.outcome.get("cut", 0):
+        yield (
+            f"In {count(cut)} of {count(documents.outcome['requests'])} requests the prompt was longer than the "
+            "model's context, and was cut from the left, as lm-eval does."
         )
     if inside := documents.outcome.get("inside", 0):
         yield (

@@ -15,6 +15,7 @@ import pyarrow as pa
 from steelyard.errors import UsageError
 from steelyard.evaluation.tokens import NoLikelihood, likelihood
 from steelyard.report.results import Answer, Results
+from steelyard.report.rubrics.answer import answer_in
 from steelyard.report.rubrics.rows import schema, score_row
 from steelyard.report.status import FAILED, SCORED, UNIT
 from steelyard.runs.lm_eval.process import digest_of, replay
@@ -31,10 +32,13 @@ _SCHEMA = schema(
     ("likelihoods", pa.list_(pa.float64())),
     ("greedy", pa.list_(pa.bool_())),
     ("inside_token", pa.bool_()),
+    ("cut", pa.bool_()),
     ("fault", pa.string()),
     ("prompt_digest", pa.string()),
 ).with_metadata(_UNIT)
 NO_ANSWER = "no answer"
+NOTHING_FOUND = "[invalid]"
+"""Text that lm-eval's filters put in the place of an answer in which they find nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Task:
     max_failed: float = MAX_FAILED
     prefix_token_id: int | None = None
     max_length: int | None = None
+    think_end_token: str = ""
 
     @property
     def name(self) -> TaskName:
@@ -61,6 +66,7 @@ class Task:
             self.max_failed,
             self.prefix_token_id,
             self.max_length,
+            self.think_end_token,
         )
 
     @property
@@ -89,7 +95,7 @@ class Task:
             "metrics": None,
             "prompt_digest": digest_of(row["prompt"]),
         }
-        return score_row(0.0, (), None, False) | columns | _reply(answer)
+        return score_row(0.0, (), None, False) | columns | _reply(answer, self.think_end_token)
 
     def together(self, scores: pa.Table) -> pa.Table:
         """lm-eval's score of each document, at the first row of its requests, and what it made of all."""
@@ -105,24 +111,38 @@ class Task:
         kept = {key: outcome[key] for key in ("results", "bounds", "shares")} | {
             "requests": len(rows),
             "inside": sum(bool(row["inside_token"]) for row in rows),
+            "cut": sum(bool(row["cut"]) for row in rows),
         }
         documents.sort(key=lambda row: int(row["_index_"]))
         return pa.Table.from_pylist(
             documents, scores.schema.with_metadata(_UNIT | {FOUND: orjson.dumps(kept)})
         )
 
+    def unread(self, scores: pa.Table) -> list[bool]:
+        """Return in which documents lm-eval's filter found nothing; of several filters, one may find something."""
+        return [
+            said == NOTHING_FOUND
+            and len({key.partition(",")[2] for key in orjson.loads(metrics or "{}")}) < 2
+            for said, metrics in zip(
+                scores["prediction"].to_pylist(), scores["metrics"].to_pylist(), strict=True
+            )
+        ]
+
     def summarise(self, scores: pa.Table) -> Results:
         return results_of(self.name, scores)
 
 
-def _reply(answer: Answer) -> Json:
+def _reply(answer: Answer, think_end_token: str) -> Json:
     """The text of a generation, or the likelihood of a text, or why there is neither."""
-    columns: Json = {"prediction": None, "likelihoods": [], "greedy": [], "inside_token": None, "fault": None}
+    columns: Json = {"prediction": None, "likelihoods": [], "greedy": [], "inside_token": None}
+    columns |= {"cut": None, "fault": None}
     if not answer.responses:
         return columns | {"fault": NO_ANSWER}
     text = str(answer.responses[0]["text"])
     if answer.row["kind"] == GENERATE:
-        return columns | {"prediction": text}
+        if think_end_token:  # as lm-eval's own models cut it
+            text = text.rpartition(think_end_token)[2].lstrip()
+        return columns | {"prediction": answer_in(text)}
     kept = orjson.loads(text)
     try:
         if "fault" in kept:
@@ -131,7 +151,8 @@ def _reply(answer: Answer) -> Json:
     except NoLikelihood as fault:
         return columns | {"fault": str(fault)}
     inside = kept.get("inside") if kept.get("context_tokens") is None else False
-    return columns | {"likelihoods": [value], "greedy": [greedy], "inside_token": inside}
+    columns |= {"likelihoods": [value], "greedy": [greedy], "inside_token": inside}
+    return columns | {"cut": "cut" in kept}
 
 
 def _answer(row: Mapping[str, Any]) -> object:
@@ -162,6 +183,7 @@ def _scored(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> d
         "likelihoods": [value for request in rows for value in request["likelihoods"]],
         "greedy": [value for request in rows for value in request["greedy"]],
         "inside_token": any(request["inside_token"] for request in rows),
+        "cut": any(request["cut"] for request in rows),
     }
     if not document["scored"]:
         faults = dict.fromkeys(str(request["fault"]) for request in rows if request["fault"] is not None)

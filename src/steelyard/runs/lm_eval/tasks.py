@@ -13,7 +13,9 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 
+from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
+from steelyard.report.errors import NotInstalled
 from steelyard.runs.prompts.render import GENERATE
 from steelyard.runs.request import PromptSpec, RubricSpec, RunRequest, SourceSpec, canonical
 from steelyard.runs.resolve import RUNS
@@ -25,12 +27,12 @@ RUBRICS = {"lm_eval.Task", "task"}
 """The rubric that scores these tasks, and its alias."""
 SETTINGS = "settings"
 """The column of a row's own parameters, where a group's tasks differ in them."""
-_DEFAULTS = {"include_path": "", "max_failed": MAX_FAILED}
+_DEFAULTS = {"include_path": "", "max_failed": MAX_FAILED, "think_end_token": ""}
 _NUMBERS = {"num_fewshot", "limit", "prefix_token_id", "max_length"}
 MISSING = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (next to steelyard)"
 
 
-class NoLmEval(UsageError):
+class NoLmEval(NotInstalled):
     """lm-eval is not there."""
 
 
@@ -51,6 +53,8 @@ class TaskName:
     """The token before a text of which every token counts (lm-eval's custom_prefix_token_id)."""
     max_length: int | None = None
     """Tokens that the model takes at once; by default what the endpoint reports."""
+    think_end_token: str = ""
+    """The text behind which an answer begins, after the model's thoughts (lm-eval's model argument of that name)."""
 
     @property
     def reference(self) -> str:
@@ -85,7 +89,7 @@ def parse_name(text: str) -> TaskName:
                 arguments[key] = value == "true"
             case "chat":
                 raise UsageError(f"--task {text}: chat={value} should be true or false")
-            case "include_path":
+            case "include_path" | "think_end_token":
                 arguments[key] = value
             case _:
                 allowed = ", ".join(field.name for field in fields(TaskName) if field.name != "task")
@@ -164,5 +168,5 @@ def _kept(name: TaskName, lines: Iterator[dict[str, JsonValue]]) -> Path:
         # The name says the content, so two processes that write it at once agree; each has a scratch file of its own.
         scratch = folder / f".#{os.getpid()}"
         scratch.write_bytes(data)
-        scratch.replace(path)
+        rename_durably(scratch, path)
     return path

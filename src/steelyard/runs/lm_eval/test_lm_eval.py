@@ -6,6 +6,7 @@
 import importlib.util
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 import orjson
 import pyarrow as pa
@@ -243,6 +244,25 @@ def test_the_score_of_a_document_stands_at_the_first_row_of_its_requests() -> No
     assert (counts.scored, counts.failed, counts.left_out, counts.noun) == (3, 1, 0, "document")
 
 
+@pytest.mark.parametrize(
+    ("token", "said", "prediction"),
+    [
+        ("", "<think>4?</think>5", "5"),
+        ("", "<think>4?", ""),
+        ("</think>", "4?</think>no, 3?</think>\n 5", "5"),
+        ("<|done|>", "It is 4?<|done|>5", "5"),
+        ("<|done|>", "<think>4?</think>5", "5"),
+        ("<|done|>", "5", "5"),
+    ],
+)
+def test_thoughts_are_no_part_of_what_lm_eval_scores(token: str, said: str, prediction: str) -> None:
+    row = {"prompt": "2 + 3?", "kind": "generate_until", "task": "x", "document": 0}
+    name = parse_name(f"lm_eval:x?think_end_token={quote(token)}")
+    assert name.think_end_token == token
+    rubric = find_rubric(name.reference)
+    assert rubric.score(Answer(0, "r", row, [{"text": said}]))["prediction"] == prediction
+
+
 def test_silence_scores_nothing() -> None:
     """Gold first, the second choice refused: as "most unlikely" each of these would have been right."""
     report = results([False, False, None, None], max_failed=0.5)
@@ -266,7 +286,23 @@ def test_above_a_share_of_failed_documents_there_is_no_number(failed: int, there
 def test_where_nothing_was_answered_there_is_no_number_and_no_error() -> None:
     report = results([None, None])
     assert report.metrics[0].estimate.value is None
-    assert "has no number" in report.headline
+    assert report.headline == "No row was answered. 2 documents failed."
+
+
+@pytest.mark.parametrize(
+    ("said", "metrics", "unread"),
+    [
+        ("[invalid]", '{"exact_match,strict": 0.0}', True),
+        ("[invalid]", '{"exact_match,strict": 0.0, "exact_match,flexible": 0.0}', False),
+        ("[invalid]", None, True),
+        ("5", '{"exact_match,strict": 0.0}', False),
+    ],
+)
+def test_what_the_only_filter_finds_nothing_in_is_not_read(
+    said: str, metrics: str | None, unread: bool
+) -> None:
+    table = pa.table({"prediction": [said], "metrics": pa.array([metrics], pa.string())})
+    assert Task("x").unread(table) == [unread]
 
 
 @pytest.mark.parametrize(("right", "value"), [([True] * 5, 1.0), ([False] * 5, 0.0)])

@@ -16,6 +16,8 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import batches, open_parquet
+from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.runs.request import HUB, SourceSpec
@@ -69,7 +71,7 @@ class HubRows:
         object.__setattr__(self, "files", (self.entry,))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from pq.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20).iter_batches(BATCH)
+        yield from batches(self.path, BATCH)
 
 
 def open_hub_rows(source: SourceSpec) -> HubRows:
@@ -85,7 +87,7 @@ def open_hub_rows(source: SourceSpec) -> HubRows:
     path = _cached(name, source.limit)
     if not path.exists():
         hub.fetch(name, source.limit, path)
-    file = pq.ParquetFile(path)
+    file = open_parquet(path)
     count = file.metadata.num_rows
     # The commit identifies the rows, not the bytes of a cache, which another version would write otherwise.
     digest = hashlib.sha256(str(name).encode()).hexdigest()
@@ -146,7 +148,7 @@ class _Hub:
         scratch = path.with_name(f".#{os.getpid()}-{path.name}")
         try:
             self._call(lambda: _write(rows if limit is None else rows.take(limit), scratch))
-            scratch.replace(path)
+            rename_durably(scratch, path)
         finally:
             scratch.unlink(missing_ok=True)
 

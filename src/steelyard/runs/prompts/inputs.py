@@ -4,6 +4,7 @@
 whole.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,13 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.evaluation.rows import BadColumn, plain_batch, plain_schema, row_numbers, to_rows
 from steelyard.evaluation.shape import INDEX
+from steelyard.evaluation.table_files import TITLES, BadTable, form_of
+from steelyard.evaluation.tables import Table, open_table, united
 from steelyard.runs.folder import INPUTS_FILE, RunFolder
-from steelyard.runs.prompts.readers import FORMATS, Reader, format_of
 from steelyard.runs.request import HUB, SourceSpec
+from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
 from steelyard.types import JsonValue
 
@@ -50,20 +54,21 @@ class Rows(Protocol):
 class FileRows:
     """The rows of one file."""
 
-    path: Path
-    reader: Reader
+    table: Table
+    schema: pa.Schema
     files: tuple[FileEntry, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.reader.schema
+    location: str
 
     @property
     def count(self) -> int:
-        return self.reader.count
+        return self.table.count
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        return self.reader.batches()
+        try:
+            for batch in self.table.batches():
+                yield plain_batch(batch, self.schema)
+        except BadTable as error:
+            raise UsageError(f"{self.location}: {error}") from error
 
 
 def open_rows(source: SourceSpec) -> Rows:
@@ -71,37 +76,58 @@ def open_rows(source: SourceSpec) -> Rows:
     if source.location.startswith(HUB):
         from steelyard.runs.prompts.hub import open_hub_rows
 
-        rows: Rows = open_hub_rows(source)
-        return _writable(rows, source.location)
+        return _writable(open_hub_rows(source), source.location)
     path = Path(source.location)
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "there is no such file"
         raise UsageError(f"{source.location}: {what}")
-    kind = source.format or format_of(path)
-    if kind is None:
+    form = source.format or form_of(path.name)
+    if form is None:
         raise UsageError(
-            f"{source.location}: give its format with --format: {', '.join(sorted(FORMATS))} "
+            f"{source.location}: give its format with --format: {', '.join(sorted(TITLES))} "
             "(by default it is what the name ends in)"
         )
-    reader = FORMATS[kind](path)
+    try:
+        table = open_table(path, form)
+        schema, (table,) = united([table])
+    except BadTable as error:
+        raise UsageError(f"{source.location}: {error}") from error
     # Of the file as it is now: a run that goes on after it was edited is refused by this digest.
-    entry = FileEntry(path=path.name, size=path.stat().st_size, sha256=sha256_of(path), rows=reader.count)
-    return _writable(FileRows(path, reader, (entry,)), source.location)
+    entry = FileEntry(path=path.name, size=path.stat().st_size, sha256=sha256_of(path), rows=table.count)
+    return FileRows(table, schema, (entry,), source.location)
 
 
 def _writable(rows: Rows, location: str) -> Rows:
-    """Return the rows, or raise UsageError for a column that the dataset's Parquet cannot hold."""
-    for field in rows.schema:
-        if _has_empty_object(field.type):
-            raise UsageError(
-                f"{location}: the column {field.name!r} holds objects that have no field in any row; leave it out"
-            )
-    return rows
+    """Return the rows in types that the dataset can hold, or raise UsageError, which names the column."""
+    try:
+        schema = plain_schema(rows.schema)
+    except BadColumn as error:
+        raise UsageError(f"{location}: {error}") from error
+    return rows if schema == rows.schema else _PlainRows(rows, schema, location)
 
 
-def _has_empty_object(kind: pa.DataType) -> bool:
-    inner = [kind.field(number).type for number in range(kind.num_fields)]
-    return (pa.types.is_struct(kind) and not inner) or any(map(_has_empty_object, inner))
+@dataclass(frozen=True)
+class _PlainRows:
+    """Rows of types that JSON and Parquet know only by another name: dictionaries, views, half floats, …"""
+
+    rows: Rows
+    schema: pa.Schema
+    location: str
+
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        return self.rows.files
+
+    @property
+    def count(self) -> int:
+        return self.rows.count
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.rows.batches():
+            try:
+                yield plain_batch(batch, self.schema)
+            except BadColumn as error:
+                raise UsageError(f"{self.location}: {error}") from error
 
 
 def map_columns(schema: pa.Schema, columns: Mapping[str, str], name: str) -> list[tuple[str, str]]:
@@ -109,7 +135,7 @@ def map_columns(schema: pa.Schema, columns: Mapping[str, str], name: str) -> lis
     for new, old in columns.items():
         if old not in schema.names:
             raise UsageError(
-                f"--map {new}={old}: {name} has no column {old!r}; it has {', '.join(schema.names)}"
+                f"--map {new}={old}: {name} has no column {old!r}; {lacking([old], schema.names)}"
             )
         if new in schema.names and new not in columns.values() and new != old:
             raise UsageError(f"--map {new}={old}: {name} has a column {new!r} already")
@@ -117,7 +143,7 @@ def map_columns(schema: pa.Schema, columns: Mapping[str, str], name: str) -> lis
     pairs = [(old, old) for old in schema.names if old not in renamed] + list(columns.items())
     order = {name: number for number, name in enumerate(schema.names)}
     pairs.sort(key=lambda pair: order[pair[1]])
-    doubles = {new for new, _ in pairs if sum(1 for other, _ in pairs if other == new) > 1}
+    doubles = {new for new, count in Counter(new for new, _ in pairs).items() if count > 1}
     if doubles:
         raise UsageError(f"{name}: the column {min(doubles)!r} is there twice")
     return pairs
@@ -141,9 +167,14 @@ def selected_batches(rows: Rows, source: SourceSpec) -> Iterator[pa.RecordBatch]
     selected = selected_numbers(source, rows.count)
     for numbers, batch in _numbered(rows, selected):
         index = pa.array(numbers) if own is None else _own_index(batch, own, source.location)
-        columns = [(new, batch.column(batch.schema.get_field_index(old))) for new, old in pairs]
-        named = [(INDEX, index), *((new, column) for new, column in columns if new != INDEX)]
-        yield pa.RecordBatch.from_arrays([column for _, column in named], [name for name, _ in named])
+        kept = [(new, batch.schema.get_field_index(old)) for new, old in pairs if new != INDEX]
+        # With the fields, whose metadata says which texts are JSON.
+        fields = [
+            pa.field(INDEX, pa.int64()),
+            *(batch.schema.field(place).with_name(new) for new, place in kept),
+        ]
+        columns = [index, *(batch.column(place) for _, place in kept)]
+        yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _numbered(rows: Rows, selected: Numbers | None) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
@@ -167,8 +198,7 @@ def _numbered(rows: Rows, selected: Numbers | None) -> Iterator[tuple[Numbers, p
 def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, JsonValue]]:
     """A few of the rows that are asked."""
     for batch in selected_batches(rows, source):
-        few: list[dict[str, JsonValue]] = batch.slice(0, FEW).to_pylist(maps_as_pydicts="strict")
-        return few
+        return to_rows(batch.slice(0, FEW))
     return []
 
 
@@ -211,9 +241,6 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 def _own_index(batch: pa.RecordBatch, name: str, location: str) -> "pa.Array[JsonValue]":
     column = batch.column(batch.schema.get_field_index(name))
     try:
-        index = column.cast(pa.int64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"{location}: {name} must hold whole numbers: {error}") from error
-    if index.null_count:
-        raise UsageError(f"{location}: {name} must not be empty")
-    return index
+        return row_numbers(column, of_any_type=True)
+    except BadColumn as error:
+        raise UsageError(f"{location}: {name} {error}") from error

@@ -17,7 +17,9 @@ from steelyard.evaluation.openai import (
 )
 from steelyard.evaluation.plan import BadInput
 from steelyard.evaluation.stops import MOST_STOPS
+from steelyard.report.rubrics.answer import text_of
 from steelyard.runs.request import TARGETS, PromptSpec
+from steelyard.schema.columns import lacking, sentence
 from steelyard.types import JsonValue
 
 KIND, CONTEXT = "kind", "context"
@@ -96,7 +98,7 @@ def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
     name = spec.column
     if name not in columns:
         raise UsageError(
-            f"{location}: has no column {name!r}; it has {', '.join(columns)}. "
+            f"{location}: has no column {name!r}; {sentence(lacking([name], columns))} "
             f"Say which one is the prompt (--map {name}=COLUMN), or make it of several (--template FILE)"
         )
 
@@ -104,7 +106,8 @@ def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
         prompt = row[name]
         if prompt is None:
             raise ValueError(f"the column {name!r} is empty")
-        return prompt
+        # A prompt that is a number is asked as its file writes it.
+        return orjson.dumps(prompt).decode() if isinstance(prompt, bool | int | float) else prompt
 
     return column
 
@@ -148,7 +151,7 @@ def _shown(render: Render, row: Row, number: int) -> JsonValue:
         return render(row)
     except KeyError as error:
         raise UsageError(
-            f"few-shot row {number + 1}: has no column {error}; it has {', '.join(row)}"
+            f"few-shot row {number + 1}: has no column {error}; {lacking(error.args, row)}"
         ) from error
     except ValueError as error:
         raise UsageError(f"few-shot row {number + 1}: {error}") from error
@@ -160,4 +163,4 @@ def _answer(spec: PromptSpec, row: Row, number: int) -> str:
     if answer is None:
         wanted = spec.target or " or ".join(TARGETS)
         raise UsageError(f"few-shot row {number + 1}: has no answer; its column should be {wanted}")
-    return str(answer)
+    return text_of(answer)

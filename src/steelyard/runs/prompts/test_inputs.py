@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import UsageError
+from steelyard.evaluation.rows import to_rows
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.prompts.inputs import open_rows, selected_batches, selected_numbers, write_dataset
 from steelyard.runs.request import SourceSpec
@@ -41,7 +42,7 @@ def write(path: Path) -> Path:
 
 
 def rows_of(source: SourceSpec) -> list[dict[str, Any]]:
-    return [row for batch in selected_batches(open_rows(source), source) for row in batch.to_pylist()]
+    return [row for batch in selected_batches(open_rows(source), source) for row in to_rows(batch)]
 
 
 @pytest.mark.parametrize("name", ["p.parquet", "p.arrow", "p.feather", "p.jsonl", "p.csv"])
@@ -49,6 +50,13 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name)
     assert rows_of(SourceSpec(str(path))) == [{"_index_": number, **row} for number, row in enumerate(ROWS)]
     assert open_rows(SourceSpec(str(path))).count == len(ROWS)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.csv"])
+def test_the_mark_of_utf_8_at_the_beginning_is_no_part_of_a_name(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [row["question"] for row in rows_of(SourceSpec(str(path)))] == [row["question"] for row in ROWS]
 
 
 def test_columns_are_renamed_and_may_be_used_twice(tmp_path: Path) -> None:
@@ -99,20 +107,32 @@ def test_an_index_of_its_own_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("p.jsonl", '{"a": 1}\n{"a": \n', "line 2: is not JSON"),
-        ("p.jsonl", "[1, 2]\n", "line 1: is not a JSON object .* one object a line"),
-        ("p.jsonl", '{"a": 1}\n{"a": "x"}\n', "the column 'a' holds int and str"),
-        ("p.jsonl", '{"a": 9223372036854775808}\n', "from line 1 on: holds a whole number beyond 64 bits"),
+        ("p.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON"),
+        ("p.jsonl", "[1, 2]\n", "element 1 is not a JSON object; .* one object a line"),
+        ("p.jsonl", '{"a": 1}\n{"a": "x"}\n', "the column 'a' holds texts and whole numbers"),
+        ("p.jsonl", '{"a": 1}\n{"a": true}\n', "the column 'a' holds true or false and whole numbers"),
+        ("p.jsonl", '{"a": 1}\n{"a": 0.5}\n{"a": "x"}\n', "holds numbers and texts and whole numbers"),
         (
             "p.jsonl",
-            '{"a": 1152921504606846977}\n' * 4096 + '{"a": 0.5}\n',
-            "from line 1 on: Integer value 1152921504606846977",
+            '{"a": 18446744073709551615}\n' * 4096 + '{"a": "x"}\n',
+            "from line 4097 on: the column 'a' holds texts and whole numbers",
         ),
-        ("p.jsonl", '{"prompt": "x", "a": {}}\n', "the column 'a' holds objects that have no field"),
-        ("p.jsonl", '{"prompt": "x", "a": [{}]}\n', "the column 'a' holds objects that have no field"),
+        ("p.jsonl", '{"prompt": "x", "prompt": "y"}\n', "line 1: the key 'prompt' is there twice"),
+        ("p.jsonl", '{"prompt": [{"a": 1, "a": 2}]}\n', "line 1: the key 'a' is there twice"),
+        (
+            "p.jsonl",
+            '{"prompt": "x", "m": {"a": [18446744073709551616]}}\n',
+            "the number 18446744073709551616 does",
+        ),
+        (
+            "p.jsonl",
+            '{"prompt": "x", "target": -9223372036854775809}\n',
+            "line 1: the number -9223372036854775809",
+        ),
+        ("p.csv", "prompt,target,prompt\na,b,c\n", "the column 'prompt' is there twice"),
         ("p.parquet", "text", "is not Parquet"),
         ("p.arrow", "text", "is not Arrow"),
-        ("p.csv", "a,b\n1\n", "is not CSV"),
+        ("p.csv", "a,b\n1\n", "line 2 has 1 value, but"),
         ("p.csv", "", "is not CSV"),
         ("p.txt", "text", "give its format with --format"),
     ],
@@ -128,7 +148,7 @@ def test_lines_that_begin_later_columns_have_them_all(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text('{"a": 1}\n' * 5000 + '{"a": 1.5, "b": ["x"]}\n')
     rows = rows_of(SourceSpec(str(path)))
-    assert rows[0] == {"_index_": 0, "a": 1.0, "b": None}
+    assert repr(rows[0]) == "{'_index_': 0, 'a': 1, 'b': None}"
     assert rows[-1] == {"_index_": 5000, "a": 1.5, "b": ["x"]}
 
 
@@ -136,7 +156,7 @@ def test_lines_that_begin_later_columns_have_them_all(tmp_path: Path) -> None:
 def test_an_index_that_is_no_number_is_reported(tmp_path: Path, index: str) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(f'{{"_index_": {index}, "prompt": "q"}}\n')
-    with pytest.raises(UsageError, match="_index_ must"):
+    with pytest.raises(UsageError, match="_index_ must hold a whole number from 0 in every row"):
         rows_of(SourceSpec(str(path)))
 
 
@@ -146,3 +166,40 @@ def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     source = SourceSpec(str(path))
     with pytest.raises(UsageError, match="has no rows"):
         write_dataset(open_rows(source), source, RunFolder(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("size", [1 << 20, 9 << 20])
+def test_a_cell_of_any_length_is_read(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "p.csv"
+    rows = [["prompt", "target"], ["x" * size, "01"], ["short", "02"], ["y" * size, "03"]]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    read = rows_of(SourceSpec(str(path)))
+    assert [[row["prompt"], row["target"]] for row in read] == rows[1:]
+
+
+@pytest.mark.parametrize("name", ["p.parquet", "p.arrow"])
+def test_types_that_parquet_does_not_know_are_read_all_the_same(tmp_path: Path, name: str) -> None:
+    prompts: Any = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    kinds = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), pa.array(["x", "y"]))
+    columns: dict[str, Any] = {
+        "prompt": prompts,
+        "kind": kinds,
+        "view": pa.array(["1", "2", "3"], pa.string_view()),
+    }
+    if name == "p.parquet":
+        del columns["prompt"], columns["view"]
+        pq.write_table(pa.table(columns), tmp_path / name)
+    else:
+        table = pa.table(columns)
+        with pa.OSFile(str(tmp_path / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    source = SourceSpec(str(tmp_path / name))
+    path = write_dataset(open_rows(source), source, RunFolder(tmp_path / "run"))
+    read = pq.read_table(path).to_pylist()
+    assert [row["kind"] for row in read] == ["x", "y", "x"]
+    assert name == "p.parquet" or [(row["prompt"], row["view"]) for row in read] == [
+        ("a", "1"),
+        ("a", "2"),
+        ("b", "3"),
+    ]

@@ -10,6 +10,7 @@ from steelyard.evaluation.plan import BadInput
 from steelyard.runs.prompts.render import check_rows, requests
 from steelyard.runs.prompts.template import Template, TemplateFault
 from steelyard.runs.request import PromptSpec
+from steelyard.types import JsonValue
 
 COLUMNS = ("prompt", "question", "choices")
 
@@ -24,6 +25,11 @@ def test_a_column_is_the_prompt() -> None:
         "model": "m",
         "messages": [{"role": "user", "content": "a"}],
     }
+
+
+@pytest.mark.parametrize(("prompt", "text"), [(7, "7"), (1.0, "1.0"), (True, "true")])
+def test_a_prompt_that_is_a_number_is_asked_as_its_file_writes_it(prompt: JsonValue, text: str) -> None:
+    assert body(PromptSpec(), {"prompt": prompt})["messages"][0]["content"] == text
 
 
 def test_system_and_few_shot_rows_stand_before_the_prompt() -> None:
@@ -45,6 +51,13 @@ def test_system_and_few_shot_rows_stand_before_the_prompt() -> None:
     }
 
 
+@pytest.mark.parametrize(("answer", "text"), [(True, "true"), (2.0, "2"), (["a"], '["a"]')])
+def test_answers_of_few_shot_rows_are_written_as_targets_are(answer: JsonValue, text: str) -> None:
+    """The model is shown the text that a rubric would take for the value."""
+    messages = body(PromptSpec(few_shot=({"prompt": "a", "target": answer},)), {"prompt": "b"})["messages"]
+    assert messages[1] == {"role": "assistant", "content": text}
+
+
 def test_completions_get_the_same_as_one_text() -> None:
     spec = PromptSpec(api="completions", system="Sums.", few_shot=({"prompt": "1+1=", "answer": "2"},))
     assert body(spec, {"prompt": "2+2="}) == {"model": "m", "prompt": "Sums.\n\n1+1= 2\n\n2+2="}
@@ -61,7 +74,7 @@ def test_a_list_of_messages_is_sent_as_it_is() -> None:
     assert body(PromptSpec(), {"prompt": messages})["messages"] == messages
 
 
-@pytest.mark.parametrize("row", [{"prompt": None}, {"prompt": 7}, {"prompt": []}])
+@pytest.mark.parametrize("row", [{"prompt": None}, {"prompt": []}])
 def test_a_row_without_a_prompt_is_its_own_fault(row: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         requests(PromptSpec(), "m", COLUMNS, "p.csv")(row)

@@ -6,25 +6,42 @@ from pathlib import Path
 import orjson
 
 from steelyard.report.evidence.files import Check, fault
-from steelyard.runs.folder import RunFolder
+from steelyard.runs.folder import RUN_FILE, RunFolder
 from steelyard.runs.request import RunRequest
-from steelyard.runs.spending.accounts import accounts, spending
-from steelyard.runs.spending.spending_log import FOLDER
+from steelyard.runs.spending.accounts import MODEL, accounts, spending
+from steelyard.runs.spending.spending_log import FOLDER, damaged_logs
+from steelyard.whole_files import TooLarge, parse_json, read_whole
 
 
-def spent_again(folder: RunFolder, request: RunRequest, numbers: Path) -> Iterator[Check]:
-    """A line about tokens and cost; none where the report says nothing of them."""
+def spent_again(folder: RunFolder, request: RunRequest | None, numbers: Path) -> Iterator[Check]:
+    """A line about tokens and cost; none where the report says nothing of them. Without its run there is no request."""
     try:
-        said = orjson.loads(numbers.read_bytes()).get("spending")
-    except (OSError, orjson.JSONDecodeError, AttributeError):
+        said = parse_json(read_whole(numbers)).get("spending")
+    except (OSError, TooLarge, orjson.JSONDecodeError, AttributeError):
         return  # a fault that was reported already
     if not said:
         return
-    if not (folder.path / FOLDER).is_dir():
-        yield Check(f"not here: {FOLDER}/: what the calls cost is not computed again", "unchecked")
+    try:
+        spenders = [str(account["name"]) for account in said["accounts"]]
+    except (LookupError, TypeError):
+        yield fault("what the calls cost: report.json does not say it as Steelyard writes it")
+        return
+    runs = [folder, *(folder.judge(name) for name in spenders if name != MODEL)]
+    lost = [run for run in runs if not (run.path / FOLDER).is_dir()]
+    if request is None or lost:
+        of_judge = f" of the judge {lost[0].path.name}" if lost and lost[0] is not folder else ""
+        missing = f"{FOLDER}/{of_judge}" if lost else RUN_FILE
+        yield Check(f"not here: {missing}: what the calls cost is not computed again", "unchecked")
+        return
+    if damaged := [path for run in runs for path in damaged_logs(run)]:
+        place = damaged[0].relative_to(folder.path)
+        yield fault(f"what the calls cost: {place} is not a spending log")
         return
     again = orjson.loads(orjson.dumps(spending(accounts(folder, request))))
-    if again == said:
+    # Runs of earlier versions counted tokens in the answers.
+    if not folder.verified and again["tokens"] < said["tokens"]:
+        yield Check("not here: outputs/: what the calls cost is not computed again", "unchecked")
+    elif again == said:
         yield Check(f"what the calls cost: {said['tokens']} tokens, as {FOLDER}/ says")
     else:
         yield fault(

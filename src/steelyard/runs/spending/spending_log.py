@@ -7,13 +7,16 @@ system call for each answer. After a power loss the tokens of the durable answer
 import mmap
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from steelyard.evaluation.caps import Usage
 from steelyard.runs.folder import RunFolder
 
 FOLDER = ".spent"
-_SENT, _ANSWERED, _PROMPT, _COMPLETION = range(4)
-_COUNTERS = struct.Struct("<4Q")
+_SENT, _ANSWERED, _PROMPT, _COMPLETION, _KEPT = range(5)
+_COUNTERS = struct.Struct("<5Q")
+_EARLIER = struct.Struct("<4Q")
+"""Counters of earlier versions, which did not count the answers that are rows'."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,16 @@ class Spent:
     lost: int = 0
     """Calls that were sent and whose answer did not arrive: the process or the connection ended before."""
     tokens: Usage = field(default_factory=Usage)
+    kept: int = 0
+    """Number of answers that became a row's. More than there are rows were paid twice: a kill lost the first ones."""
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.calls + other.calls, self.lost + other.lost, self.tokens + other.tokens)
+        return Spent(
+            self.calls + other.calls,
+            self.lost + other.lost,
+            self.tokens + other.tokens,
+            self.kept + other.kept,
+        )
 
     @property
     def lost_tokens(self) -> int:
@@ -38,14 +48,23 @@ class Spent:
 def spent_in(folder: RunFolder) -> Spent:
     """Sums the spending logs of all attempts of the run in `folder`, without the runs of its judges."""
     paths = sorted((folder.path / FOLDER).glob("*"))
-    return sum((_read(path.read_bytes()) for path in paths), Spent())
+    return sum(map(_read, paths), Spent())
 
 
-def _read(data: bytes) -> Spent:
-    if len(data) < _COUNTERS.size:
+def damaged_logs(folder: RunFolder) -> list[Path]:
+    """Return the files among the spending logs of a run that no attempt can have left: their size is another one."""
+    sizes = {0, _EARLIER.size, _COUNTERS.size}
+    return [path for path in sorted((folder.path / FOLDER).glob("*")) if path.stat().st_size not in sizes]
+
+
+def _read(path: Path) -> Spent:
+    with path.open("rb") as file:
+        data = file.read(_COUNTERS.size)
+    if len(data) < _EARLIER.size:
         return Spent()  # its writer died before its first call
-    sent, answered, prompt, completion = _COUNTERS.unpack_from(data)
-    return Spent(sent, sent - answered, Usage(prompt, completion))
+    sent, answered, prompt, completion = _EARLIER.unpack_from(data)
+    kept = _COUNTERS.unpack_from(data)[_KEPT] if len(data) >= _COUNTERS.size else 0
+    return Spent(sent, sent - answered, Usage(prompt, completion), kept)
 
 
 class SpendingLog:
@@ -75,3 +94,6 @@ class SpendingLog:
         self._counters[_PROMPT] += usage.prompt
         self._counters[_COMPLETION] += usage.completion
         self._counters[_ANSWERED] += 1
+
+    def kept(self) -> None:
+        self._counters[_KEPT] += 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from steelyard.runs.tasks.faults import misspelt, nearest, short
 from steelyard.runs.tasks.positions import Document, Fault
 from steelyard.runs.tasks.positions import Path as Steps
+from steelyard.schema.rubric_names import alias, names_of
 from steelyard.types import JsonValue
 
 
@@ -44,10 +45,10 @@ def _rubrics(task: dict[str, JsonValue], document: Document, path: Path) -> Iter
     rubrics = task.get("rubrics")
     if not isinstance(rubrics, list) or not rubrics:
         return
-    from steelyard.report.rubrics.find import alias, installed
+    from steelyard.report.rubrics.find import installed
 
     names = [point.name for point in installed()]
-    known = {*names, *map(alias, names)}
+    known = names_of(names)
     for number, rubric in enumerate(rubrics):
         steps: Steps = ("rubrics", number)
         if isinstance(rubric, dict) and not isinstance(rubric.get("name"), str):
@@ -99,6 +100,8 @@ def _template(text: JsonValue, steps: Steps, document: Document) -> Iterator[Fau
 
     try:
         ImmutableSandboxedEnvironment().parse(text)
+    except RecursionError:
+        yield Fault(document.place(steps), steps, "is nested too deep to be read")
     except TemplateSyntaxError as error:
         place = document.place(steps)
         # The parser counts lines from the beginning of the template, which in a block is below its key.

@@ -8,6 +8,7 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.errors import UsageError
+from steelyard.evaluation.rows import to_rows
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, RunRequest, SourceSpec
 from steelyard.runs.spending.prices import PriceSpec
@@ -16,6 +17,7 @@ from steelyard.runs.tasks.faults import faults_of
 from steelyard.runs.tasks.model import Judge, Prices, Task, TaskLimits, sent
 from steelyard.runs.tasks.positions import Document, Fault, TextPosition, read
 from steelyard.types import JsonValue
+from steelyard.whole_files import read_whole
 
 MOST_SHOTS = 1000
 
@@ -29,7 +31,7 @@ def load_task(path: Path) -> RunRequest:
 def parse(path: Path) -> tuple[Task, Document]:
     """The file's fields, and where they stand."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_whole(path).decode()
     except OSError as error:
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
@@ -114,7 +116,7 @@ def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Jso
         # Renamed as the data's columns are: the template of a task reads both alike.
         {**row, **{new: row[old] for new, old in names.items() if old in row}}
         for batch in rows.batches()
-        for row in batch.to_pylist(maps_as_pydicts="strict")
+        for row in to_rows(batch)
     )
 
 

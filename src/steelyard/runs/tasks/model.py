@@ -1,14 +1,15 @@
 """The fields of a task file. Their descriptions are the reference in docs/tasks.md."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
+from steelyard.evaluation.patterns import Pattern
 from steelyard.evaluation.stops import MOST_STOPS
+from steelyard.evaluation.table_files import ENDINGS, Format
 from steelyard.runs import notation
-from steelyard.runs.request import API_KEY_ENV, Format
+from steelyard.runs.request import API_KEY_ENV
 from steelyard.types import JsonValue
 
 Text = Annotated[str, Field(min_length=1)]
@@ -26,10 +27,10 @@ def _seconds(value: JsonValue) -> JsonValue:
 
 def _pattern(value: str) -> str:
     try:
-        compiled = re.compile(value)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from error
-    if "verdict" not in compiled.groupindex:
+        groups = Pattern(value).groups
+    except ValueError as error:
+        raise ValueError(f"should be a regular expression: {error}") from error
+    if "verdict" not in groups:
         raise ValueError("should have a group named verdict: (?P<verdict>…)")
     return value
 
@@ -48,9 +49,7 @@ class Model(BaseModel):
 class Data(Model):
     """The source of the rows, and the choice of those that are asked."""
 
-    path: Text | None = Field(
-        None, description="File with the rows, relative to the task file: .parquet, .arrow, .jsonl or .csv."
-    )
+    path: Text | None = Field(None, description=f"File with the rows, relative to the task file: {ENDINGS}.")
     hub: Text | None = Field(
         None,
         description="Dataset of the Hugging Face hub, in place of `path`: `NAME[/CONFIG][@SPLIT][#REVISION]`.",

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import yaml
 
+from steelyard.bounded_yaml import SAFE, BadYaml, check
 from steelyard.types import JsonValue
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -62,6 +63,10 @@ class Document:
         return self.keys.get(path) or self.place(path)
 
 
+_LONG = 1 << 16
+"""Characters below which no text without aliases and depth takes long; what is wrong with it then has a place."""
+
+
 def read(text: str) -> Document:
     """Every part of `text` with its place. Never raises: what is wrong is in `faults`."""
     try:
@@ -71,7 +76,7 @@ def read(text: str) -> Document:
         place = TextPosition(before.count("\n") + 1, error.position - before.rfind("\n"))
         return Document(faults=(Fault(place, (), f"is not YAML: {error.reason}: {chr(error.character)!r}"),))
     try:
-        faults = tuple(_aliases(text))
+        faults = tuple(_excesses(text))
         if faults:
             return Document(faults=faults)
         node = loader.get_single_node()
@@ -95,9 +100,23 @@ def read(text: str) -> Document:
     return Document(data, document.values, document.keys, document.blocks, doubles)
 
 
+def _excesses(text: str) -> Iterator[Fault]:
+    """Faults of a text that would take long to be read, found by libyaml; its errors are left to the other parser."""
+    try:
+        check(text)
+    except BadYaml as error:
+        # A number that is only long has a place of its own, once the text is read.
+        if len(text) > _LONG or "depth" in str(error):
+            yield Fault(TextPosition(), (), f"is not YAML: {error}")
+            return
+    except yaml.YAMLError:
+        return
+    yield from _aliases(text)
+
+
 def _aliases(text: str) -> Iterator[Fault]:
     """An alias stands for text elsewhere: a place would be no answer to where, and a few can be endlessly much."""
-    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+    for token in yaml.scan(text, Loader=SAFE):
         if isinstance(token, yaml.AliasToken):
             place = TextPosition(token.start_mark.line + 1, token.start_mark.column + 1)
             yield Fault(place, (), f"*{token.value}: aliases are not read here; write it out")

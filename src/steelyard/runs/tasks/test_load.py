@@ -175,7 +175,7 @@ def test_a_few_shot_file_lies_next_to_the_task(tmp_path: Path) -> None:
     path = write_task(tmp_path, "data: {path: rows.jsonl}\nprompt: question\nfew_shot: shots.csv\n")
     (tmp_path / "shots.csv").write_text("question,answer\n2 + 2,4\n")
     request = load_task(path)
-    assert request.prompt.few_shot == ({"question": "2 + 2", "answer": "4"},)
+    assert request.prompt.few_shot == ({"question": "2 + 2", "answer": 4},)
     assert request.prompt.column == "question"
 
 
