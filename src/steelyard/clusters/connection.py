@@ -13,18 +13,20 @@ from typing import Protocol
 from steelyard.clusters import errors
 from steelyard.clusters.errors import Fault, Right
 from steelyard.clusters.kinds import Kind
+from steelyard.clusters.login import FIELD_MANAGER
 from steelyard.clusters.versions import warn_of_dropped
 from steelyard.kube import errors as api
 from steelyard.kube.cluster import Cluster, LogLine, Patch, PodLogs
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.types import Json, mapping, sequence
 
-FIELD_MANAGER = "steelyard"
 _REVIEW_KIND = Kind(
     "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 _CANNOT = re.compile(r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
 _REVIEW = _REVIEW_KIND.at("v1")
+APPLIES = 10
+"""Number of times that an object is applied which others change in between."""
 
 
 class Api(Cluster, PodLogs, Protocol):
@@ -34,6 +36,10 @@ class Api(Cluster, PodLogs, Protocol):
         self, resource: Resource, obj: Json, *, manager: str, force: bool = False, dry_run: bool = False
     ) -> Json:
         """Make the object's fields as given, by server-side apply. Conflict where another manager has one of them."""
+        ...
+
+    async def bearer(self) -> str:
+        """Return the token with which requests log in at this moment; empty where there is none."""
         ...
 
     async def group_versions(self) -> Mapping[str, Sequence[str]]:
@@ -78,20 +84,51 @@ class Connection:
         warn_of_dropped(obj, created)
         return created
 
-    async def apply(self, kind: Kind, obj: Json, *, force: bool = False, dry_run: bool = False) -> Json:
-        """Server-side apply: creates the object, or sets the fields that are given."""
+    async def apply(
+        self, kind: Kind, obj: Json, *, force: bool = False, dry_run: bool = False, also: Sequence[str] = ()
+    ) -> Json:
+        """Server-side apply: creates the object, or sets the fields that are given.
+
+        Fields that this client's other calls have set, such as `scale`, are its own, and so are those of the managers
+        in `also`: they are no conflict.
+        """
         resource = await self.resource(kind)
         metadata = obj["metadata"]
+        versioned = {**obj, "apiVersion": resource.api_version}
         with self._refusals("patch", kind, metadata["name"], metadata.get("namespace")):
-            applied = await self.api.apply(
-                resource,
-                {**obj, "apiVersion": resource.api_version},
-                manager=FIELD_MANAGER,
-                force=force,
-                dry_run=dry_run,
-            )
+            try:
+                applied = await self.api.apply(
+                    resource, versioned, manager=FIELD_MANAGER, force=force, dry_run=dry_run
+                )
+            except api.Conflict as error:
+                own = (FIELD_MANAGER, *also)
+                if not _is_with(own, error):
+                    raise
+                applied = await self._apply_over(own, resource, versioned, dry_run)
         warn_of_dropped(obj, applied)
         return applied
+
+    async def _apply_over(self, own: Sequence[str], resource: Resource, obj: Json, dry_run: bool) -> Json:
+        """Apply with force, to a version of the object in which no other manager has a field that conflicts."""
+        metadata = obj["metadata"]
+        for left in reversed(range(APPLIES)):
+            current = await self.api.get(resource, metadata["name"], metadata.get("namespace"))
+            version = mapping(current, "metadata").get("resourceVersion")
+            pinned = {**obj, "metadata": {**metadata, "resourceVersion": version}}
+            try:
+                await self.api.apply(resource, pinned, manager=FIELD_MANAGER, dry_run=True)
+            except api.Conflict as error:
+                if sequence(error.details, "causes") and not _is_with(own, error):
+                    raise
+            try:
+                return await self.api.apply(
+                    resource, pinned, manager=FIELD_MANAGER, force=True, dry_run=dry_run
+                )
+            except api.Conflict:
+                if not left:
+                    raise
+                # A change of the object came between: the conflicts of its new version count.
+        raise AssertionError("the last try returns or raises")
 
     async def replace(self, kind: Kind, obj: Json) -> Json:
         resource = await self.resource(kind)
@@ -245,6 +282,13 @@ def wrapped(  # noqa: PLR0911  # one line for each kind of refusal
             f"the cluster cannot do this now ({error.status}): {text}", error.status, error.reason
         )
     return errors.Refused(f"the cluster refuses {what}: {text}", error.status, error.reason, faults_of(error))
+
+
+def _is_with(managers: Sequence[str], error: api.Conflict) -> bool:
+    """Return whether all fields that conflict were set by these managers, by calls other than an apply."""
+    causes = sequence(error.details, "causes")
+    own = tuple(f'conflict with "{manager}" using ' for manager in managers)
+    return bool(causes) and all(str(cause.get("message") or "").startswith(own) for cause in causes)
 
 
 def faults_of(error: api.ApiError) -> Sequence[Fault]:

@@ -151,10 +151,14 @@ class DeviceLogin:
 
         import aiohttp
 
+        from steelyard.connections import TrackingConnector
+
         tls = ssl.create_default_context(cafile=self._ca_file) if self._ca_file else True
         try:
             async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session,
+                aiohttp.ClientSession(
+                    connector=TrackingConnector(), timeout=aiohttp.ClientTimeout(total=30)
+                ) as session,
                 session.request(method, url, data=form, ssl=tls) as answer,
             ):
                 content = json.loads(await answer.text() or "{}")

@@ -66,6 +66,9 @@ class MemoryApi(MemoryCluster):
         attributes = obj["spec"]["resourceAttributes"]
         return {"status": {"allowed": f"{attributes['verb']} {attributes['resource']}" not in self.lacking}}
 
+    async def bearer(self) -> str:
+        return "own"
+
     async def group_versions(self) -> Mapping[str, Sequence[str]]:
         self.requests.append(("get", "apis", ""))
         return self.groups

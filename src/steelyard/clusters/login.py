@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
     from steelyard.kube.exec_login import Login
 
+FIELD_MANAGER = "steelyard"
+"""The manager of all fields that this client writes, by an apply and by other calls."""
 PAGE = 1_000_000
 """Objects per request of a list: one request has all of them, however many there are."""
 Token = str | Callable[[], str] | Path
@@ -60,13 +62,10 @@ class Target:
             raise NotConfigured("token is empty")
 
     def _of_server(self, server: str) -> tuple["RestCluster", str]:
-        from steelyard.kube.client import RestCluster
-
         tls = self._tls() if server.startswith("https:") else None
-        return RestCluster(server, tls=tls, token=_token(self.token), login=self.login, page=PAGE), ""
+        return _cluster(server, tls, _token(self.token), self.login), ""
 
     def _of_kubeconfig(self) -> tuple["RestCluster", str]:
-        from steelyard.kube.client import RestCluster
         from steelyard.kube.kubeconfig import KubeconfigError, load
 
         path = Path(self.kubeconfig).expanduser() if self.kubeconfig is not None else None
@@ -80,8 +79,7 @@ class Target:
             hint = "" if path else "; for `steelyard up`, set KUBECONFIG to the file that it prints"
             raise NotConfigured(f"{error}{hint}") from error
         token, login = _token(self.token) or access.token, self.login or access.login
-        rest = RestCluster(access.url, tls=access.tls, token=token, login=login, page=PAGE)
-        return rest, access.namespace
+        return _cluster(access.url, access.tls, token, login), access.namespace
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -93,6 +91,14 @@ class Target:
         if not self.verify_tls:
             tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         return tls
+
+
+def _cluster(
+    url: str, tls: ssl.SSLContext | None, token: "Callable[[], str] | str | None", login: "Login | None"
+) -> "RestCluster":
+    from steelyard.kube.client import RestCluster
+
+    return RestCluster(url, tls=tls, token=token, login=login, page=PAGE, manager=FIELD_MANAGER)
 
 
 def _token(token: Token | None) -> "Callable[[], str] | str | None":

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,18 @@ from steelyard.clusters.ray.clusters import AsyncClusters, Clusters
 from steelyard.clusters.ray.jobs import AsyncJobs, Jobs
 from steelyard.clusters.ray.submissions import AsyncSubmissions, Submissions
 from steelyard.clusters.ray.view import RayCluster
+from steelyard.clusters.training import (
+    BadJob,
+    JobDeleted,
+    JobRequest,
+    NoSuchJob,
+    Program,
+    WaitedTooLong,
+)
 from steelyard.clusters.training_jobs import AsyncTraining, Training
 from steelyard.kube import errors as api
+from steelyard.kube.resource import PYTORCH_JOBS
+from steelyard.kube.store import key_of
 from steelyard.types import Json
 
 
@@ -256,6 +267,53 @@ def test_defect_13_an_import_loads_nothing_heavy() -> None:
     heavy = {"ray", "pandas", "ipywidgets", "aiohttp", "httpx", "kubernetes", "numpy", "rich", "IPython"}
     assert not heavy & set(loaded.split())
     assert int(memory) <= 60 << 10
+
+
+def test_training_jobs_are_requests_in_the_clients_namespace_and_fail_as_the_others_do(
+    client: Client, memory: MemoryApi
+) -> None:
+    jobs = client.training
+    program = Program(image="own/torch:1", command=("python", "train.py"))
+    request = JobRequest("digits", jobs.framework("pytorch"), program, workers=2)
+    made = jobs.submit(request)
+    assert repr(made) == "JobView(kind='PyTorchJob', name='digits', namespace='team-a')"
+    assert str(made) == "digits: New"
+    again = {**made.resource, "metadata": {"name": "again"}}
+    assert jobs.submit(again, {"metadata": {"name": "again-files"}, "data": {}}).namespace == "team-a"
+    assert {job.name for job in jobs.list()} == {"digits", "again"}
+    with pytest.raises(
+        errors.AlreadyExists, match="there is a PyTorchJob digits in namespace team-a already"
+    ):
+        jobs.submit(request)
+    with pytest.raises(errors.NotFound, match="no such training job in namespace team-a"):
+        jobs.get("missing")
+    with pytest.raises(errors.WaitTimeout) as late:
+        jobs.wait("digits", timeout=0)
+    assert late.value.status.name == "digits"
+    wrong = {**again, "spec": {**again["spec"], "runPolcy": {}}}
+    often: Any = "Often"
+    failures: list[tuple[Any, str]] = [(replace(request, restart=often), "restart"), (wrong, "spec.runPolcy")]
+    for refused, field in [*failures, ({"kind": "Job", "metadata": {"name": "a"}}, "kind")]:
+        with pytest.raises(errors.BadConfig) as raised:
+            jobs.submit(refused)
+        assert [fault.field for fault in raised.value.faults] == [field]
+    key = key_of(PYTORCH_JOBS, "team-a", "digits")
+    failed = {"conditions": [{"type": "Failed", "status": "True", "message": "exit status 1"}]}
+    memory.store.update(key, lambda old: {**old, "status": failed}, "status")
+    with pytest.raises(errors.Failed, match=r"digits: Failed \(exit status 1\)"):
+        jobs.wait("pytorchjob/digits")
+    jobs.delete("digits")
+    with pytest.raises(errors.NotFound, match="was deleted"):
+        jobs.wait(made, timeout=60)
+    memory.refusal = api.Unreachable("no route")
+    with pytest.raises(errors.Unreachable):
+        jobs.submit(request)
+
+
+@pytest.mark.parametrize("error", [BadJob, NoSuchJob, JobDeleted, WaitedTooLong])
+def test_errors_of_training_are_those_of_the_client(error: type[Exception]) -> None:
+    assert isinstance(error("why"), errors.ClusterError)
+    assert str(error("why")) == "why"
 
 
 @pytest.mark.parametrize("view", [RayCluster, QueueView, WorkloadView])

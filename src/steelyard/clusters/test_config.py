@@ -21,6 +21,7 @@ from steelyard.clusters import (
     secret,
 )
 from steelyard.clusters.appwrappers import AppWrapperConfig, FaultTolerance
+from steelyard.clusters.ray.manifest import ray_cluster
 
 
 def faults(**values: Any) -> dict[str, str]:
@@ -59,10 +60,17 @@ def faults(**values: Any) -> dict[str, str]:
             "head.pod_overrides.spec.nodeSelectors",
         ),
         (
+            {"head": {"pod_overrides": {"spec": {"volumes": [{"name": "a", "hostpath": {}}]}}}},
+            "head.pod_overrides.spec.volumes.0.hostpath",
+        ),
+        (
             {"head": {"pod_overrides": {"spec": {"containers": [{"name": "a", "imge": "b"}]}}}},
             "head.pod_overrides.spec.containers.0.imge",
         ),
         ({"queue": "a", "queue_policy": "off"}, "queue"),
+        ({"volumes": (claim("a", "/a"), secret("a", "/b"))}, "volumes.1.name"),
+        ({"volumes": (claim("a", "/a"), claim("b", "/a"))}, "volumes.1.mount_path"),
+        ({"volumes": (claim("a", "/a"),), "head": {"volumes": (secret("a", "/b"),)}}, "head.volumes.0.name"),
         ({"gcs_fault_tolerance": {"redis_address": ""}}, "gcs_fault_tolerance.redis_address"),
     ],
 )
@@ -73,6 +81,12 @@ def test_what_kubernetes_would_refuse_is_refused_with_its_path(values: dict[str,
 def test_a_fraction_is_an_amount_and_is_sent_as_text() -> None:
     resources = Resources(cpu=0.5, cpu_limit=1.5)
     assert (resources.requests["cpu"], resources.limits["cpu"]) == ("0.5", "1.5")
+
+
+def test_one_volume_may_be_mounted_twice() -> None:
+    volumes = (claim("a", "/a"), claim("a", "/b", sub_path="b"))
+    pod = ray_cluster(ClusterConfig(name="demo", volumes=volumes), "team", None)["spec"]["headGroupSpec"]
+    assert [volume["name"] for volume in pod["template"]["spec"]["volumes"]] == ["a"]
 
 
 def test_a_bare_off_of_yaml_is_the_policy_off() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from steelyard.clusters.ray import names
-from steelyard.clusters.reading import condition_of, number, text
+from steelyard.clusters.reading import condition_of, number, part, text
 from steelyard.kube.objects import labels_of
 from steelyard.types import Json
 
@@ -35,6 +35,8 @@ def app_wrapper_status(resource: Json) -> AppWrapperStatus:
     phase = text(resource, "status", "phase") or "Suspended"
     if text(resource, "metadata", "deletionTimestamp"):
         phase = "Terminating"
+    elif phase in ("Resuming", "Running") and part(resource, "spec").get("suspend") is True:
+        phase = "Suspending"  # its controller has not seen it yet
     reason, message = "", ""
     for type in _EXPLAINING:
         condition = condition_of(resource, type) or {}

@@ -1,11 +1,13 @@
 """The group `client.appwrappers` over a cluster in memory."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from steelyard.clusters import AppWrapperConfig, BadConfig, Client, ClusterConfig, errors
+from steelyard.clusters.appwrappers.status import app_wrapper_status
 from steelyard.clusters.doubles import MemoryApi
 from steelyard.clusters.kinds import APP_WRAPPER, WORKLOAD
 from steelyard.clusters.ray.doubles import make_workload
@@ -55,7 +57,10 @@ def test_one_in_a_queue_is_suspended_by_its_workload_because_kueue_would_resume_
 
 def test_one_in_no_queue_is_suspended_by_its_own_field(client: Client, memory: MemoryApi) -> None:
     memory.store.create(APP_WRAPPER.at("v1beta2"), make_wrapper())
-    assert client.appwrappers.suspend("demo").resource["spec"]["suspend"] is True
+    suspended = client.appwrappers.suspend("demo").resource
+    assert suspended["spec"]["suspend"] is True
+    # The controller's word of before is no answer to a wait that begins now.
+    assert app_wrapper_status(suspended | {"status": {"phase": "Running"}}).phase == "Suspending"
     assert client.appwrappers.resume("demo").resource["spec"]["suspend"] is False
 
 
@@ -88,6 +93,16 @@ def test_pods_of_kinds_that_the_controller_does_not_read_are_declared(
 def test_what_has_no_pods_or_too_many_sets_of_them_is_refused(parts: tuple[Any, ...]) -> None:
     with pytest.raises(BadConfig, match="sets of Pods"):
         AppWrapperConfig(name="demo", parts=parts)
+
+
+def test_a_field_that_pods_do_not_have_is_refused_with_its_path() -> None:
+    container = {"name": "main", "image": "x", "resorces": {}}
+    job = part("Job", "batch/v1", template={"spec": {"containers": [container]}})
+    field = "parts.0.spec.template.spec.containers[0].resorces"
+    with pytest.raises(
+        BadConfig, match=re.escape(f"{field}: there is no such field; did you mean resources?")
+    ):
+        AppWrapperConfig(name="demo", parts=(job,))
 
 
 def test_a_right_that_the_webhook_misses_for_a_part_is_named(client: Client, memory: MemoryApi) -> None:

@@ -10,6 +10,7 @@ from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.config import ClusterConfig, QueuePolicy
 from steelyard.kube.objects import spec_of
+from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard.types import Json, mapping, sequence
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
@@ -111,6 +112,7 @@ class AppWrapperConfig(Config):
                 yield Fault(f"parts.{number}.metadata.name", "is required")
             elif names.QUEUE in (metadata.get("labels") or {}):
                 yield Fault(f"parts.{number}.metadata.labels", "must not name a queue: the AppWrapper does")
+            yield from (Fault(*unknown) for unknown in unknown_pod_fields(part, f"parts.{number}"))
         count = sum(map(_set_count, self.parts))
         if not 0 < count <= MOST_SETS:
             yield Fault("parts", f"have {count} sets of Pods: an AppWrapper has 1 to {MOST_SETS}")

@@ -15,6 +15,7 @@ from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import Failed, Unsupported, WaitTimeout
 from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.reading import text
+from steelyard.durable import rename_durably
 from steelyard.kube.objects import annotations_of
 from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 from steelyard.types import Json
@@ -118,4 +119,4 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w") as file:
             file.write(content)
-        new.replace(folder / name)
+        rename_durably(new, folder / name)

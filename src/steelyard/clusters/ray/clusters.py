@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steelyard.clusters.blocking import Sync, blocking
 from steelyard.clusters.connection import Connection
-from steelyard.clusters.errors import BadConfig, Fault, Forbidden, Unsupported
+from steelyard.clusters.errors import BadConfig, Fault, Forbidden, NotFound, Unsupported
 from steelyard.clusters.kinds import (
     CLAIM,
     EVENT,
@@ -27,13 +27,16 @@ from steelyard.clusters.ray.config import ClusterConfig, queued_faults
 from steelyard.clusters.ray.dashboard import local_url, url_of
 from steelyard.clusters.ray.manifest import ray_cluster
 from steelyard.clusters.ray.plan import Plan, dry_run
-from steelyard.clusters.ray.status import ClusterStatus, cluster_status, is_starting, needs_queue
+from steelyard.clusters.ray.status import ClusterStatus, cluster_status, needs_pods, needs_queue
 from steelyard.clusters.ray.view import RayCluster
 from steelyard.clusters.ray.volumes import NewClaim, NewSecret
-from steelyard.clusters.reading import items, text
+from steelyard.clusters.reading import items, number, text
 from steelyard.clusters.waiting import POLL_SECONDS, STUCK_SECONDS, wait_for
 from steelyard.kube.objects import labels_of
 from steelyard.types import Json
+
+AUTOSCALER = "python-requests"
+"""Field manager of Ray's autoscaler, which names none: the API takes the name of its HTTP client."""
 
 
 class AsyncClusters:
@@ -57,14 +60,41 @@ class AsyncClusters:
     async def apply(self, config: ClusterConfig, *, force: bool = False) -> RayCluster:
         """Make the cluster, or change it to what the configuration says, by server-side apply.
 
-        Fields that others have set stay. Raises Conflict where one of them is set here too, unless `force`.
+        Fields that others have set stay. Raises Conflict where one of them is set here too, unless `force`. Numbers of
+        workers that the autoscaler has set stay in any case.
         """
-        manifest = await self.manifest(config)
-        return RayCluster(await self._connection.apply(RAY_CLUSTER, manifest, force=force))
+        manifest = await self._scaled(config)
+        also = () if config.autoscaling is None else (AUTOSCALER,)
+        applied = await self._connection.apply(RAY_CLUSTER, manifest, force=force, also=also)
+        return RayCluster(applied)
 
     async def dry_run(self, config: ClusterConfig) -> Plan:
         """Return what `apply` would send, and what it would change; the API server checks it, and keeps nothing."""
-        return await dry_run(self._connection, RAY_CLUSTER, await self.manifest(config))
+        return await dry_run(self._connection, RAY_CLUSTER, await self._scaled(config))
+
+    async def _scaled(self, config: ClusterConfig) -> Json:
+        """Return the manifest with what the autoscaler has written, where the configuration says nothing of it.
+
+        The list of groups is one field for a server-side apply: what is not in it would be gone.
+        """
+        manifest = await self.manifest(config)
+        if config.autoscaling is None:
+            return manifest
+        metadata = manifest["metadata"]
+        try:
+            cluster = await self._connection.get(RAY_CLUSTER, metadata["name"], metadata["namespace"])
+        except NotFound:
+            return manifest
+        there = {text(group, "groupName"): group for group in items(cluster, "spec", "workerGroupSpecs")}
+        for group in manifest["spec"]["workerGroupSpecs"]:
+            old = there.get(group["groupName"], {})
+            if "replicas" not in group and "replicas" in old:
+                group["replicas"] = min(
+                    max(number(old, "replicas"), group["minReplicas"]), group["maxReplicas"]
+                )
+            if "scaleStrategy" in old:
+                group["scaleStrategy"] = old["scaleStrategy"]
+        return manifest
 
     async def get(self, name: str, namespace: str | None = None) -> RayCluster:
         """Return the cluster as it is, with fields of any version. Raises NotFound."""
@@ -84,7 +114,7 @@ class AsyncClusters:
         pods: Sequence[Json] = ()
         if any(needs_queue(cluster) for cluster in clusters):
             workloads = await self._optional(WORKLOAD, namespace, everywhere)
-        if any(is_starting(cluster) for cluster in clusters):
+        if any(needs_pods(cluster) for cluster in clusters):
             pods = await self._optional(POD, namespace, everywhere, names.CLUSTER)
         views, now = [WorkloadView(obj) for obj in workloads], datetime.now(UTC)
         by_cluster: dict[tuple[str, str], list[Json]] = {}
@@ -106,11 +136,11 @@ class AsyncClusters:
         if needs_queue(cluster):
             workloads = [WorkloadView(obj) for obj in await self._optional(WORKLOAD, where)]
             place = place_of(text(cluster, "metadata", "uid"), workloads, datetime.now(UTC))
-            if (place is not None and not place.admitted) or not is_starting(cluster):
+            if (place is not None and not place.admitted) or not needs_pods(cluster):
                 return cluster_status(cluster, place=place)
             pods = await self._optional(POD, where, labels=f"{names.CLUSTER}={name}")
             return cluster_status(cluster, pods, place=place)
-        if not is_starting(cluster):
+        if not needs_pods(cluster):
             return cluster_status(cluster)
         pods = await self._optional(POD, where, labels=f"{names.CLUSTER}={name}")
         return cluster_status(cluster, pods, await self._optional(EVENT, where))
@@ -125,16 +155,20 @@ class AsyncClusters:
         patience: float = STUCK_SECONDS,
         on_change: Callable[[ClusterStatus], None] | None = None,
     ) -> ClusterStatus:
-        """Return the status when the cluster is ready. `on_change` is called with each new status before that.
+        """Return the status when the cluster is ready, with all workers that its specification asks for at this moment.
+
+        After `scale` or `apply` these are the new ones; with autoscaling `min_replicas` of each group. `on_change` is
+        called with each new status before that.
 
         Raises Failed as soon as it has failed, or when its Pods cannot start (no such image, a crash at each start)
         for `patience` seconds; WaitTimeout after `timeout` seconds; NotFound when it is deleted. All say why.
         """
         return await wait_for(
             lambda: self.status(name, namespace),
-            done=lambda status: status.ready,
+            done=lambda status: status.complete,
             stuck=lambda status: status.stuck,
-            failed=lambda status: status.failed,
+            # A failure of before a change may still stand there: it counts when it stays.
+            failed=lambda status: status.failed and status.observed,
             timeout=timeout,
             poll=poll,
             patience=patience,

@@ -1,6 +1,6 @@
 """Configuration of a Ray cluster: what a user says, checked before anything is sent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -99,6 +99,19 @@ class Toleration(Config):
             yield Fault("seconds", "needs the effect NoExecute")
 
 
+def _volume_faults(path: str, volumes: Sequence[Volume], others: Sequence[Volume]) -> Iterator[Fault]:
+    """Yield the faults of volumes together, and with those that all groups have: one path, or one name, for two."""
+    paths = {volume.mount_path for volume in others}
+    sources = {volume.name: volume.source for volume in others}
+    for number, volume in enumerate(volumes):
+        where, mount_path = f"{path}.{number}", volume.mount_path
+        if mount_path in paths:
+            yield Fault(f"{where}.mount_path", f"{mount_path} is mounted by another volume too")
+        if sources.setdefault(volume.name, volume.source) != volume.source:
+            yield Fault(f"{where}.name", f"{volume.name} is the name of a volume with another source, too")
+        paths.add(mount_path)
+
+
 class PodSettings(Config):
     """Settings that Pods of every group may have."""
 
@@ -117,13 +130,7 @@ class PodSettings(Config):
     """Strategic merge patch of the Pod's template that these settings make."""
 
     def relations(self) -> Iterator[Fault]:
-        seen: set[str] = set()
-        for number, volume in enumerate(self.volumes):
-            if volume.mount_path in seen:
-                yield Fault(
-                    f"volumes.{number}.mount_path", f"{volume.mount_path} is mounted by another volume too"
-                )
-            seen.add(volume.mount_path)
+        yield from _volume_faults("volumes", self.volumes, ())
         yield from strategic.faults(self.pod_overrides, "pod_overrides")
 
 
@@ -224,11 +231,9 @@ class ClusterConfig(Config):
 
     def relations(self) -> Iterator[Fault]:
         yield from _groups(self)
-        mounted = {volume.mount_path for volume in self.volumes}
+        yield from _volume_faults("volumes", self.volumes, ())
         for path, group in [("head", self.head), *_numbered(self)]:
-            for number, volume in enumerate(group.volumes):
-                if volume.mount_path in mounted:
-                    yield Fault(f"{path}.volumes.{number}.mount_path", "is mounted in all groups already")
+            yield from _volume_faults(f"{path}.volumes", group.volumes, self.volumes)
         if self.queue_policy == "off" and (self.queue or self.priority_class):
             field = "queue" if self.queue else "priority_class"
             yield Fault(field, 'has no effect with queue_policy="off"')

@@ -18,7 +18,7 @@ def make_cluster(name: str = "demo", *, state: str = "", namespace: str = "team-
             "workerGroupSpecs": [{"groupName": "workers", "replicas": 1, "template": {}}],
             **spec,
         },
-        "status": {"state": state},
+        "status": {"state": state, **({"availableWorkerReplicas": 1} if state == "ready" else {})},
     }
 
 

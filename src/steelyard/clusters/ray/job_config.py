@@ -1,5 +1,6 @@
 """Configuration of a Ray job: what runs, where, and in which environment. Checked before anything is sent."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -83,6 +84,8 @@ class JobConfig(Config):
     """Notes about the job that Ray's dashboard shows."""
     entrypoint_cpus: Annotated[float, Field(ge=0)] | None = None
     entrypoint_gpus: Annotated[float, Field(ge=0)] | None = None
+    entrypoint_resources: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """Amounts of Ray's custom resources, by name, that the entrypoint takes while it runs."""
 
     def relations(self) -> Iterator[Fault]:
         yield from rules.name(self.name, "name", "service")
@@ -121,4 +124,7 @@ def _folder(folder: Path) -> Iterator[Fault]:
 def entrypoint_options(config: JobConfig) -> Json:
     """Return the options of the entrypoint that are given."""
     options = {"entrypointNumCpus": config.entrypoint_cpus, "entrypointNumGpus": config.entrypoint_gpus}
-    return {name: value for name, value in options.items() if value is not None}
+    given: Json = {name: value for name, value in options.items() if value is not None}
+    if config.entrypoint_resources:
+        given["entrypointResources"] = json.dumps(config.entrypoint_resources)  # KubeRay takes text
+    return given

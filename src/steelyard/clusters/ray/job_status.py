@@ -88,6 +88,8 @@ def _phase(job: Json, place: QueuePosition | None) -> tuple[JobPhase, str, str]:
             return outcome, reason, message
         case "failed" | "validationfailed":
             return "Failed", reason or deployment, message
+        case "suspended" | "suspending" if part(job, "spec").get("suspend") is False:
+            return "Starting", reason, message  # resumed; its controller has not seen it yet
         case "suspended" | "suspending":
             if labels_of(job).get(names.QUEUE):
                 return "Queued", "Pending", f"waits for queue {labels_of(job)[names.QUEUE]}"

@@ -1,7 +1,7 @@
 """The group `client.ray.jobs`: RayJobs, and jobs of Ray's own API on a cluster that runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from steelyard.clusters.blocking import Sync, blocking, blocking_lines
@@ -26,6 +26,7 @@ from steelyard.clusters.ray.job_config import JobConfig, queued_job_faults
 from steelyard.clusters.ray.job_manifest import owner_patch, piece_secrets, ray_job
 from steelyard.clusters.ray.job_status import JobStatus, job_status
 from steelyard.clusters.ray.packing import MOST_PIECES, PIECE, packed
+from steelyard.clusters.ray.scripts import ensure_script
 from steelyard.clusters.ray.submissions import AsyncSubmissions, Dashboard, Submissions
 from steelyard.clusters.reading import items, text
 from steelyard.clusters.training.logs import Tail
@@ -56,6 +57,7 @@ class AsyncJobs:
             excludes = config.runtime_env.excludes
             limit = PIECE * MOST_PIECES
             package = await asyncio.to_thread(packed, config.working_dir, excludes, limit=limit)
+            ensure_script(config.entrypoint, package, config.working_dir)
             secrets = piece_secrets(config, namespace, package)
         queue, image = await self._check_references(config, namespace)
         await self._ensure_new(config.name, namespace)
@@ -233,17 +235,22 @@ class AsyncJobs:
         """Delete the job, the cluster that was made for it, and its files. Raises NotFound."""
         await self._connection.delete(RAY_JOB, name, namespace)
 
-    def on(
+    def on(  # the ways to log in
         self,
         cluster: str | None = None,
         namespace: str | None = None,
         *,
         address: str | None = None,
         token: str | Callable[[], str] | None = None,
+        own_login: bool = False,
+        headers: Mapping[str, str] | None = None,
+        verify_tls: bool = True,
     ) -> AsyncSubmissions:
         """Return the jobs of Ray's own API on a cluster that runs, or at the `address` of a dashboard.
 
-        `token` is for a dashboard behind a login of its own. Nothing is asked yet.
+        `token` and `headers` are for a dashboard behind a login of its own. `own_login` sends it the token with which
+        this client logs in to Kubernetes, as Steelyard's login asks for, over https or to this machine alone: whoever
+        may change the cluster can lead it elsewhere. Nothing is asked yet.
         """
 
         async def find() -> str:
@@ -251,7 +258,10 @@ class AsyncJobs:
 
         if (cluster is None) == (address is None):
             raise BadConfig("jobs.on", [Fault("cluster", "give either cluster, or address")])
-        return AsyncSubmissions(Dashboard(find, token))
+        if own_login and token is not None:
+            raise BadConfig("jobs.on", [Fault("token", "give either token, or own_login")])
+        login = self._connection.api.bearer if own_login else None
+        return AsyncSubmissions(Dashboard(find, token, login, dict(headers or {}), verify_tls))
 
     async def _dashboard(self, name: str, namespace: str | None) -> str:
         resource = await self._connection.get(RAY_CLUSTER, name, namespace)
@@ -316,15 +326,27 @@ class Jobs(Sync):
     resubmit = blocking(AsyncJobs.resubmit)
     delete = blocking(AsyncJobs.delete)
 
-    def on(
+    def on(  # the ways to log in
         self,
         cluster: str | None = None,
         namespace: str | None = None,
         *,
         address: str | None = None,
         token: str | Callable[[], str] | None = None,
+        own_login: bool = False,
+        headers: Mapping[str, str] | None = None,
+        verify_tls: bool = True,
     ) -> Submissions:
-        return Submissions(self._methods.on(cluster, namespace, address=address, token=token), self._thread)
+        submissions = self._methods.on(
+            cluster,
+            namespace,
+            address=address,
+            token=token,
+            own_login=own_login,
+            headers=headers,
+            verify_tls=verify_tls,
+        )
+        return Submissions(submissions, self._thread)
 
     on.__doc__ = AsyncJobs.on.__doc__
 

@@ -127,7 +127,7 @@ def _placement(config: ClusterConfig, group: PodSettings) -> Json:
     if group.tolerations:
         spec["tolerations"] = [_toleration(item.model_dump()) for item in group.tolerations]
     if config.image_pull_secrets:
-        spec["imagePullSecrets"] = [{"name": name} for name in config.image_pull_secrets]
+        spec["imagePullSecrets"] = [{"name": name} for name in dict.fromkeys(config.image_pull_secrets)]
     if config.service_account is not None:
         spec["serviceAccountName"] = config.service_account
     return spec

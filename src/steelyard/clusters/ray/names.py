@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 CLUSTER = "ray.io/cluster"
+GROUP = "ray.io/group"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 ELASTIC = "kueue.x-k8s.io/elastic-job"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.clusters.errors import BadConfig, Fault
+from steelyard.schema.paths import BadFolder, walk
 
 PIECE = 700 << 10
 """Bytes of a piece: base64 makes a third more of them, and a Secret has 1 MiB."""
@@ -35,6 +36,12 @@ class Package:
     def uri(self) -> str:
         """The address under which Ray keeps it."""
         return f"gcs://_ray_pkg_{self.digest}.zip"
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Paths of the files in it."""
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
+            return archive.namelist()
 
     def pieces(self, size: int = PIECE) -> Iterator[bytes]:
         for start in range(0, len(self.content), size):
@@ -60,12 +67,16 @@ def packed(folder: Path, excludes: Sequence[str] = (), *, limit: int) -> Package
 
 def _files(folder: Path, excludes: Sequence[str]) -> Iterator[Path]:
     patterns = (*ALWAYS_EXCLUDED, *excludes)
-    for path in folder.rglob("*"):
+
+    def is_hidden(path: Path) -> bool:
         relative = path.relative_to(folder)
-        hidden = any(
+        return any(
             fnmatch.fnmatch(part, pattern) or fnmatch.fnmatch(str(relative), pattern)
             for part in relative.parts
             for pattern in patterns
         )
-        if path.is_file() and not hidden:
-            yield path
+
+    try:
+        yield from walk(folder, is_hidden)
+    except BadFolder as error:
+        raise BadConfig("JobConfig", [Fault("working_dir", str(error))]) from error

@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import NotFound
 from steelyard.clusters.kinds import Kind
-from steelyard.types import Json
+from steelyard.types import Json, value_text
 
 _EMPTY: tuple[Any, ...] = (None, {}, [])
 _SERVER_FIELDS = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"})
@@ -22,7 +22,7 @@ class Change:
     after: Any
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.before!r} -> {self.after!r}"
+        return f"{self.field}: {value_text(self.before)} -> {value_text(self.after)}"
 
 
 @dataclass(frozen=True)

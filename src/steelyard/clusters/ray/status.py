@@ -1,5 +1,6 @@
 """Status of a Ray cluster: one object that says where it stands, why, and what it waits for. A pure function."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,6 +50,10 @@ class ClusterStatus:
     workers: int = 0
     """Ready workers."""
     wanted: int = 0
+    complete: bool = False
+    """True if it is ready, and has the workers that its specification asks for now; with autoscaling at least those."""
+    observed: bool = True
+    """False while its controller may not have seen the newest specification."""
     problems: tuple[Problem, ...] = ()
     place: QueuePosition | None = None
     created: datetime | None = None
@@ -65,7 +70,7 @@ class ClusterStatus:
     @property
     def stuck(self) -> bool:
         """Return whether it will not become ready by itself, although its status does not say that it failed."""
-        return self.failed or (not self.ready and any(problem.stuck for problem in self.problems))
+        return self.failed or (not self.complete and any(problem.stuck for problem in self.problems))
 
     @property
     def address(self) -> str:
@@ -90,9 +95,10 @@ def cluster_status(
     """Return the status of a RayCluster. `pods` and `events` are those of its namespace; others' are left out."""
     name, namespace = text(cluster, "metadata", "name"), text(cluster, "metadata", "namespace")
     own = [pod for pod in pods if labels_of(pod).get(names.CLUSTER) == name]
-    problems = tuple(_problems(cluster, own, events))
     phase, reason, message = _phase(cluster, place)
-    if phase == "Starting" and problems:
+    complete = phase == "Ready" and _is_complete(cluster, own)
+    problems = () if complete else tuple(_problems(cluster, own, events))
+    if phase in ("Starting", "Ready") and problems:
         first = next((problem for problem in problems if problem.stuck), problems[0])
         reason, message = first.reason, f"{first.message} ({first.object})" if first.message else first.object
     return ClusterStatus(
@@ -101,11 +107,11 @@ def cluster_status(
         phase=phase,
         reason=reason,
         message=message,
-        workers=number(cluster, "status", "readyWorkerReplicas")
-        # Early releases of KubeRay count only running workers; in a ready cluster all of those are ready.
-        or (number(cluster, "status", "availableWorkerReplicas") if phase == "Ready" else 0),
-        wanted=number(cluster, "status", "desiredWorkerReplicas") or _wanted(cluster),
-        problems=problems if phase != "Ready" else (),
+        workers=_ready_workers(cluster),
+        wanted=sum(_wanted(group) for group in _groups(cluster)),
+        complete=complete,
+        observed=_is_observed(cluster),
+        problems=problems,
         place=place,
         created=time_of(text(cluster, "metadata", "creationTimestamp")),
         resource=cluster,
@@ -117,8 +123,12 @@ def needs_queue(cluster: Json) -> bool:
     return bool(labels_of(cluster).get(names.QUEUE)) and _state(cluster) != "ready"
 
 
-def is_starting(cluster: Json) -> bool:
-    return _phase(cluster, None)[0] == "Starting"
+def needs_pods(cluster: Json) -> bool:
+    """Return whether the cluster's Pods say more than its own status."""
+    phase = _phase(cluster, None)[0]
+    return phase == "Starting" or (
+        phase == "Ready" and not (_is_observed(cluster) and _is_complete(cluster, ()))
+    )
 
 
 def _phase(cluster: Json, place: QueuePosition | None) -> tuple[Phase, str, str]:  # noqa: PLR0911
@@ -149,8 +159,44 @@ def _state(cluster: Json) -> str:
     return text(cluster, "status", "state").lower()
 
 
-def _wanted(cluster: Json) -> int:
-    return sum(number(group, "replicas") for group in items(cluster, "spec", "workerGroupSpecs"))
+def _groups(cluster: Json) -> list[Json]:
+    return items(cluster, "spec", "workerGroupSpecs")
+
+
+def _wanted(group: Json, field: str = "replicas") -> int:
+    """Return the number of Pods that a group should have, as KubeRay counts them."""
+    if group.get("suspend") is True:
+        return 0
+    replicas, most = max(number(group, field), number(group, "minReplicas")), group.get("maxReplicas")
+    if isinstance(most, int):
+        replicas = min(replicas, most)
+    return replicas * (number(group, "numOfHosts") or 1)
+
+
+def _ready_workers(cluster: Json) -> int:
+    ready = number(cluster, "status", "readyWorkerReplicas")
+    if ready or _state(cluster) != "ready" or "conditions" in part(cluster, "status"):
+        return ready
+    # Early releases of KubeRay count only running workers; in a ready cluster all of those are ready.
+    return number(cluster, "status", "availableWorkerReplicas")
+
+
+def _is_observed(cluster: Json) -> bool:
+    seen = number(cluster, "status", "observedGeneration")
+    return not seen or seen >= number(cluster, "metadata", "generation")
+
+
+def _is_complete(cluster: Json, pods: Sequence[Json]) -> bool:
+    """Return whether a ready cluster has the workers that it should have: its state stays ready while they change."""
+    groups, ready = _groups(cluster), _ready_workers(cluster)
+    if part(cluster, "spec").get("enableInTreeAutoscaling") is True:
+        return ready >= sum(_wanted(group, "minReplicas") for group in groups)
+    if not pods or _is_observed(cluster):
+        return ready == sum(_wanted(group) for group in groups)
+    # KubeRay writes the generation only when something else of the status changes, too: its Pods are counted instead.
+    live = [pod for pod in pods if _is_ready(pod) and not text(pod, "metadata", "deletionTimestamp")]
+    count = Counter(labels_of(pod).get(names.GROUP) for pod in live)
+    return all(count[text(group, "groupName")] == _wanted(group) for group in groups)
 
 
 def _problems(cluster: Json, pods: Sequence[Json], events: Sequence[Json]) -> Iterator[Problem]:

@@ -1,21 +1,24 @@
 """Jobs of Ray's own API, on a cluster that runs: `client.ray.jobs.on("demo")`.
 
-It talks to the cluster's dashboard over HTTP. The login of the Kubernetes cluster is never sent there; a dashboard
-behind a login of its own gets `token`.
+It talks to the cluster's dashboard over HTTP. The login of the Kubernetes cluster is sent there only with `own_login`;
+a dashboard behind a login of its own gets `token`.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from steelyard.clusters import errors
 from steelyard.clusters.blocking import Sync, blocking, blocking_lines
 from steelyard.clusters.ray.job_config import RuntimeEnv
 from steelyard.clusters.ray.packing import UPLOAD_LIMIT, Package, packed
+from steelyard.clusters.ray.scripts import ensure_script
 from steelyard.clusters.waiting import POLL_SECONDS, wait_for
 from steelyard.types import Json
 
@@ -47,14 +50,36 @@ class Submission:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Access to a dashboard: `address` finds out where it is, `token` logs in there."""
+    """Access to a dashboard: `address` finds out where it is, and the rest logs in there."""
 
     address: Callable[[], Any]
     token: str | Callable[[], str] | None = None
+    login: Callable[[], Awaitable[str]] | None = None
+    """Returns the token of the Kubernetes cluster, for a dashboard that asks for it."""
+    own_headers: Mapping[str, str] = field(default_factory=dict)
+    verify_tls: bool = True
 
-    def headers(self) -> dict[str, str]:
+    async def headers(self, address: str) -> dict[str, str]:
         token = self.token() if callable(self.token) else self.token
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        if self.login is not None:
+            if not _is_private(address):
+                raise errors.Unauthenticated(
+                    f"the login of the cluster is not sent to {address}: anybody on the way could read it",
+                    401,
+                )
+            token = await self.login()
+        return {**({"Authorization": f"Bearer {token}"} if token else {}), **self.own_headers}
+
+
+def _is_private(address: str) -> bool:
+    """Return whether nobody on the way to an address can read what is sent there."""
+    url = urlsplit(address)
+    if url.scheme == "https" or url.hostname == "localhost":
+        return True
+    try:
+        return ip_address(url.hostname or "").is_loopback
+    except ValueError:  # a name, perhaps one that begins like an address of this machine
+        return False
 
 
 class AsyncSubmissions:
@@ -64,7 +89,7 @@ class AsyncSubmissions:
         self._dashboard = dashboard
         self._known = ""
 
-    async def submit(
+    async def submit(  # noqa: PLR0913  # the fields of Ray's own request
         self,
         entrypoint: str,
         *,
@@ -72,17 +97,33 @@ class AsyncSubmissions:
         working_dir: Path | str | None = None,
         submission_id: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        entrypoint_cpus: float | None = None,
+        entrypoint_gpus: float | None = None,
+        entrypoint_memory: int | None = None,
+        entrypoint_resources: Mapping[str, float] | None = None,
     ) -> Submission:
-        """Start a job. A working directory is measured first, and uploaded in pieces. Raises BadConfig."""
+        """Start a job. A working directory is measured first, and uploaded in pieces. Raises BadConfig.
+
+        `entrypoint_…` are what the entrypoint itself takes of the cluster while it runs: processors, GPUs, bytes of
+        memory, and amounts of Ray's custom resources. It then waits for a node that has them.
+        """
         given = runtime_env or RuntimeEnv()
         environment = given.document()
         if working_dir is not None:
-            package = await asyncio.to_thread(packed, Path(working_dir), given.excludes, limit=UPLOAD_LIMIT)
+            folder = Path(working_dir)
+            package = await asyncio.to_thread(packed, folder, given.excludes, limit=UPLOAD_LIMIT)
+            ensure_script(entrypoint, package, folder)
             await self._upload(package)
             environment["working_dir"] = package.uri
+        optional: Json = {
+            "submission_id": submission_id,
+            "entrypoint_num_cpus": entrypoint_cpus,
+            "entrypoint_num_gpus": entrypoint_gpus,
+            "entrypoint_memory": entrypoint_memory,
+            "entrypoint_resources": dict(entrypoint_resources) if entrypoint_resources else None,
+        }
         body: Json = {"entrypoint": entrypoint, "runtime_env": environment, "metadata": dict(metadata or {})}
-        if submission_id is not None:
-            body["submission_id"] = submission_id
+        body |= {name: value for name, value in optional.items() if value is not None}
         answer = await self._json("POST", "/api/jobs/", body)
         return await self.get(str(answer.get("submission_id") or answer.get("job_id")))
 
@@ -155,12 +196,17 @@ class AsyncSubmissions:
     async def _tail(self, id: str) -> AsyncIterator[str]:
         import aiohttp
 
+        from steelyard.connections import TrackingConnector
+
         address = await self._address()
         try:
             async with (
-                aiohttp.ClientSession() as session,
+                aiohttp.ClientSession(connector=TrackingConnector()) as session,
                 session.ws_connect(
-                    f"{address}/api/jobs/{id}/logs/tail", headers=self._dashboard.headers(), heartbeat=30
+                    f"{address}/api/jobs/{id}/logs/tail",
+                    headers=await self._dashboard.headers(address),
+                    heartbeat=30,
+                    ssl=self._dashboard.verify_tls,
                 ) as socket,
             ):
                 async for message in socket:
@@ -174,10 +220,22 @@ class AsyncSubmissions:
             text = await answer.text()
             if answer.status == 404:
                 raise errors.NotFound(f"{path}: {_last_line(text)}", 404, "NotFound")
-            if answer.status in (401, 403):
-                raise errors.Unauthenticated(
-                    f"the dashboard asks for a login: {_last_line(text)}", answer.status
+            is_page = answer.content_type == "text/html"
+            if is_page and answer.status >= 500:
+                raise errors.Unreachable(
+                    f"the dashboard at {await self._address()} does not answer: a proxy before it says status "
+                    f"{answer.status}"
                 )
+            # Logins for browsers show a page, perhaps with status 200 after a redirection.
+            if answer.status == 401 or is_page:
+                said = "" if is_page else f": {_last_line(text)}"
+                raise errors.Unauthenticated(
+                    f"the dashboard at {await self._address()} asks for a login{said}; give jobs.on token=…, or "
+                    "own_login=True where it is Steelyard's login, which asks for a token of Kubernetes",
+                    answer.status,
+                )
+            if answer.status == 403:
+                raise errors.Forbidden(f"the dashboard does not allow it: {_last_line(text)}", None)
             if answer.status >= 400:
                 raise errors.Refused(f"Ray refuses {method} {path}: {_last_line(text)}", answer.status)
             try:
@@ -191,15 +249,23 @@ class AsyncSubmissions:
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
         import aiohttp
 
+        from steelyard.connections import TrackingConnector
+
         address = await self._address()
         content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {}
         if isinstance(body, Package):
             content = {"data": _pieces(body)}
         try:
             async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300, sock_connect=10)) as session,
+                aiohttp.ClientSession(
+                    connector=TrackingConnector(), timeout=aiohttp.ClientTimeout(total=300, sock_connect=10)
+                ) as session,
                 session.request(
-                    method, f"{address}{path}", headers=self._dashboard.headers(), **content
+                    method,
+                    f"{address}{path}",
+                    headers=await self._dashboard.headers(address),
+                    ssl=self._dashboard.verify_tls,
+                    **content,
                 ) as answer,
             ):
                 yield answer

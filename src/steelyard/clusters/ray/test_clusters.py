@@ -149,6 +149,32 @@ def test_a_wait_for_an_image_that_is_not_there_ends(client: Client, memory: Memo
         client.ray.clusters.wait("demo", poll=0, patience=0)
 
 
+def test_a_wait_after_a_change_is_for_what_was_asked_and_a_ready_cluster_shows_its_problems(
+    client: Client, memory: MemoryApi
+) -> None:
+    put(memory, RAY_CLUSTER, make_cluster(state="ready"))
+    assert client.ray.clusters.wait("demo", poll=0).workers == 1
+    client.ray.clusters.scale("demo", 2)
+    put(memory, POD, make_pod("demo-worker", waiting=("ImagePullBackOff", "no such image")))
+    status = client.ray.clusters.status("demo")
+    assert (status.phase, status.complete) == ("Ready", False)
+    assert str(status).startswith("demo: Ready, 1 of 2 workers (ImagePullBackOff: image ray:nowhere")
+    assert client.ray.clusters.list()[0].problems == status.problems
+    with pytest.raises(errors.Failed, match="1 of 2 workers"):
+        client.ray.clusters.wait("demo", poll=0, patience=0)
+
+
+def test_a_failure_of_before_a_change_is_believed_when_it_stays(client: Client, memory: MemoryApi) -> None:
+    cluster = make_cluster(state="failed")
+    cluster["status"]["observedGeneration"] = 1
+    put(memory, RAY_CLUSTER, cluster)
+    client.ray.clusters.scale("demo", 2)
+    with pytest.raises(errors.WaitTimeout):
+        client.ray.clusters.wait("demo", timeout=0, poll=0)
+    with pytest.raises(errors.Failed):
+        client.ray.clusters.wait("demo", poll=0, patience=0)
+
+
 def test_a_wait_whose_time_is_over_says_what_it_waits_for(client: Client, memory: MemoryApi) -> None:
     put(memory, RAY_CLUSTER, make_cluster())
     with pytest.raises(errors.WaitTimeout, match="demo: Starting"):

@@ -18,6 +18,7 @@ from steelyard.clusters.ray import jobs as jobs_module
 from steelyard.clusters.ray.doubles import make_cluster, make_pod, make_queue, make_workload
 from steelyard.clusters.ray.job_status import JobStatus, job_status
 from steelyard.clusters.ray.packing import packed
+from steelyard.clusters.ray.scripts import script_of
 from steelyard.kube.cluster import LogLine
 from steelyard.kube.errors import Forbidden, Unreachable
 from steelyard.kube.resource import PODS, SECRETS, Resource
@@ -137,6 +138,73 @@ def test_defect_9_a_folder_of_some_megabytes_travels_in_pieces(
         assert archive.read("data.bin") == content
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "script"),
+    [
+        ("python main.py --lr 1", "main.py"),
+        ("A=1 python3.11 -u -W ignore ./code/../main.py", "main.py"),
+        ("bash -x run.sh && python later.py", "run.sh"),
+        ("bash -euo pipefail +x run.sh", "run.sh"),
+        ("python -O main.py", "main.py"),
+        ("python --check-hash-based-pycs always main.py", None),
+        ("./run.sh", "run.sh"),
+        ("python ../main.py", "../main.py"),
+        ("python /opt/main.py", None),
+        ("python -m package", None),
+        ("python -c 'print(1)'", None),
+        ("bash -lc 'python main.py'", None),
+        ("cd code && python main.py", None),
+        ("python $HOME/main.py", None),
+        ("torchrun main.py", None),
+        ("python", None),
+        ("A=1", None),
+    ],
+)
+def test_the_script_that_a_command_runs(entrypoint: str, script: str | None) -> None:
+    assert script_of(entrypoint) == script
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "said"),
+    [
+        ("python main.py", "there is no main.py in working_dir .*; do you mean code/main.py?"),
+        ("python data/secret.py", "data/secret.py is left out of working_dir"),
+        ("python ../outside.py", "outside of it"),
+        ("python code/main.py", ""),
+        ("python code", ""),
+    ],
+)
+def test_a_script_that_is_not_in_the_working_directory_is_refused_before_anything_is_made(
+    client: Client, memory: MemoryApi, tmp_path: Path, entrypoint: str, said: str
+) -> None:
+    folder = tmp_path / "job"
+    for path in (folder / "code/main.py", folder / "data/secret.py", tmp_path / "outside.py"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    config = job(entrypoint=entrypoint, working_dir=folder, runtime_env=RuntimeEnv(excludes=("data",)))
+    if not said:
+        assert client.ray.jobs.submit(config).phase == "Starting"
+        return
+    with pytest.raises(BadConfig, match=said):
+        client.ray.jobs.submit(config)
+    assert memory.requests == []
+
+
+def test_what_the_entrypoint_takes_is_sent(client: Client) -> None:
+    taken: dict[str, Any] = {
+        "entrypoint_cpus": 0.5,
+        "entrypoint_gpus": 1,
+        "entrypoint_resources": {"slot": 2},
+    }
+    spec = client.ray.jobs.submit(job(**taken)).resource["spec"]
+    given = {name: value for name, value in spec.items() if name.startswith("entrypoint") and name[10:]}
+    assert given == {
+        "entrypointNumCpus": 0.5,
+        "entrypointNumGpus": 1,
+        "entrypointResources": '{"slot": 2.0}',
+    }
+
+
 def test_defect_9_a_folder_that_is_too_large_is_refused_before_anything_is_made(
     client: Client, memory: MemoryApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +305,8 @@ def test_a_job_is_stopped_and_run_again(client: Client, memory: MemoryApi) -> No
     assert client.ray.jobs.stop("job").resource["spec"]["suspend"] is True
     end(memory, "job", jobDeploymentStatus="Suspended")
     assert client.ray.jobs.resubmit("job").resource["spec"]["suspend"] is False
+    with pytest.raises(errors.WaitTimeout, match="job: Starting"):
+        client.ray.jobs.wait("job", timeout=0, poll=0)
     end(memory, "job", jobDeploymentStatus="Complete", jobStatus="SUCCEEDED")
     with pytest.raises(BadConfig, match="has ended"):
         client.ray.jobs.stop("job")

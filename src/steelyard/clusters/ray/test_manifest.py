@@ -1,5 +1,7 @@
 """The RayCluster that a configuration describes."""
 
+import pytest
+
 from steelyard.clusters import (
     Autoscaling,
     ClusterConfig,
@@ -13,7 +15,7 @@ from steelyard.clusters import (
 )
 from steelyard.clusters.appwrappers.wrapping import AppWrapperConfig, FaultTolerance, app_wrapper
 from steelyard.clusters.ray.manifest import ray_cluster
-from steelyard.clusters.strategic import merged
+from steelyard.clusters.strategic import faults, merged
 
 
 def test_groups_volumes_tolerations_and_overrides_are_in_the_manifest() -> None:
@@ -87,6 +89,30 @@ def test_lists_are_merged_by_their_keys() -> None:
     assert merged(base, patch) == {"containers": [{"name": "a", "image": "1", "args": ["y"]}, {"name": "c"}]}
 
 
+def test_the_containers_of_the_template_stay_the_first() -> None:
+    """KubeRay takes the first container for Ray's."""
+    base = {"spec": {"containers": [{"name": "ray"}, {"name": "b"}]}}
+    patch = {
+        "spec": {
+            "containers": [{"name": "proxy"}, {"name": "b", "image": "2"}, {"name": "ray", "image": "1"}]
+        }
+    }
+    containers = merged(base, patch)["spec"]["containers"]
+    assert containers == [{"name": "ray", "image": "1"}, {"name": "b", "image": "2"}, {"name": "proxy"}]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "message"),
+    [
+        ([{"emptyDir": {}}], '{"emptyDir": {}} has no name, which says which item is meant'),
+        ([{"name": "a", "$patch": "drop"}], "$patch: is 'drop'; allowed are merge, replace and delete"),
+        ([1], "1 should be an object with the key name"),
+    ],
+)
+def test_what_cannot_be_merged_is_a_fault(volumes: list[object], message: str) -> None:
+    assert [fault.message for fault in faults({"spec": {"volumes": volumes}}, "pod_overrides")] == [message]
+
+
 def test_each_setting_of_fault_tolerance_is_an_annotation() -> None:
     settings = FaultTolerance(
         admission_grace_seconds=1,
@@ -115,3 +141,12 @@ def test_each_setting_of_fault_tolerance_is_an_annotation() -> None:
     }
     assert wrapper["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team"}
     assert "labels" not in wrapper["spec"]["components"][0]["template"]["metadata"]
+
+
+def test_directives_are_no_fields_and_ports_differ_by_their_protocol() -> None:
+    dns = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]
+    patch = {"ports": dns, "$setElementOrder/ports": [{"containerPort": 53}], "$retainKeys": ["ports"]}
+    assert merged({}, patch) == {"ports": dns}
+    assert merged({"ports": dns[:1]}, {"ports": dns[1:]}) == {"ports": dns[1:]}  # as on a real server
+    assert merged({"ports": dns[:1]}, {"ports": dns}) == {"ports": dns}
+    assert merged({"ports": dns}, {"ports": [{**dns[0], "$patch": "delete"}]}) == {"ports": dns[1:]}

@@ -7,6 +7,7 @@ import pytest
 from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray.doubles import make_cluster, make_event, make_pod
 from steelyard.clusters.ray.status import cluster_status
+from steelyard.types import Json
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,54 @@ def test_workers_that_run_and_are_not_ready_do_not_count(
     cluster = make_cluster(state=state)
     cluster["status"] |= counts
     assert cluster_status(cluster).workers == workers
+
+
+@pytest.mark.parametrize(
+    ("groups", "status", "generation", "pods", "complete"),
+    [
+        ([{"replicas": 2}], {"readyWorkerReplicas": 2}, 1, (), True),
+        ([{"replicas": 3}], {"readyWorkerReplicas": 2}, 2, (), False),
+        ([{"replicas": 1}], {"readyWorkerReplicas": 2}, 2, (), False),
+        ([{"replicas": 1, "minReplicas": 2}], {"readyWorkerReplicas": 2}, 1, (), True),
+        ([{"replicas": 1, "numOfHosts": 2}], {"readyWorkerReplicas": 2}, 1, (), True),
+        ([{"replicas": 0}], {}, 1, (), True),
+        ([{"replicas": 1}], {"availableWorkerReplicas": 1, "conditions": []}, 1, (), False),
+        ([{"replicas": 1}], {"readyWorkerReplicas": 1}, 2, ("old",), False),
+        ([{"replicas": 1}], {"readyWorkerReplicas": 1}, 2, ("group-0",), True),
+        ([{"replicas": 1}], {"readyWorkerReplicas": 1}, 2, (), True),
+    ],
+    ids=[
+        "all are there",
+        "more are wanted",
+        "fewer are wanted",
+        "no fewer than the minimum",
+        "replicas of two hosts",
+        "none is wanted",
+        "one runs and is not ready",
+        "as many of another group",
+        "a KubeRay that does not count generations",
+        "the account may see no Pods",
+    ],
+)
+def test_a_ready_cluster_is_complete_with_the_workers_that_its_specification_asks_for(
+    groups: list[Json], status: Json, generation: int, pods: tuple[str, ...], complete: bool
+) -> None:
+    specs = [{"groupName": f"group-{number}", **group} for number, group in enumerate(groups)]
+    cluster = make_cluster(workerGroupSpecs=specs)
+    cluster["metadata"]["generation"] = generation
+    cluster["status"] = {"state": "ready", "observedGeneration": 1, **status}
+    made = [make_pod(name, conditions=[{"type": "Ready", "status": "True"}]) for name in pods]
+    for pod, name in zip(made, pods, strict=True):
+        pod["metadata"]["labels"]["ray.io/group"] = name
+    now = cluster_status(cluster, made)
+    assert (now.phase, now.complete) == ("Ready", complete)
+
+
+def test_with_the_autoscaler_a_cluster_is_complete_with_the_fewest_workers() -> None:
+    group = {"groupName": "workers", "replicas": 3, "minReplicas": 1, "maxReplicas": 4}
+    cluster = make_cluster(state="ready", workerGroupSpecs=[group], enableInTreeAutoscaling=True)
+    status = cluster_status(cluster)
+    assert (status.complete, str(status)) == (True, "demo: Ready, 1 of 3 workers")
 
 
 def test_a_pod_that_waits_for_room_is_named_once_and_one_that_has_found_room_not_at_all() -> None:

@@ -1,15 +1,19 @@
 """Jobs of Ray's own API, against a dashboard that answers as Ray's does."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
-from steelyard.clusters import AsyncClient, BadConfig, RuntimeEnv, errors
+from steelyard.clusters import AsyncClient, BadConfig, Client, RuntimeEnv, errors, widgets
 from steelyard.clusters.doubles import MemoryApi
+from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.ray import submissions as module
+from steelyard.clusters.ray.doubles import make_cluster
 from steelyard.types import Json
 
 LOG = "".join(f"line {number}\n" for number in range(6)) + "last"
@@ -25,7 +29,7 @@ class Ray:
         self.tokens: set[str] = set()
 
     def app(self) -> web.Application:
-        app = web.Application(client_max_size=1 << 30)
+        app = web.Application(client_max_size=1 << 30, middlewares=[self.login])
         app.router.add_post("/api/jobs/", self.submit)
         app.router.add_get("/api/jobs/", self.list)
         app.router.add_get("/api/jobs/{id}", self.get)
@@ -34,6 +38,21 @@ class Ray:
         app.router.add_post("/api/jobs/{id}/stop", self.stop)
         app.router.add_route("*", "/api/packages/gcs/{name}", self.package)
         return app
+
+    @web.middleware
+    async def login(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """Ask for a login as the operator does, or as a proxy that shows browsers a page."""
+        match request.headers.get("Authorization"):
+            case None:
+                return web.Response(text="<title>Log in</title>", content_type="text/html")
+            case "Bearer wrong":
+                return web.Response(status=401, text="no such token")
+            case "Bearer reader":
+                return web.Response(status=403, text="may not update")
+            case "Bearer early":
+                return web.Response(status=503, text="<h1>No endpoint</h1>", content_type="text/html")
+        answer: web.StreamResponse = await handler(request)
+        return answer
 
     async def submit(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -84,21 +103,77 @@ async def ray() -> Ray:
 
 
 @pytest.fixture
-async def jobs(ray: Ray) -> AsyncIterator[module.AsyncSubmissions]:
+async def address(ray: Ray) -> AsyncIterator[str]:
     runner = web.AppRunner(ray.app())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = runner.addresses[0][1]
-    async with AsyncClient(api=MemoryApi()) as client:
-        yield client.ray.jobs.on(address=f"http://127.0.0.1:{port}/", token="secret")
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
     await runner.cleanup()
 
 
+@pytest.fixture
+async def jobs(address: str) -> AsyncIterator[module.AsyncSubmissions]:
+    async with AsyncClient(api=MemoryApi()) as client:
+        yield client.ray.jobs.on(address=address, token="secret")
+
+
+async def test_a_dashboard_behind_a_login_says_what_it_asks_for_and_takes_the_clients_own(
+    ray: Ray, address: str
+) -> None:
+    async with AsyncClient(api=MemoryApi(), namespace="team-a") as client:
+        on = client.ray.jobs.on
+        for jobs in (on(address=address), on(address=address, token="wrong")):
+            with pytest.raises(errors.Unauthenticated, match="own_login=True"):
+                await jobs.list()
+        with pytest.raises(errors.Forbidden, match="may not update"):
+            await on(address=address, token=lambda: "reader").submit("python x.py")
+        with pytest.raises(errors.Unreachable, match="a proxy before it says status 503"):
+            await on(address=address, token="early").list()
+        assert (await on(address=address, own_login=True).submit("python x.py")).id == "raysubmit_1"
+        assert [line async for line in on(address=address, own_login=True).logs("raysubmit_1", follow=True)]
+        assert ray.tokens == {"Bearer own"}
+        await on(address=address, headers={"Authorization": "Basic b3du"}).submit("python x.py")
+        assert ray.tokens == {"Bearer own", "Basic b3du"}
+        for elsewhere in ("http://ray.example", "http://127.0.0.1.ray.example"):
+            with pytest.raises(errors.Unauthenticated, match=f"is not sent to {elsewhere}"):
+                await on(address=elsewhere, own_login=True).list()
+        with pytest.raises(BadConfig, match="either token, or own_login"):
+            on(address=address, token="a", own_login=True)
+
+
+async def test_a_panel_shows_the_jobs_of_a_cluster_behind_a_login(ray: Ray, address: str) -> None:
+    memory = MemoryApi()
+    cluster = make_cluster(state="ready")
+    cluster["metadata"]["annotations"] = {"steelyard/dashboard": address}
+    memory.store.create(RAY_CLUSTER.at("v1"), cluster)
+    with Client(api=memory, namespace="team-a") as client:
+        shown = [
+            await asyncio.to_thread(widgets.panel(client, **login).actions["Jobs"], "demo")
+            for login in ({"own_login": True}, {"token": "secret"})
+        ]
+    assert shown == ["no jobs", "no jobs"]
+
+
 async def test_a_job_is_submitted_listed_and_stopped(ray: Ray, jobs: module.AsyncSubmissions) -> None:
-    made = await jobs.submit("python x.py", runtime_env=RuntimeEnv(pip=("a",)), metadata={"a": "b"})
+    made = await jobs.submit(
+        "python x.py",
+        runtime_env=RuntimeEnv(pip=("a",)),
+        metadata={"a": "b"},
+        entrypoint_cpus=1,
+        entrypoint_gpus=0.5,
+        entrypoint_memory=1 << 30,
+        entrypoint_resources={"slot": 1},
+    )
     assert (made.id, made.status, made.entrypoint) == ("raysubmit_1", "RUNNING", "python x.py")
     assert ray.jobs["raysubmit_1"]["runtime_env"] == {"pip": ["a"]}
+    given = {name: value for name, value in ray.jobs["raysubmit_1"].items() if name.startswith("entrypoint_")}
+    assert given == {
+        "entrypoint_num_cpus": 1,
+        "entrypoint_num_gpus": 0.5,
+        "entrypoint_memory": 1 << 30,
+        "entrypoint_resources": {"slot": 1},
+    }
     assert [job.id for job in await jobs.list()] == ["raysubmit_1"]
     assert await jobs.stop("raysubmit_1")
     with pytest.raises(errors.Failed, match="STOPPED"):
@@ -122,6 +197,9 @@ async def test_a_working_directory_is_uploaded_once(
     ray: Ray, jobs: module.AsyncSubmissions, tmp_path: Path
 ) -> None:
     (tmp_path / "data.bin").write_bytes(random.Random(0).randbytes(3 << 20))
+    with pytest.raises(BadConfig, match=r"entrypoint: there is no x\.py in working_dir"):
+        await jobs.submit("python x.py", working_dir=tmp_path)
+    (tmp_path / "x.py").write_text("1")
     for _ in range(2):
         await jobs.submit("python x.py", working_dir=tmp_path)
     name = ray.jobs["raysubmit_1"]["runtime_env"]["working_dir"].removeprefix("gcs://")

@@ -11,7 +11,7 @@ from typing import Any
 
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
-from steelyard.types import Json, mapping, sequence
+from steelyard.types import Json, mapping, sequence, value_text
 
 _TYPE = ("replicaType", "replica_type", "mxReplicaType", "tfReplicaType", "type", "role", "name")
 _COUNT = ("replicas", "count", "num_replicas", "numReplicas")
@@ -121,18 +121,18 @@ def _replica(entry: object, framework: TrainingFramework, where: str, notes: lis
         if isinstance(inside, dict) and key not in ("template", *_TYPE):
             entry = {"type": key, **inside}
     if not isinstance(entry, dict):
-        raise BadJob(f"{where}: has to be an object with a replica type, not {entry!r}")
+        raise BadJob(f"{where}: has to be an object with a replica type, not {value_text(entry)}")
     name = _type(entry, framework, where)
     count = _first(entry, _COUNT, 1)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise BadJob(f"{where}: {count!r} is not a number of replicas")
+        raise BadJob(f"{where}: {value_text(count)} is not a number of replicas")
     template = _template(entry, where)
     _name_container(template, framework, where, notes)
     _move_port(entry, template, framework, name)
     _drop_variables(template, notes)
     policy = entry.get("restartPolicy") or template["spec"].pop("restartPolicy", None) or "OnFailure"
     if policy not in _POLICIES:
-        raise BadJob(f"{where}.restartPolicy: {policy!r} is not one of {', '.join(_POLICIES)}")
+        raise BadJob(f"{where}.restartPolicy: {value_text(policy)} is not one of {', '.join(_POLICIES)}")
     if unknown := sorted(entry.keys() - _UNDERSTOOD):
         notes.append(f"left out of {where}: {', '.join(unknown)}")
     return name, {"replicas": count, "restartPolicy": policy, "template": template}

@@ -1,8 +1,11 @@
 """Training jobs of every kind: make, find, list, stop, resume, delete."""
 
 import asyncio
+import difflib
 from collections.abc import Sequence
+from itertools import islice
 
+from steelyard.clusters.errors import Fault
 from steelyard.clusters.names import JOB_NAME
 from steelyard.clusters.training.errors import BadJob, NoSuchJob
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, of_resource
@@ -11,7 +14,12 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
 from steelyard.kube.objects import owner_references
 from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
+from steelyard.schema.definitions import spec_schema_of
+from steelyard.schema.unknown_fields import unknown_fields
 from steelyard.types import Json
+
+_SHOWN = 10
+"""Unknown fields that an error names: each has a list of those that there are."""
 
 
 async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) -> JobView:
@@ -20,6 +28,12 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
     The job comes first: its Pods wait for the files, while files without a job would stay for ever.
     """
     resource, name = resource_of(manifest), manifest["metadata"]["name"]
+    # The API would drop them in silence.
+    unknown = unknown_fields(spec_schema_of(manifest), manifest.get("spec"), "spec")
+    if first := list(islice(unknown, _SHOWN)):
+        more = ("and more" for _ in islice(unknown, 1))
+        faults = [Fault(field.path, field.message) for field in first]
+        raise BadJob("; ".join([*map(str, first), *more]), faults)
     try:
         created = await cluster.create(resource, manifest)
     except AlreadyExists as error:
@@ -139,8 +153,10 @@ async def framework(cluster: Cluster | None, name: str) -> TrainingFramework:
     own = [] if cluster is None else await _of_kind(cluster, FRAMEWORKS, None)
     if resource := next((item for item in own if item["metadata"]["name"] == name), None):
         return of_resource(resource)
-    there = ", ".join([*(known.name for known in KNOWN), *(item["metadata"]["name"] for item in own)])
+    there = [*(known.name for known in KNOWN), *(item["metadata"]["name"] for item in own)]
+    near = difflib.get_close_matches(name.lower(), there, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
     raise BadJob(
-        f"--framework {name}: there is no such framework; there are {there}, and others may be added as resources of "
-        "kind Framework"
+        f"--framework {name}: there is no such framework; {hint}there are {', '.join(there)}, and others may be "
+        "added as resources of kind Framework"
     )

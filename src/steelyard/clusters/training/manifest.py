@@ -40,7 +40,8 @@ class JobRequest:
     workers: int = 1
     replicas: Mapping[str, int] = field(default_factory=dict)
     """Further replica types, or other numbers of them."""
-    namespace: str = "default"
+    namespace: str | None = None
+    """Default: that of the client that makes the job; of `manifest`, `default`."""
     restart: RestartPolicy = "ExitCode"
     """ExitCode: a replica that was killed starts again, a program that failed by itself fails the job."""
     restart_scope: RestartScope | None = None
@@ -88,7 +89,7 @@ def manifest(request: JobRequest) -> Json:
         "kind": framework.resource.kind,
         "metadata": {
             "name": request.name,
-            "namespace": request.namespace,
+            "namespace": request.namespace or "default",
             **({"annotations": annotations} if annotations else {}),
         },
         "spec": spec,

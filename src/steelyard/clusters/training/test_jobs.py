@@ -1,13 +1,14 @@
 """Jobs on a cluster: made, found, listed, stopped, followed, and what their replicas wrote."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
 
 from steelyard.clusters import training
-from steelyard.clusters.training import logs
+from steelyard.clusters.training import jobs, logs
 from steelyard.clusters.training.doubles import (
     make_job,
     make_pod,
@@ -17,9 +18,10 @@ from steelyard.clusters.training.doubles import (
     stored,
     written,
 )
+from steelyard.clusters.training.errors import BadJob
 from steelyard.kube.cluster import WatchEvent
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import CONFIG_MAPS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
+from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
 
 
 @pytest.fixture
@@ -37,6 +39,27 @@ async def test_a_job_is_made_with_its_files_which_go_with_it(cluster: MemoryClus
     await training.submit(cluster, training.manifest(make_request()))
     with pytest.raises(training.BadJob, match="there is a PyTorchJob of this name"):
         await training.submit(cluster, training.manifest(make_request()))
+
+
+async def test_a_field_that_does_not_exist_is_refused_before_anything_is_made(cluster: MemoryCluster) -> None:
+    manifest = training.manifest(make_request())
+    worker = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]
+    worker["template"]["spec"]["nodeSelecter"] = {}
+    worker["replica"] = 2
+    with pytest.raises(training.BadJob) as raised:
+        await training.submit(cluster, manifest)
+    path = "spec.pytorchReplicaSpecs.Worker"
+    assert str(raised.value).split("; ") == [
+        f"{path}.template.spec.nodeSelecter: there is no such field",
+        "did you mean nodeSelector?",
+        f"{path}.replica: there is no such field",
+        "did you mean replicas?",
+    ]
+    assert (await cluster.list(PYTORCH_JOBS)).items == []
+    worker |= {f"extra{number}": 1 for number in range(200)}
+    with pytest.raises(training.BadJob, match=r"extra7: there is no such field; .*; and more$") as raised:
+        await training.submit(cluster, manifest)
+    assert str(raised.value).count("there is no such field") == 10
 
 
 async def test_a_job_is_found_by_its_name_or_by_its_kind_and_name(cluster: MemoryCluster) -> None:
@@ -184,3 +207,29 @@ async def test_a_framework_is_ours_or_a_resource_and_else_refused(cluster: Memor
     assert (await training.framework(cluster, "Torch")).name == "pytorch"
     with pytest.raises(training.BadJob, match="there are pytorch, tensorflow, jax"):
         await training.framework(cluster, "caffe")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("pytroch", "did you mean pytorch? there are"),
+        ("TensorFow", "did you mean tensorflow? there are"),
+        ("averagin", "did you mean averaging? there are"),
+        ("zzz", "there is no such framework; there are"),
+    ],
+)
+async def test_a_framework_that_is_misspelt_is_named_with_the_one_that_was_meant(
+    name: str, hint: str
+) -> None:
+    cluster = MemoryCluster()
+    await cluster.create(
+        FRAMEWORKS,
+        {
+            "apiVersion": FRAMEWORKS.api_version,
+            "kind": FRAMEWORKS.kind,
+            "metadata": {"name": "averaging"},
+            "spec": {},
+        },
+    )
+    with pytest.raises(BadJob, match=re.escape(hint)):
+        await jobs.framework(cluster, name)

@@ -34,6 +34,12 @@ class JobView:
         self._spec = _object(resource.get("spec"))
         self._status: Json = status_of(resource)
 
+    def __repr__(self) -> str:
+        return f"JobView(kind={self.kind!r}, name={self.name!r}, namespace={self.namespace!r})"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.state}" + (f" ({self.message})" if self.message else "")
+
     @property
     def kind(self) -> str:
         return str(self.resource["kind"])

@@ -24,10 +24,12 @@ async def wait(
     try:
         async with asyncio.timeout(timeout), aclosing(changes(cluster, job)) as views:
             async for now in views:
+                job = now
                 if until(now):
                     return now
     except TimeoutError:
-        raise WaitedTooLong(f"{job.name}: was not done after {timeout:g} s; it is {job.state}") from None
+        said = f"{job.name}: was not done after {timeout:g} s; it is {job.state}"
+        raise WaitedTooLong(said, job) from None
     raise JobDeleted(f"{job.name}: was deleted")
 
 

@@ -1,6 +1,6 @@
 """The panels of Ray clusters, Ray jobs, queues and the log of a job."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from steelyard.clusters.widgets.panel import Panel, Row
@@ -9,8 +9,14 @@ if TYPE_CHECKING:
     from steelyard.clusters.client import Client
 
 
-def panel(client: "Client", namespace: str | None = None) -> Panel:
-    """Return the panel of the Ray clusters."""
+def panel(
+    client: "Client",
+    namespace: str | None = None,
+    *,
+    token: str | Callable[[], str] | None = None,
+    own_login: bool = False,
+) -> Panel:
+    """Return the panel of the Ray clusters. `token` and `own_login` log in to dashboards, as for `jobs.on`."""
     clusters = client.ray.clusters
 
     def rows() -> Sequence[Row]:
@@ -27,7 +33,7 @@ def panel(client: "Client", namespace: str | None = None) -> Panel:
         return clusters.dashboard(name, namespace) or "no Ingress and no Route leads to its dashboard"
 
     def jobs(name: str) -> str:
-        submissions = client.ray.jobs.on(name, namespace).list()
+        submissions = client.ray.jobs.on(name, namespace, token=token, own_login=own_login).list()
         return "\n".join(f"{job.id}  {job.status}  {job.entrypoint}" for job in submissions) or "no jobs"
 
     def delete(name: str) -> str:
