@@ -1,4 +1,4 @@
-"""`steelyard backup …`: one entity is brought back, and the backup is tried."""
+"""`steelyard backup …`: one entity is brought back, the backup is tried, and what goes is listed."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from steelyard.cli.log import SettingsOption
 from steelyard.cli.option_groups import with_options
 
 backup = typer.Typer(
-    help="Restore deleted entities, and test whether a restore works.",
+    help="Restore deleted entities, list what goes, test a restore.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -52,3 +52,40 @@ def drill(state_dir: FolderOption = None, settings: SettingsOption = None) -> No
         typer.echo(line)
     if drilled.faults:
         raise typer.Exit(3)
+
+
+@backup.command("forgotten")
+@needs("local")
+def forgotten(
+    state_dir: FolderOption = None,
+    settings: SettingsOption = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Form of the output: table or json.")
+    ] = "table",
+) -> None:
+    """List deleted and forgotten entities, and when their files go. Until then they can be restored.
+
+    The platform may run.
+    """
+    import asyncio
+    import json
+
+    from steelyard.cli.connection import choose_state_dir
+    from steelyard.errors import UsageError
+    from steelyard.local.departing import read_departures
+    from steelyard.services.reaper.departures import HEADINGS
+    from steelyard.settings import load
+
+    if output not in ("table", "json"):
+        raise UsageError(f"--output {output}: should be table or json")
+    loaded = load(settings, choose_state_dir(state_dir).path)
+    going = asyncio.run(read_departures(loaded))
+    if output == "json":
+        typer.echo(json.dumps([departure.dump() for departure in going], indent=2))
+        return
+    rows = [HEADINGS, *(departure.row() for departure in going)] if going else []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+    if not rows:
+        typer.echo("nothing is deleted or forgotten")

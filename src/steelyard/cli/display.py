@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol
 
-from steelyard.errors import UsageError
+from steelyard.cli.plain_text import terminal
+from steelyard.errors import UsageError, escaped, one_line
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class LiveDisplay:
         from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(highlight=False)
+        self._console = Console(file=terminal(sys.stdout), highlight=False)
         self._live = Live(console=self._console, refresh_per_second=8, transient=False)
         self._live.start()
 
@@ -71,7 +72,7 @@ class LiveDisplay:
         from rich.table import Table
         from rich.text import Text
 
-        colours = {"Complete": "green", "Ready": "green", "Failed": "red", "waiting": "dim"}
+        colours = {"Complete": "green", "Ready": "green", "Failed": "red", "Error": "red", "waiting": "dim"}
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for heading in ("resource", "status", "progress", "", "time"):
             table.add_column(heading, style="dim" if heading == "time" else None, header_style="dim")
@@ -80,11 +81,11 @@ class LiveDisplay:
             seconds = f"{row.seconds:.1f} s" if row.seconds else ""
             status = Text(row.status, style=colours.get(row.status, "yellow"))
             # As text: names and messages are of users and programs, and rich would read [/data] as markup.
-            table.add_row(row.kind, status, bar, Text(row.detail), seconds)
+            table.add_row(row.kind, status, bar, Text(one_line(row.detail)), seconds)
         self._live.update(table)
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(escaped(text), markup=False, soft_wrap=True)
 
     def close(self) -> None:
         self._live.stop()

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from steelyard.cli.connection import collection_name
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
 from steelyard.types import Json
-
-if TYPE_CHECKING:
-    from yaml import MarkedYAMLError
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
 _WITH_OWN = frozenset({"nodes", "runner"})
@@ -93,25 +90,24 @@ def _contents(path: Path) -> list[object]:
 
     import yaml
 
+    from steelyard.bounded_yaml import fault_text, load_all
+    from steelyard.whole_files import read_whole
+
     try:
-        text = (sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()).decode()
+        text = read_whole(sys.stdin.buffer if str(path) == "-" else path).decode()
         # By way of JSON, as the API gets it: YAML's dates and numeric keys become texts, and a mapping that holds
         # itself is met here.
         contents = [
             json.loads(json.dumps(content, default=_time_text))
-            for content in yaml.safe_load_all(text)
+            for content in load_all(text)
             if content is not None
         ]
     except OSError as error:
         raise UsageError(f"--filename {path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is not text in UTF-8: {error.reason} at byte {error.start}") from error
-    except yaml.MarkedYAMLError as error:
-        raise UsageError(f"{path}: is not YAML: {_fault(error)}") from error
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise UsageError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise UsageError(f"{path}: is nested too deep to be read") from error
+        raise UsageError(f"{path}: is not YAML: {fault_text(error)}") from error
     return contents
 
 
@@ -120,13 +116,6 @@ def _time_text(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"it holds a {type(value).__name__}, which JSON has no form for")
-
-
-def _fault(error: "MarkedYAMLError") -> str:
-    """The parser's error and its position, in one line."""
-    mark = error.problem_mark or error.context_mark
-    said = " ".join(filter(None, [error.context, error.problem]))
-    return f"line {mark.line + 1}, column {mark.column + 1}: {said}" if mark else said
 
 
 def _document(content: object, where: str) -> Document:

@@ -140,10 +140,11 @@ def get(
     """Show entities of a kind."""
     from itertools import islice
 
-    from steelyard.cli.output import check_form, now, rendered
+    from steelyard.cli.output import check_form, now, rendered, table
+    from steelyard.cli.scores import main_scores
 
     check_form(output)
-    plural = collection_name(kind)
+    plural, main = collection_name(kind), dict[str, str]()
     with platform.connect() as client:
         collection = getattr(client, plural)
         if ids:
@@ -161,6 +162,11 @@ def get(
             entities = list(islice(matching, limit))
             if not entities:
                 _warn_of_unknown(client, plural, where or [])
+        if plural == "safetycases" and output == "table":
+            main = main_scores(client, [entity.id for entity in entities if entity.status == "Complete"])
+    if output == "table":
+        typer.echo(table([entity.dump() for entity in entities], now(), main))
+        return
     single = ids is not None and len(ids) == 1
     typer.echo(rendered([entity.dump() for entity in entities], output, plural, single=single, now=now()))
 
@@ -174,13 +180,15 @@ def describe(
 ) -> None:
     """Show everything about one entity."""
     from steelyard.cli.output import described, now
+    from steelyard.cli.scores import score_lines
 
     plural = collection_name(kind)
     with platform.connect() as client:
         collection = getattr(client, plural)
         entity = collection.get(one_id(client, plural, id)).dump()
         progress = collection.progress(entity["id"]).message if plural in WORKFLOWS else None
-    typer.echo(described(entity, plural, now(), progress))
+        scores = score_lines(client, plural, entity["id"]) if entity.get("status") == "Complete" else ()
+    typer.echo(described(entity, plural, now(), progress, scores))
 
 
 @with_options

@@ -5,13 +5,13 @@
 
 import functools
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, ParamSpec, TypeVar
 
 import steelyard
-from steelyard.errors import UsageError
+from steelyard.errors import UsageError, leaves
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def needs(*extras: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 def raise_missing(error: Exception, *extras: str) -> NoReturn:
     """Raise MissingExtra for the module that is missing, or the error itself where it says something else."""
-    for leaf in _leaves(error):
+    for leaf in leaves(error):
         # A module that a user's rubric or another package imports is not in our extras.
         if isinstance(leaf, ModuleNotFoundError) and leaf.name and _raised_by_us(leaf.__traceback__):
             raise MissingExtra(leaf.name.partition(".")[0], *extras) from error
@@ -62,14 +62,6 @@ def check_local() -> None:
     """Raise MissingExtra before anything is started or written, where the extra `local` is not installed."""
     if importlib.util.find_spec(ONLY_IN_LOCAL) is None:
         raise MissingExtra(ONLY_IN_LOCAL, "local")
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
 
 
 def _raised_by_us(traceback: TracebackType | None) -> bool:

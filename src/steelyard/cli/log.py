@@ -38,8 +38,9 @@ def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> N
     from steelyard.local.engines import advice, check_files
 
     state, loaded = _loaded(state_dir, settings)
-    asyncio.run(check_files(loaded, advice(state, settings)))
-    seen = asyncio.run(report(loaded))
+    how_to_go_on = advice(state, settings)
+    asyncio.run(check_files(loaded, how_to_go_on))
+    seen = asyncio.run(report(loaded, how_to_go_on))
     _show(seen)
     if seen.inspection.faults:
         raise typer.Exit(3)
@@ -56,11 +57,12 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
     import asyncio
 
     from steelyard.local.acceptance import accept_log, nothing_runs, report
+    from steelyard.local.engines import advice
 
     state, loaded = _loaded(state_dir, settings)
     # The locks of all processes are held until the end: no process starts on a log that is being accepted.
     with nothing_runs(state):
-        seen = asyncio.run(report(loaded))
+        seen = asyncio.run(report(loaded, advice(state, settings)))
         _show(seen)
         if seen.missing:
             typer.echo(
@@ -81,10 +83,11 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
     from datetime import UTC, datetime
 
     from steelyard.local.acceptance import nothing_runs, report, restore_log
+    from steelyard.local.engines import advice
 
     state, loaded = _loaded(state_dir, settings)
     with nothing_runs(state):
-        _show(asyncio.run(report(loaded)))
+        _show(asyncio.run(report(loaded, advice(state, settings))))
         confirm("Restore this log from the backup?", yes)
         _accepted(asyncio.run(restore_log(loaded, datetime.now(UTC))))
 

@@ -1,6 +1,5 @@
 """The `steelyard` command: assembles the command groups, each of which imports what it needs when it is called."""
 
-import errno
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -16,6 +15,7 @@ from steelyard.cli import (
     config,
     croissant,
     entities,
+    families,
     log,
     move,
     quarantine,
@@ -76,6 +76,8 @@ app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(quotas.quota, name="quota")
 app.add_typer(secrets.secret, name="secret")
 app.add_typer(teams.team, name="team")
+app.add_typer(families.family, name="family")
+app.command()(families.document)
 app.add_typer(webhooks.webhook, name="webhook")
 app.add_typer(log.log, name="log")
 app.command()(spend.spend)
@@ -119,8 +121,10 @@ def steelyard(
 
 def main() -> None:
     """Entry point. A user's mistake, or an engine's failure, is one line on stderr and an exit status, no traceback."""
+    from steelyard.cli.plain_text import escape_output
     from steelyard.exits import leave
 
+    escape_output()
     # httpx would import a command line of its own, with click and Pygments: a tenth of the time of most commands.
     sys.modules.setdefault("httpx._main", cast("ModuleType", None))
     try:
@@ -132,7 +136,7 @@ def main() -> None:
 
 
 def _call() -> None:
-    from steelyard.errors import EngineError, SteelyardError
+    from steelyard.errors import EngineError, SteelyardError, words_of_file_error
 
     try:
         app()
@@ -143,11 +147,9 @@ def _call() -> None:
         print(f"steelyard: {error}", file=sys.stderr)
         raise SystemExit(1) from error
     except OSError as error:
-        # A folder that may not be written to is the user's to mend; other errors of the system may be faults
-        # of ours.
-        if error.filename is None or error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if (words := words_of_file_error(error)) is None:
             raise
-        print(f"steelyard: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"steelyard: {words}", file=sys.stderr)
         raise SystemExit(1) from error
 
 

@@ -9,9 +9,13 @@ from typing import Any
 
 import yaml
 
+from steelyard.bounded_yaml import fault_text, load_all
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
+from steelyard.schema.definitions import spec_schema_of
+from steelyard.schema.unknown_fields import unknown_fields
 from steelyard.types import Json
+from steelyard.whole_files import read_whole
 
 
 @dataclass(frozen=True)
@@ -46,19 +50,20 @@ def read_manifests(folder: Path) -> list[Manifest]:
 
 def _documents(file: Path) -> list[Manifest]:
     try:
-        documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
+        documents = [document for document in load_all(read_whole(file).decode()) if document is not None]
     # ValueError: text that is not UTF-8, and dates that there are not, which YAML reads as dates.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: not YAML: {error}") from error
+        raise UsageError(f"{file}: is not YAML: {fault_text(error)}") from error
     manifests = []
     for number, document in enumerate(documents, 1):
         for where, item in items_of(document, f"{file} (document {number})"):
-            _check(where, item)
+            check_manifest(where, item)
             manifests.append(Manifest(file, item))
     return manifests
 
 
-def _check(where: str, document: object) -> None:
+def check_manifest(where: str, document: object) -> None:
+    """Raise UsageError for what is not a manifest, and for fields of its spec that its kind does not have."""
     if not isinstance(document, dict):
         raise UsageError(
             f"{where}: is a {type(document).__name__}; a manifest is a mapping with apiVersion and kind"
@@ -68,6 +73,9 @@ def _check(where: str, document: object) -> None:
             raise UsageError(f"{where}: {field} is missing")
     if not isinstance(document["metadata"], dict) or not isinstance(document["metadata"].get("name"), str):
         raise UsageError(f"{where}: metadata.name is missing; it should be a text")
+    # The API would drop them in silence.
+    for unknown in unknown_fields(spec_schema_of(document), document.get("spec"), "spec"):
+        raise UsageError(f"{where}: {unknown}")
 
 
 def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.uuid4().hex) -> list[Manifest]:

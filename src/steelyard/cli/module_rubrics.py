@@ -37,13 +37,13 @@ def rubrics_of(modules: Sequence[Path], reports: Iterable[Path]) -> "tuple[Entry
 
 
 def _rubric_names(report: Path) -> list[str]:
-    import orjson
+    from steelyard.whole_files import TooLarge, parse_json, read_whole
 
     try:
-        names = orjson.loads(report.read_bytes())["scoring"]["rubrics"]
+        names = parse_json(read_whole(report))["scoring"]["rubrics"]
         return [name for name in names if isinstance(name, str)]
     # The checks report what is wrong with the file.
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, TooLarge, ValueError, LookupError, TypeError):
         return []
 
 

@@ -1,13 +1,15 @@
 """Output of entities: a table for people, JSON and YAML for programs, names for shells."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.errors import UsageError
-from steelyard.types import Json, mapping
+from steelyard.errors import UsageError, one_line
+from steelyard.schema.retention import files_until, forgotten_at
+from steelyard.types import Json, mapping, sequence
 
+_IF_ANY = frozenset({"DATASET", "MODEL", "SCORE"})
 FORMS = ("table", "json", "yaml", "name")
 SHOWN_TEXT = 120  # characters of a text without a blank; a URL or a digest has fewer
 
@@ -33,24 +35,54 @@ def rendered(entities: Sequence[Json], form: str, plural: str, *, single: bool, 
     return table(entities, now)
 
 
-def table(entities: Sequence[Json], now: datetime) -> str:
-    """ID, NAME, STATUS, WHY and AGE, as wide as they need to be."""
-    rows = [("ID", "NAME", "STATUS", "AGE", "WHY")]
-    rows += [
-        (
-            entity.get("id", ""),
-            name_of(entity),
-            entity.get("status", ""),
-            age(entity, now),
-            why(entity),
-        )
-        for entity in entities
-    ]
-    return columns(rows) if entities else "nothing found"
+def table(entities: Sequence[Json], now: datetime, scores: Mapping[str, str] | None = None) -> str:
+    """ID, NAME, STATUS, WHY and AGE, and what the entities are about; `scores` are the main scores by their ids.
+
+    A column that no entity has a value for is left out, but NAME and WHY.
+    """
+    parts: dict[str, Callable[[Json], str]] = {
+        "ID": lambda entity: str(entity.get("id", "")),
+        "NAME": name_of,
+        "DATASET": dataset_of,
+        "MODEL": model_of,
+        "SCORE": lambda entity: (scores or {}).get(str(entity.get("id")), ""),
+        "STATUS": lambda entity: str(entity.get("status", "")),
+        "AGE": lambda entity: age(entity, now),
+        "WHY": why,
+    }
+    shown = {name: [part(entity) for entity in entities] for name, part in parts.items()}
+    kept = {name: cells for name, cells in shown.items() if any(cells) or name not in _IF_ANY}
+    return columns([list(kept), *zip(*kept.values(), strict=True)]) if entities else "nothing found"
+
+
+def dataset_of(entity: Json) -> str:
+    """Return the name of the dataset that an entity was asked with, or the beginning of its id."""
+    return _named(entity, "dataset", entity.get("dataset") or mapping(entity, "scope").get("dataset"))
+
+
+def model_of(entity: Json) -> str:
+    """Return the name of the model that an entity is about, or of the service where it has no model of its own."""
+    session = mapping(entity, "inferenceSession") or entity
+    service = session.get("inferenceService")
+    if isinstance(service, dict):
+        return str(mapping(service, "model").get("name") or service.get("name") or "")
+    model = entity.get("model")
+    if isinstance(model, dict):
+        return str(model.get("name") or "")
+    scope = mapping(entity, "scope")
+    named = _named(entity, "model", model or scope.get("model"))
+    return named or _named(entity, "inferenceService", service or scope.get("inferenceService"))
+
+
+def _named(entity: Json, field: str, id: object) -> str:
+    """Return the name that an annotation gives what a field refers to, or the beginning of its id."""
+    notes = {note.get("key"): note.get("value") for note in sequence(entity, "annotations")}
+    return str(notes.get(f"steelyard/name-{field}") or (id[:8] if isinstance(id, str) else ""))
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Return the rows as lines with columns of equal width."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     # A line ends with its text: padded, one long message in the last column would wrap every line of a terminal.
     return "\n".join(
@@ -108,7 +140,9 @@ def age(entity: Json, now: datetime) -> str:
     return f"{max(seconds, 0)}s"
 
 
-def described(entity: Json, plural: str, now: datetime, progress: str | None = None) -> str:
+def described(
+    entity: Json, plural: str, now: datetime, progress: str | None = None, scores: Sequence[str] = ()
+) -> str:
     """Return one entity: first what a person asks for, then every field as YAML, with long texts shortened."""
     import yaml
 
@@ -122,13 +156,27 @@ def described(entity: Json, plural: str, now: datetime, progress: str | None = N
         "More": f"steelyard logs {plural} {entity.get('id')}"
         if entity.get("reason") == "MethodFailed"
         else None,
+        "Goes": _end_of(entity),
         "Age": age(entity, now),
         "Labels": ", ".join(f"{key}={value}" for key, value in mapping(entity, "labels").items()) or None,
     }
-    head = [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
+    head = [f"{name + ':':<10}{one_line(str(value))}" for name, value in shown.items() if value]
+    head += [f"{'' if number else 'Scores:':<10}{one_line(score)}" for number, score in enumerate(scores)]
     in_head = {"name", "id", "account", "status", "reason", "message", "labels", "schemaVersion"}
     rest = {key: _in_part(value) for key, value in entity.items() if key not in in_head}
     return "\n".join([*head, "", str(yaml.safe_dump(rest, sort_keys=False)).rstrip()])
+
+
+def _end_of(entity: Json) -> str | None:
+    """Say when a deleted entity is forgotten, and when its files go; None for one that stays."""
+    since = entity.get("lastTransitionTime") or entity.get("creationTime")
+    if entity.get("status") != "Deleted" or not since:
+        return None
+    forgotten = forgotten_at(datetime.fromisoformat(since))
+    days = (time.date().isoformat() for time in (forgotten, files_until(forgotten)))
+    return "forgotten {}, its files go {}; until then: steelyard backup restore {}".format(
+        *days, entity.get("id")
+    )
 
 
 def _in_part(value: Any) -> Any:

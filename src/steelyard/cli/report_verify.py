@@ -1,6 +1,6 @@
 """`steelyard report verify`: checks a report against its files."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,11 +30,17 @@ ModelOption = Annotated[
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="report.html or report.json, or their folder.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="report.html or report.json, or their folder; or the page of a comparison of runs."
+        ),
+    ],
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with inputs/ and outputs/. Default: the folder of the report.", metavar="DIR"
+            help="Folder with inputs/ and outputs/, or with the runs of a comparison. Default: the folder of the page.",
+            metavar="DIR",
         ),
     ] = None,
     key: KeyOption = None,
@@ -47,14 +53,20 @@ def verify(
     again, and draws the page again. Give the folder of a run, or what `steelyard report download ID --evidence DIR`
     has downloaded; of a page without its files, only a part can be checked. With --model, it says which of the model's
     files are not those that gave the numbers. With --module, the scores of a module's rubric are computed again, too.
-    Exit status 1 if a check fails.
+    The page of `steelyard eval compare --output` is checked against the folders of its runs. Exit status 1 if a check
+    fails.
     """
+    from steelyard.errors import UsageError
     from steelyard.report.evidence.attestation import public_key
+    from steelyard.report.evidence.files import fault
     from steelyard.report.evidence.model_files import check_served_model
     from steelyard.report.evidence.verify import folder_of, verify_report
 
     page = file / "report.html" if file.is_dir() else file
-    folders = replace(_report_folders(folder_of(page), page.name, results), model=model)
+    if (checks_of_page := _comparison(page, results, only_reports=bool(key or model or module))) is not None:
+        print_checks(checks_of_page)
+        return
+    folders = replace(report_folders(folder_of(page), page.name, results), model=model)
     if module:
         folders = replace(folders, known=rubrics_of(module, [folders.report / "report.json"]))
     signer = None if key is None else public_key(key)
@@ -64,10 +76,40 @@ def verify(
             yield check
         for check in check_served_model(folders):
             yield check
-        async for check in _of_the_run(folders.base, folders.report):
-            yield check
+        try:
+            async for check in _of_the_run(folders):
+                yield check
+        # What is wrong with a file of the run is no fault of the command.
+        except (UsageError, OSError) as error:
+            yield fault(str(error))
 
     print_checks(checks())
+
+
+def _comparison(page: Path, results: Path | None, *, only_reports: bool) -> "AsyncIterator[Check] | None":
+    """Return the checks of a comparison's page; None for any other file, and for none."""
+    from steelyard.errors import UsageError
+    from steelyard.report.page.page import numbers_inside
+    from steelyard.runs.comparison_evidence import is_comparison, verify_comparison
+    from steelyard.whole_files import read_whole
+
+    if page.suffix not in {".html", ".htm"} or not page.is_file():
+        return None
+    content = read_whole(page)
+    if numbers_inside(content, "audit") is not None:
+        raise UsageError(f"{page}: is the page of an audit: steelyard audit verify {page}")
+    if not is_comparison(content):
+        return None
+    if only_reports:
+        raise UsageError(
+            f"{page}: is the page of a comparison, for which there is no --key, --model or --module"
+        )
+    return _asynchronously(verify_comparison(page, results or page.parent))
+
+
+async def _asynchronously(checks: "Iterable[Check]") -> "AsyncIterator[Check]":
+    for check in checks:
+        yield check
 
 
 def print_checks(checks: "AsyncIterator[Check]") -> None:
@@ -88,26 +130,34 @@ def print_checks(checks: "AsyncIterator[Check]") -> None:
         raise typer.Exit(1)
 
 
-async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
+async def _of_the_run(folders: "ReportFolders") -> "AsyncIterator[Check]":
     """Checks that only a run's report needs: judges' verdicts, and the cost of the calls."""
-    from steelyard.runs.folder import RunFolder
-
-    run = RunFolder(base)
-    if not (run.begun and run.verified):
-        return
+    from steelyard.report.evidence.files import Check, left_out
+    from steelyard.report.evidence.verify import numbers_of
+    from steelyard.report.page import document
+    from steelyard.runs.folder import RUN_FILE, RunFolder
     from steelyard.runs.judge.evidence import verdicts_again
+    from steelyard.runs.judge.output import JUDGED
     from steelyard.runs.spending.evidence import spent_again
 
-    request = run.request()
-    if (base / "judged").is_dir():
-        async for check in verdicts_again(run, request):
-            yield check
-    for check in spent_again(run, request, report / "report.json"):
+    run = RunFolder(folders.base)
+    request = run.request() if run.begun else None
+    if folders.evaluation.name == JUDGED:
+        left = left_out((numbers_of(folders) or {}).get("evidence", ()), folders).files
+        missing = [what for what in left if what != document.PAGES]
+        if request is not None and run.verified and not missing:
+            async for check in verdicts_again(run, request):
+                yield check
+        else:
+            # By kinds: judges/ itself may be here.
+            kinds = ", ".join(missing) or RUN_FILE
+            yield Check(f"no verdict is read again, because these are not here: {kinds}", "unchecked")
+    for check in spent_again(run, request, folders.report / "report.json"):
         yield check
 
 
-def _report_folders(folder: Path, page: str, results: Path | None) -> "ReportFolders":
-    """The folders of the run; without a run, `inputs` and `outputs` of the results."""
+def report_folders(folder: Path, page: str, results: Path | None) -> "ReportFolders":
+    """Return the folders of the run; without a run, `inputs` and `outputs` of the results."""
     from steelyard.errors import UsageError
     from steelyard.report.evidence.verify import ReportFolders
 
@@ -119,19 +169,22 @@ def _report_folders(folder: Path, page: str, results: Path | None) -> "ReportFol
                     f"--results {results}: has no folder {name}/; it needs inputs/ (the dataset) "
                     "and outputs/ (of the evaluation)"
                 )
-    outputs = evaluation = base / "outputs"
-    # The numbers of a run with judges are made of `judged/`, the outputs with their verdicts.
-    if (base / "run.yaml").exists() and outputs.is_dir():
-        from steelyard.runs.folder import RunFolder
-        from steelyard.runs.judge.output import judged_output
-
-        run = RunFolder(base)
-        evaluation = judged_output(run, run.request()).root
-    return ReportFolders(
+    page_name = page if page.endswith((".html", ".htm")) else "report.html"
+    folders = ReportFolders(
         report=folder.absolute(),
         dataset=base / "inputs",
-        evaluation=evaluation,
-        errors=outputs,
+        evaluation=base / "outputs",
+        errors=base / "outputs",
         run=base,
-        page_name=page if page.endswith((".html", ".htm")) else "report.html",
+        page_name=page_name,
     )
+    return replace(folders, evaluation=base / "judged") if _is_of_verdicts(folders) else folders
+
+
+def _is_of_verdicts(folders: "ReportFolders") -> bool:
+    """Return whether the numbers are made of `judged/`, the outputs with their verdicts: the report itself says so."""
+    from steelyard.report.evidence.verify import numbers_of
+    from steelyard.runs.judge.evidence import BEFORE_JUDGING
+
+    evidence = (numbers_of(folders) or {}).get("evidence", ())
+    return any(entry.get("what") == BEFORE_JUDGING for entry in evidence)

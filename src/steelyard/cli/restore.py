@@ -1,5 +1,6 @@
 """`steelyard restore`: a platform whose log and view are lost, rebuilt from its backup."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ import typer
 from steelyard.cli.connection import FolderOption
 from steelyard.cli.extras import needs
 from steelyard.cli.log import SettingsOption, YesOption
+from steelyard.cli.plain_text import terminal
 from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,10 +98,10 @@ def shown_progress() -> "Iterator[Progress]":
     from rich.console import Console
     from rich.progress import Progress as Bars
 
-    if not Console(stderr=True).is_terminal:
+    if not Console(file=terminal(sys.stderr)).is_terminal:
         yield lambda done, all: None
         return
-    with Bars(console=Console(stderr=True), transient=True) as bars:
+    with Bars(console=Console(file=terminal(sys.stderr)), transient=True) as bars:
         task = bars.add_task("reading the backup", total=None)
 
         def advance(done: int, all: int) -> None:

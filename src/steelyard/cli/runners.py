@@ -1,4 +1,4 @@
-"""`steelyard runners`: the environments of the programs that serve models on this machine."""
+"""`steelyard runners`: the environments of the programs that serve models, and of methods, on this machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 runners = typer.Typer(
-    help="Programs that serve models: vllm, llama.cpp, transformers.",
+    help="Programs that serve models; and dyff-audit, for methods.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 KindArgument = Annotated[
-    str, typer.Argument(metavar="RUNNER", help="Runner: vllm, llama.cpp or transformers.")
+    str, typer.Argument(metavar="RUNNER", help="Runner: vllm, llama.cpp, transformers or dyff-audit.")
 ]
 PlatformOption = Annotated[
     Path | None,
@@ -39,9 +39,9 @@ def install(
     from steelyard.errors import UsageError
     from steelyard.local.runners.install import default_variant
     from steelyard.local.runners.install import install as install_runner
-    from steelyard.runners.table import kind_named
+    from steelyard.runners.table import program_named
 
-    kind = kind_named(runner)
+    kind = program_named(runner)
     if cpu and cuda:
         raise UsageError("--cpu and --cuda: give one of them")
     variant = "cpu" if cpu else "cuda" if cuda else default_variant(kind)
@@ -53,10 +53,10 @@ def install(
 def list_() -> None:
     """List the runners, and what is installed of them."""
     from steelyard.local.runners.environments import read
-    from steelyard.runners.table import KINDS
+    from steelyard.runners.table import PROGRAMS
 
     lines = [("RUNNER", "INSTALLED", "SERVES")]
-    for kind in KINDS.values():
+    for kind in PROGRAMS.values():
         installed = read(kind)
         text = f"{installed.version} ({installed.variant})" if installed else "no"
         lines.append((kind.name, text, kind.serves))
@@ -72,9 +72,9 @@ def check(runner: KindArgument) -> None:
     """
     from steelyard.errors import UsageError
     from steelyard.local.runners.environments import faults, read
-    from steelyard.runners.table import kind_named
+    from steelyard.runners.table import program_named
 
-    kind = kind_named(runner)
+    kind = program_named(runner)
     installed = read(kind)
     if installed is None:
         raise UsageError(f"{runner}: is not installed; install it with: {kind.install_command}")
@@ -95,9 +95,9 @@ def check(runner: KindArgument) -> None:
 def remove(runner: KindArgument, state_dir: PlatformOption = None) -> None:
     """Remove a runner's environment. Servers that run from it may fail."""
     from steelyard.local.runners.environments import remove as remove_environment
-    from steelyard.runners.table import kind_named
+    from steelyard.runners.table import program_named
 
-    there = remove_environment(kind_named(runner))
+    there = remove_environment(program_named(runner))
     _enter(state_dir)
     typer.echo(f"{runner} is removed" if there else f"{runner} was not installed")
 

@@ -1,17 +1,23 @@
 """`steelyard safetycase scores`: the scores that methods have given, of one safety case or of all."""
 
+import json
+import tempfile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steelyard.cli.connection import OutputOption, PlatformOptions, one_id
 from steelyard.cli.option_groups import with_options
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.client import Client
     from steelyard.schema.score import Score
+
+MOST_CASES = 1000
+"""Maximum number of safety cases whose scores are asked for at once: what a filter takes."""
 
 
 @with_options
@@ -54,6 +60,50 @@ def scores(
         typer.echo(_table(matching))
         return
     typer.echo(rendered([score.dump() for score in matching], output, "scores", single=False, now=now()))
+
+
+def main_scores(client: "Client", ids: "Sequence[str]") -> dict[str, str]:
+    """Return the primary score of each safety case that has one, as text, by the case's id."""
+    cases = list(ids)[:MOST_CASES]
+    scores = client.safetycases.query_scores(analysis=cases) if cases else ()
+    return {score.analysis: score.quantityString for score in scores if score.priority == "primary"}
+
+
+def score_lines(client: "Client", plural: str, id: str) -> "list[str]":
+    """Return a line for each score of a safety case, or for each metric of a report after its headline.
+
+    Who may see an entity may not always read its files, and they may be gone: then the line says why.
+    """
+    from steelyard.client.errors import ClientError
+
+    try:
+        return _read_lines(client, plural, id)
+    except ClientError as error:
+        return [f"cannot be read: {error}"]
+
+
+def _read_lines(client: "Client", plural: str, id: str) -> "list[str]":
+    if plural == "safetycases":
+        return [
+            f"{score.title}: {score.quantityString}. {score.text}" for score in client.safetycases.scores(id)
+        ]
+    if plural != "reports":
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        files = client.reports.download(id, folder, paths=["report.json"])
+        numbers = json.loads(files[0].read_bytes()) if files else {"headline": "", "metrics": []}
+    return metric_lines(numbers)
+
+
+def metric_lines(numbers: Json) -> "list[str]":
+    """Return the headline of a report's numbers, and a line for each metric."""
+    lines = [numbers["headline"]] if numbers.get("headline") else []
+    for metric in numbers.get("metrics", ()):
+        low, high = (metric.get(name) for name in ("low", "high"))
+        interval = f" (95 % interval {low:.4g} to {high:.4g})" if None not in (low, high) else ""
+        value = "none" if metric["value"] is None else f"{metric['value']:.4g}"
+        lines.append(f"{metric['title']}: {value}{interval}")
+    return lines
 
 
 def _scores_of(client: "Client", ids: "Sequence[str]") -> "list[Score]":

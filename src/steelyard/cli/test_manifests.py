@@ -27,7 +27,7 @@ def test_an_id_is_replaced_wherever_another_manifest_refers_to_it(tmp_path: Path
     write(
         tmp_path,
         a=f"apiVersion: dyff.io/v1alpha1\nkind: Model\nmetadata: {{name: model-{OLD}}}\nspec: {{id: '{OLD}'}}\n",
-        b=f"apiVersion: dyff.io/v1alpha1\nkind: Report\nmetadata: {{name: scores}}\nspec: {{source: models/{OLD}}}\n",
+        b=f"apiVersion: v1\nkind: Other\nmetadata: {{name: scores}}\nspec: {{source: models/{OLD}}}\n",
     )
     model, report = freshen(read_manifests(tmp_path), numbered())
     new = model.content["spec"]["id"]
@@ -41,7 +41,7 @@ def test_an_id_is_replaced_where_it_is_a_key(tmp_path: Path) -> None:
     write(
         tmp_path,
         a=f"apiVersion: dyff.io/v1alpha1\nkind: Report\nmetadata: {{name: model}}\nspec: {{id: '{OLD}'}}\n",
-        b=f"apiVersion: dyff.io/v1alpha1\nkind: Audit\nmetadata: {{name: a}}\nspec: {{'{OLD}': 1, model: 2}}\n",
+        b=f"apiVersion: v1\nkind: Other\nmetadata: {{name: a}}\nspec: {{'{OLD}': 1, model: 2}}\n",
     )
     report, audit = freshen(read_manifests(tmp_path), numbered())
     assert audit.content["spec"] == {report.content["spec"]["id"]: 1, "model": 2}
@@ -63,6 +63,10 @@ def test_a_name_is_replaced_only_as_a_whole_word(tmp_path: Path) -> None:
         ("kind: Model\nmetadata: {name: a}\n", "apiVersion is missing"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {}\n", "metadata.name is missing"),
         ("a: [\n", "not YAML"),
+        (
+            "apiVersion: dyff.io/v1alpha1\nkind: Evaluation\nmetadata: {name: a}\nspec: {replicashuns: 1}\n",
+            r"spec\.replicashuns: there is no such field; did you mean replications\?",
+        ),
     ],
 )
 def test_a_file_that_is_no_manifest_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
@@ -77,7 +81,7 @@ def test_a_file_that_is_no_manifest_is_named_with_its_fault(tmp_path: Path, text
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.yaml").write_bytes(content)
-    with pytest.raises(UsageError, match=r"a\.yaml: not YAML"):
+    with pytest.raises(UsageError, match=r"a\.yaml: is not YAML"):
         read_manifests(tmp_path)
 
 

@@ -2,12 +2,16 @@
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
 from steelyard.cli.entities import _label, filters_of
-from steelyard.cli.output import check_form, described, log_line, name_of, rendered
+from steelyard.cli.output import check_form, described, log_line, name_of, rendered, table
+from steelyard.cli.scores import metric_lines, score_lines
+from steelyard.client.errors import TransferFailed
 from steelyard.errors import UsageError
 from steelyard.types import Json
 
@@ -30,6 +34,40 @@ def test_a_table_says_why_an_entity_waits() -> None:
     assert head.split() == ["ID", "NAME", "STATUS", "AGE", "WHY"]
     assert row.split(maxsplit=4) == ["a" * 32, "mine", "Created", "5m", "QuotaLimit: Global quota exceeded"]
     assert rendered([], "table", "models", single=False, now=NOW) == "nothing found"
+
+
+def test_a_table_says_what_an_entity_is_about() -> None:
+    case = {
+        "id": "c" * 32,
+        "name": "judged",
+        "scope": {"dataset": "d" * 32, "inferenceService": "e" * 32},
+        "annotations": [{"key": "steelyard/name-inferenceService", "value": "digits"}],
+        "status": "Complete",
+    }
+    service = {"id": "e" * 32, "name": "served", "model": {"id": "f" * 32, "name": "small"}}
+    asked = {"id": "b" * 32, "dataset": "d" * 32, "inferenceSession": {"inferenceService": service}}
+    head, first, second = table([case, asked], NOW, {"c" * 32: "93 %"}).splitlines()
+    assert head.split() == ["ID", "NAME", "DATASET", "MODEL", "SCORE", "STATUS", "AGE", "WHY"]
+    assert first.split() == ["c" * 32, "judged", "dddddddd", "digits", "93", "%", "Complete"]
+    assert second.split() == ["b" * 32, "dddddddd", "small"]
+
+
+def test_a_description_shows_the_scores() -> None:
+    metric = {"name": "accuracy", "title": "Accuracy", "value": 0.825, "low": 0.7281, "high": 0.8922}
+    lines = metric_lines({"headline": "Of 80 rows, 82.5 % were right.", "metrics": [metric]})
+    shown = described(MODEL, "reports", NOW, scores=lines)
+    assert (
+        "Scores:   Of 80 rows, 82.5 % were right.\n          Accuracy: 0.825 (95 % interval 0.7281 to 0.8922)"
+        in shown
+    )
+
+
+def test_scores_that_cannot_be_read_do_not_hide_the_entity() -> None:
+    def download(*_: object, **__: object) -> None:
+        raise TransferFailed("report.json: is gone")
+
+    client: Any = SimpleNamespace(reports=SimpleNamespace(download=download))
+    assert score_lines(client, "reports", "r") == ["cannot be read: report.json: is gone"]
 
 
 def test_programs_get_json_yaml_and_names() -> None:

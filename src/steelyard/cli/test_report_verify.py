@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from typer.testing import CliRunner, Result
@@ -14,6 +15,7 @@ from steelyard.cli.main import app
 from steelyard.errors import UsageError
 from steelyard.report.evidence.test_verify import KEY
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
+from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
 
@@ -55,6 +57,93 @@ def test_a_fault_is_exit_status_1(folder: Path) -> None:
     done = verify(folder / "run/report.html", "--key", folder / "public.pem")
     assert done.exit_code == 1
     assert "FAULT     What was asked: run.yaml has the SHA-256" in done.output
+
+
+def left_out_lines(output: str) -> list[str]:
+    """The lines of what is left out, but for the signature."""
+    lines = [line.removeprefix("left out  ") for line in output.splitlines() if line.startswith("left out")]
+    return [line for line in lines if "signature" not in line]
+
+
+GET = "They lie in the folder of the run: name it with --results DIR"
+ROWS_OF = "no row can be counted or scored again"
+WITHOUT = {
+    "outputs": (("outputs",), [f"not here: the outputs (outputs/): {ROWS_OF}. {GET}"]),
+    "inputs": (("inputs",), [f"not here: the dataset (inputs/): {ROWS_OF}. {GET}"]),
+    "costs": ((".spent",), ["not here: .spent/: what the calls cost is not computed again"]),
+    "both": (
+        ("inputs", "outputs"),
+        [f"not here: the dataset (inputs/) and the outputs (outputs/): {ROWS_OF}. {GET}"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_nothing_that_is_here_is_said_to_be_missing(name: str, folder: Path) -> None:
+    removed, lines = WITHOUT[name]
+    for part in removed:
+        shutil.rmtree(folder / "run" / part)
+    done = verify(folder / "run", "--key", folder / "public.pem")
+    assert done.exit_code == 0, done.output
+    assert left_out_lines(done.output) == lines
+
+
+@pytest.fixture
+async def judged(tmp_path: Path) -> Path:
+    """A run whose answers one judge has judged."""
+    prompts = write_prompts(tmp_path / "p.parquet", ROWS)
+    async with endpoint(lambda prompt: "VERDICT: correct" if "grading" in prompt else "7") as server:
+        request = make_request(
+            prompts,
+            server.url,
+            judges=(JudgeSpec("grader", name="one"),),
+            rubrics=(RubricSpec("judge.Verdict"),),
+        )
+        await run(request, tmp_path / "run")
+    return tmp_path / "run"
+
+
+JUDGED_WITHOUT = {
+    "outputs": [
+        "not here: Answers before judging: 3 files",
+        "no verdict is read again, because these are not here: Answers before judging",
+    ],
+    "judged": [
+        f"not here: the outputs (judged/): {ROWS_OF}. {GET}",
+        "no verdict is read again, because these are not here: Outputs, Record of the run",
+    ],
+    "judges": [
+        "not here: Answers of the judge one: 6 files",
+        "no verdict is read again, because these are not here: Answers of the judge one",
+        "not here: .spent/ of the judge one: what the calls cost is not computed again",
+    ],
+}
+
+
+@pytest.mark.parametrize("part", JUDGED_WITHOUT)
+def test_of_a_judged_run_it_is_said_what_is_missing(part: str, judged: Path) -> None:
+    shutil.rmtree(judged / part)
+    done = verify(judged)
+    assert done.exit_code == 0, done.output
+    assert left_out_lines(done.output) == JUDGED_WITHOUT[part]
+
+
+def test_lost_scores_are_named_by_what_they_lack(folder: Path) -> None:
+    (folder / "run/scores.parquet").unlink()
+    done = verify(folder / "run/report.html", "--key", folder / "public.pem")
+    assert done.exit_code == 1
+    assert "FAULT     scores.parquet: is missing: scores made again are compared with none\n" in done.output
+
+
+def test_what_other_rows_than_those_asked_are_scored_for_is_said(folder: Path) -> None:
+    path = folder / "run/inputs/part-00000.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    done = verify(folder / "run/report.html", "--key", folder / "public.pem")
+    assert done.exit_code == 1
+    assert (
+        "left out  scoring again: would prove nothing, because the rows are not those that were asked"
+        in done.output
+    )
 
 
 @pytest.mark.parametrize("rubrics", [None, 5, [5]])

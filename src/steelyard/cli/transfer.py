@@ -43,6 +43,7 @@ def upload(
 ) -> None:
     """Create a dataset, data source, module or model from a folder. Its id is printed."""
     from steelyard.errors import UsageError
+    from steelyard.schema.paths import BadFolder, files_below
 
     plural = collection_name(kind, UPLOADED)
     if plural not in UPLOADED:
@@ -50,13 +51,39 @@ def upload(
     if not folder.is_dir():
         raise UsageError(f"upload {folder}: there is no such folder")
     # Raised before the entity is made: it would wait for files for a week.
-    if plural == "datasets" and not any(folder.rglob("*.parquet")):
-        raise UsageError(f"upload {folder}: there is no .parquet file in it")
+    try:
+        files = files_below(folder)
+    except BadFolder as error:
+        raise UsageError(f"upload {error}") from error
+    if plural == "datasets":
+        check_tables(folder, files)
     with platform.connect() as client, _progress("uploading") as progress:
         created = getattr(client, plural).create_from_folder(
             folder, account=account, name=name or folder.resolve().name, progress=progress
         )
     typer.echo(f"{plural}/{created.id}")
+
+
+def check_tables(folder: Path, files: Iterable[Path]) -> None:
+    """Raise UsageError for what data sources and `eval run` would refuse."""
+    from steelyard.errors import UsageError
+
+    tables = [path for path in files if path.suffix == ".parquet"]
+    if not tables:
+        raise UsageError(
+            f"upload {folder}: there is no .parquet file in it; CSV, JSON lines and Arrow become a dataset by way of a "
+            f"data source: steelyard upload datasource {folder}"
+        )
+    try:
+        from steelyard.evaluation.table_files import BadTable
+        from steelyard.evaluation.tables import open_table
+    except ImportError:
+        return  # without the extra, the client reads the schema or says what is missing
+    for path in tables:
+        try:
+            open_table(path, "parquet")
+        except BadTable as error:
+            raise UsageError(f"upload {path}: {error}") from error
 
 
 @with_options
@@ -233,20 +260,23 @@ class _progress:  # noqa: N801  (a context manager that reads as a verb)
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+        from steelyard.cli.plain_text import terminal
+        from steelyard.errors import one_line
+
         if not sys.stderr.isatty():
             self._bars = None
             return lambda name, done, total: None
         # The name of a file is no markup: rich would fail at one with [/] in it.
         name_column = TextColumn("{task.description}", markup=False)
         columns = (TextColumn(self._verb), name_column, BarColumn(), DownloadColumn())
-        bars = self._bars = Progress(*columns, console=Console(stderr=True))
+        bars = self._bars = Progress(*columns, console=Console(file=terminal(sys.stderr)))
         bars.start()
         tasks: dict[str, object] = {}
 
         def show(name: str, done: int, total: int) -> None:
             task = tasks.get(name)
             if task is None:
-                task = tasks[name] = bars.add_task(name, total=total)
+                task = tasks[name] = bars.add_task(one_line(name), total=total)
             bars.update(task, completed=done)  # type: ignore[arg-type]
 
         return show

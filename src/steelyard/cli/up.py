@@ -103,9 +103,11 @@ def status(
 
 def _start_detached(state: Path, asked: "Asked", folder: Path | None) -> None:
     from steelyard.local.detached import start_detached
+    from steelyard.local.state import StateDir, printed_token
 
     ready = start_detached(state, asked)
-    platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
+    token = printed_token(StateDir(state), ready)
+    platform = f"  api:         {ready.api}\n  token:       {token}\n" if ready.api else ""
     typer.echo(
         f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
         f"  end it with: {_down(folder)}"

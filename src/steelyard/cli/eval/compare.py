@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _write(path: Path, page: bytes) -> None:
     scratch = path.with_name(f".#{path.name}")
     try:
         scratch.write_bytes(page)
-        scratch.replace(path)
+        rename_durably(scratch, path)
     except OSError as error:
         raise UsageError(f"--output {path}: {(error.strerror or str(error)).lower()}") from error
     finally:
@@ -91,16 +92,16 @@ def _table(compared: "ComparedRuns") -> str:
 
 
 def _lines(compared: "ComparedRuns", other: "RunComparison") -> list[str]:
-    from steelyard.report.comparison.runs import chance_sentence, sentence
+    from steelyard.report.comparison.runs import KINDS, chance_sentence, sentence
 
     result = other.comparison
-    lines = [f"{sentence(other, compared.first, compared.unit)}: {chance_sentence(other)}."]
+    lines = [f"{sentence(compared, other)}: {chance_sentence(compared, other)}."]
     lines.append(f"  {result.p_value.method}; interval of {result.difference.method}")
     lines += [f"  different request: {what}" for what in other.side.differs]
     for changes in result.changes:
         if changes.total:
             more = f", … ({changes.total - MOST_LISTED:,} more)" if changes.total > MOST_LISTED else ""
             listed = ", ".join(map(str, changes.indexes[:MOST_LISTED]))
-            kind = "same score, other answer" if changes.kind == "otherwise" else changes.kind
-            lines.append(f"  {kind} ({changes.total:,}): rows {listed}{more}")
+            noun = "row" if changes.total == 1 else "rows"
+            lines.append(f"  {KINDS[changes.kind][0]} ({changes.total:,}): {noun} {listed}{more}")
     return lines

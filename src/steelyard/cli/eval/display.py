@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import IO, Protocol
 
 from steelyard.cli.eval.wording import count, duration
-from steelyard.errors import UsageError
+from steelyard.cli.plain_text import terminal
+from steelyard.errors import UsageError, escaped, one_line
 from steelyard.runs.context import Listener, Silence
 from steelyard.runs.folder import RunFolder
 from steelyard.types import JsonValue, mapping
@@ -67,7 +68,7 @@ class Live:
         from rich.console import Console
         from rich.live import Live as RichLive
 
-        self._console = Console(highlight=False)
+        self._console = Console(file=terminal(sys.stdout), highlight=False)
         self._live = RichLive(console=self._console, refresh_per_second=8, transient=True)
         self._started = False
 
@@ -82,20 +83,20 @@ class Live:
         from rich.text import Text
 
         bar = ProgressBar(total=snapshot["total"] or 1, completed=snapshot["done"], width=60)
-        self._live.update(Group(bar, Text(line(snapshot))))
+        self._live.update(Group(bar, Text(one_line(line(snapshot)))))
 
     def step(self, text: str) -> None:
         from rich.spinner import Spinner
         from rich.text import Text
 
         # As Text: of a string rich would read a name in brackets as markup.
-        self._live.update(Spinner("dots", text=Text(text)))
+        self._live.update(Spinner("dots", text=Text(one_line(text))))
 
     def warning(self, text: str) -> None:
-        self._console.print(f"warning: {text}", style="yellow", markup=False, soft_wrap=True)
+        self._console.print(f"warning: {escaped(text)}", style="yellow", markup=False, soft_wrap=True)
 
     def says(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(escaped(text), markup=False, soft_wrap=True)
 
     def ends(self, result: Mapping[str, JsonValue], text: str) -> None:
         self.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.eval.display import Display, open_display
-from steelyard.cli.eval.next_command import line_to_continue, line_to_score, open_stage
+from steelyard.cli.eval.next_command import line_to_continue, line_to_judge_on, line_to_score, open_stage
 from steelyard.cli.eval.wording import count, duration, headline_lines
 from steelyard.errors import SteelyardError
 from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
@@ -55,18 +55,23 @@ def execute(
     finally:
         display.close()
     seconds = time.monotonic() - began
-    display.ends(_json(result, seconds), _last_words(result, seconds))
+    display.ends(_json(result, seconds), _last_words(result, seconds, request))
     return result.exit_code
 
 
 def print_estimate(request: RunRequest, folder: Path | None, form: str | None, *, fresh: bool = False) -> int:
     """Print what the run would cost, and make no call; return the exit status."""
     from steelyard.cli.eval.dry_run_text import dry_run_json, dry_run_lines
+    from steelyard.runs.asked_rows import check_asked_rows
+    from steelyard.runs.collect import check_request
     from steelyard.runs.dry_run import expected_calls, expected_judging
     from steelyard.runs.resolve import resolve
 
     display = open_display(form)
     resolved = resolve(request, folder)
+    asyncio.run(check_request(resolved))
+    for text in check_asked_rows(resolved):
+        display.warning(text)
     model, judges = expected_calls(resolved, fresh=fresh), expected_judging(resolved, fresh=fresh)
     lines = dry_run_lines(resolved, model, judges)
     display.ends({"exit": 0, "dryRun": dry_run_json(model, judges)}, "\n".join(lines))
@@ -137,12 +142,18 @@ def _amount(account: Mapping[str, JsonValue]) -> str:
     return f"{count(account['tokens'], 'token')}{cost}"
 
 
-def _last_words(result: RunResult, seconds: float) -> str:
+def _last_words(result: RunResult, seconds: float, request: RunRequest) -> str:
     """The last lines: the result, and what to do next."""
     path = result.folder.path
     if result.manifest is None:
         lines = [f"stopped: {result.stopped}", *_spent(result)]
-        return "\n".join([*lines, line_to_continue(open_stage(result.folder) or result.folder)])
+        stage = open_stage(result.folder)
+        # A judge that was added to a scored run is not in its run.yaml yet.
+        added = stage is None and result.folder.verified
+        ahead = (
+            line_to_judge_on(result.folder, request) if added else line_to_continue(stage or result.folder)
+        )
+        return "\n".join([*lines, ahead])
     rows = result.manifest.rows
     new = rows.present - result.resumed
     new_rows = f", {count(new)} of them new" if result.resumed else ""

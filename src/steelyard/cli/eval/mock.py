@@ -31,13 +31,12 @@ def mock(
 ) -> None:
     """Serve mock models, to try the other commands without a model. Their API is OpenAI's; Ctrl-C ends it.
 
-    The models small, medium and large answer "What is 17 + 25?", each with a different share of mistakes; every model
-    can be asked as a judge. They answer anything else with random words.
+    The models small, medium and large answer "What is 17 + 25?", each with a different share of mistakes; a model of
+    another name is like medium. Every model can be asked as a judge. They answer anything else with random words.
     """
-    from aiohttp import web
-
     from steelyard.cli.eval.mock_models import JUDGE, RIGHT_SHARES, MockModels
     from steelyard.errors import UsageError
+    from steelyard.serving.aiohttp_server import run
     from steelyard.steps.mock_inference_service import Faults, Mock, make_app
 
     faults = Faults(latency_ms=1000 * latency, error_rate=error_rate, abort_rate=abort_rate, seed=seed)
@@ -45,13 +44,6 @@ def mock(
     url = f"http://{HOST}:{port}/v1"
     listening = f"{url} serves the models {', '.join(RIGHT_SHARES)} and {JUDGE}; Ctrl-C ends it"
     try:
-        web.run_app(
-            app,
-            host=HOST,
-            port=port,
-            print=lambda *_: typer.echo(listening),
-            access_log=None,
-            shutdown_timeout=1,
-        )
+        run(app, HOST, port, ready=lambda: typer.echo(listening), shutdown_timeout=1)
     except OSError as error:
         raise UsageError(f"--port {port}: {error.strerror or error}") from error

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 import orjson
-import pyarrow.parquet as pq
 
+from steelyard.bounded_parquet import open_parquet
 from steelyard.cli.eval.wording import count
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.request import TARGETS, RunRequest
@@ -29,6 +29,8 @@ def stage_lines(stage: RunFolder) -> list[str]:
         lines.append(f"{count(progress['done'])} of {count(progress['total'])} answered")
         if stopped := progress.get("stopped"):
             lines.append(f"stopped: {stopped['message']}")
+    if stage.failure.exists():
+        lines.append(f"failed: {stage.failure.read_text()}")
     return [*lines, line_to_continue(stage)]
 
 
@@ -51,6 +53,8 @@ def _line_to_continue(stage: RunFolder, run: RunFolder, request: RunRequest, com
         return f"to go on: {command}"
     if stopped["cap"] == "seconds":
         return f"to go on for the same time again: {command}"
+    if stopped["cap"] == "service":
+        return f"to go on once the service takes calls again: {command}"
     return _with_higher_cap(run, request, stage, progress, command)
 
 
@@ -67,7 +71,7 @@ def line_to_score(run: Run) -> str:
         return f"none of its own: its verdicts are part of {judged.path}: steelyard eval show {judged.path}"
     if run.request.rubrics:  # judging or scoring has not ended
         return f"none yet: steelyard eval run {run.folder.path}"
-    columns = pq.read_schema(run.folder.inputs_file).names
+    columns = open_parquet(run.folder.inputs_file).schema_arrow.names
     rubric = "exact-match" if any(name in columns for name in TARGETS) else "'exact-match?target=COLUMN'"
     return f"none yet: steelyard eval score {run.folder.path} --rubric {rubric}"
 

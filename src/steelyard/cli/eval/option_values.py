@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 from steelyard.errors import UsageError
 from steelyard.runs import notation
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.types import JsonValue
+from steelyard.whole_files import TooLarge, read_whole
 
 
 def concurrency(text: str) -> int | None:
@@ -76,7 +78,10 @@ def text_of(flag: str, value: str) -> str:
 
 def read(flag: str, path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        # Line ends as they are read from a file of text.
+        return TextIOWrapper(BytesIO(read_whole(path)), encoding="utf-8").read()
+    except TooLarge as error:
+        raise UsageError(f"{flag} {error}") from error
     except OSError as error:
         raise UsageError(f"{flag} {path}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
@@ -101,10 +106,12 @@ def named_prices(path: Path, model: str, *, needed: bool) -> PriceSpec | None:
 def _price_file(path: Path) -> Mapping[str, JsonValue]:
     import yaml
 
+    from steelyard.bounded_yaml import fault_text, load
+
     try:
-        content = yaml.safe_load(read("--prices", path))
+        content = load(read("--prices", path))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"--prices {path}: is not YAML: {error}") from error
+        raise UsageError(f"--prices {path}: is not YAML: {fault_text(error)}") from error
     return content if isinstance(content, Mapping) else {}
 
 

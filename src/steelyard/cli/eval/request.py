@@ -8,11 +8,12 @@ from typing import get_args
 
 from steelyard.cli.eval import option_values
 from steelyard.errors import UsageError
+from steelyard.evaluation.rows import to_rows
+from steelyard.evaluation.table_files import Format
 from steelyard.runs.folder import RUN_FILE, RunFolder
 from steelyard.runs.judge.spec import CRITERIA, SAMPLING, JudgeSpec
 from steelyard.runs.request import (
     KIND,
-    Format,
     Limits,
     PromptSpec,
     RubricSpec,
@@ -181,9 +182,11 @@ def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
 def _file(path: Path) -> tuple[RunRequest, Path | None]:
     import yaml
 
+    from steelyard.bounded_yaml import load
+
     text = option_values.read("PROMPTS", path)
     try:
-        document = yaml.safe_load(text)
+        document = load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         document = None  # the task's own reader says where
     if isinstance(document, dict) and document.get("kind") == KIND:
@@ -236,7 +239,7 @@ def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, JsonValue],
     return tuple(
         {**row, **{new: row[old] for new, old in columns.items() if old in row}}
         for batch in rows.batches()
-        for row in batch.to_pylist(maps_as_pydicts="strict")
+        for row in to_rows(batch)
     )
 
 

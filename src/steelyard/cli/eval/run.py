@@ -18,6 +18,7 @@ from steelyard.cli.eval.options import (
     given,
 )
 from steelyard.cli.option_groups import with_options
+from steelyard.evaluation.table_files import ENDINGS
 
 
 @with_options
@@ -26,8 +27,8 @@ def run(
         Text,
         typer.Argument(
             metavar="PROMPTS",
-            help="Prompt file (.parquet, .arrow, .jsonl, .csv), dataset of the Hugging Face hub (hf:NAME), task file "
-            "(.yaml), or folder of a run to continue.",
+            help=f"Prompt file ({ENDINGS}), dataset of the Hugging Face hub (hf:NAME), task file (.yaml), or folder "
+            "of a run to continue.",
         ),
     ] = None,
     *,

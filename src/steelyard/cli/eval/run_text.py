@@ -1,16 +1,19 @@
 """The texts of `steelyard eval show`."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from steelyard.cli.eval.next_command import line_to_score, open_stage, stage_lines
 from steelyard.cli.eval.wording import count
 from steelyard.errors import UsageError
+from steelyard.report.page.rows import readable
+from steelyard.report.rubrics.answer import text_of
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import FAILED, LEFT_OUT
+from steelyard.report.wording import decimal, percent
 from steelyard.runs import queries
 from steelyard.runs.folder import Run, RunFolder
+from steelyard.runs.spending.spending_log import spent_in
 from steelyard.types import JsonValue, mapping, sequence
 
 MOST_ERRORS = 50
@@ -39,6 +42,7 @@ def _summary(run: Run) -> Iterator[str]:
     yield f"asked:   {count(questions, 'row')}{times}, {run.record['created'][:19].replace('T', ' ')} UTC"
     missing = f", {count(rows.errors)} of them without an answer (--errors)" if rows.errors else ""
     yield f"rows:    {count(rows.present)} of {count(rows.total)}{missing}"
+    yield from _paid_in_vain(run)
     if tokens := queries.tokens(run):
         yield f"tokens:  {count(tokens[0])} of prompts, {count(tokens[1])} of answers"
     if run.numbers is None:
@@ -59,6 +63,17 @@ def _summary(run: Run) -> Iterator[str]:
     yield f"report:  {run.folder.page}"
 
 
+def _paid_in_vain(run: Run) -> Iterator[str]:
+    """Tell of calls that brought nothing: answers that a kill lost before they were durable, and lost calls."""
+    spent = spent_in(run.folder)
+    twice = spent.kept - (run.manifest.rows.present - run.manifest.rows.errors)
+    if twice > 0:
+        how = "with their process or in a file that was changed"
+        yield f"         {count(twice, 'call')} paid twice: their first answers were lost, {how}"
+    if spent.lost:
+        yield f"         {count(spent.lost, 'call')} without an answer that arrived: perhaps paid as well"
+
+
 def _first_wrong(run: Run) -> Iterator[str]:
     wrong = queries.find_wrong_rows(run, MOST_LISTED)
     if not wrong.first:
@@ -69,8 +84,15 @@ def _first_wrong(run: Run) -> Iterator[str]:
         rubric, score = next(iter(row.first.items()))
         by = f"by {rubric}: " if several else ""
         times = f" ({row.wrong[rubric]} of {row.times} times)" if row.times > 1 else ""
-        said, expected = _short(score.get("prediction")), _short(score.get("label"))
-        yield f"  row {row.index}: {by}{said}, not {expected}{times}"
+        yield f"  row {row.index}: {by}{_said_wrong(score)}{times}"
+
+
+def _said_wrong(score: Mapping[str, JsonValue]) -> str:
+    """Return what an answer said, and what it should have said or how it was graded."""
+    said, expected = _short(score.get("prediction")), _short(score.get("label"))
+    if score.get("judge"):  # a judge may find an answer wrong that is the target
+        return f"{said}, graded {_short(score.get('verdict'))}"
+    return f"{said}, not {expected}" if said != expected else f"{said}, which is wrong"
 
 
 def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -79,24 +101,30 @@ def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
         yield f"         {counts['scored']:,} scored, {counts['failed']:,} failed, {counts['leftOut']:,} left out"
     metrics = numbers.get("metrics", [])
     for metric in metrics:
-        yield f"         {_metric(metric['title'], metric['unit'], metric)}"
-    unit = metrics[0]["unit"] if metrics else "number"
+        yield f"         {_metric(metric['title'], metric, metric)}"
+    # Groups are means of rows, which the first number may not be (BLEU of the corpus).
+    mean = f"{mapping(numbers, 'meanOfRows')['title']}, " if "meanOfRows" in numbers else ""
     for column, groups in mapping(numbers, "groups").items():
         for group in groups[:MOST_GROUPS]:
-            title = f"{column} {_short(group['value'])}"
-            yield f"         {_metric(title, unit, group['estimate'])}"
+            title = f"{mean}{column} {_short(group['value'])}"
+            yield f"         {_metric(title, metrics[0], group['estimate'])}"
 
 
-def _metric(title: str, unit: str, estimate: Mapping[str, JsonValue]) -> str:
-    value, low, high = (_number(estimate.get(name), unit == "share") for name in ("value", "low", "high"))
+def _metric(title: str, metric: Mapping[str, JsonValue], estimate: Mapping[str, JsonValue]) -> str:
+    """Return a number with its interval, in the unit and on the scale of `metric`."""
+    scale = metric.get("scale")
+    value, low, high = (
+        _number(estimate.get(name), metric["unit"] == "share", (scale[0], scale[1]) if scale else None)
+        for name in ("value", "low", "high")
+    )
     known = estimate.get("low") is not None and estimate.get("high") is not None
     return f"{title}: {value}" + (f" ({low} to {high})" if known else "")
 
 
-def _number(value: float | None, share: bool) -> str:
+def _number(value: float | None, share: bool, scale: tuple[float, float] | None) -> str:
     if value is None:
         return "unknown"
-    return f"{100 * value:.1f} %" if share else f"{value:.4g}"
+    return percent(value) if share else decimal(value, scale)
 
 
 def errors(run: Run) -> str:
@@ -158,7 +186,8 @@ def _judged(
     if scores.get("correct") is False:
         if scores.get("prediction") != text:
             line += f", read as {show(scores.get('prediction'))}"
-        line += f", should be {show(scores.get('label'))}"
+        if scores.get("label") != scores.get("prediction"):
+            line += f", should be {show(scores.get('label'))}"
     yield line
     for before in ("", "second_"):
         if judge := scores.get(f"{before}judge"):
@@ -228,7 +257,7 @@ def _times(run: Run, replication: int) -> str:
 
 
 def _short(value: JsonValue) -> str:
-    text = "nothing" if value in (None, "") else " ".join(str(value).split())
+    text = "nothing" if value in (None, "") else " ".join(readable(value).split())
     return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
 
@@ -238,7 +267,7 @@ def _line(value: JsonValue) -> str:
 
 
 def _whole(value: JsonValue, indent: int = 4) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    text = value if isinstance(value, str) else text_of(value)
     return text.replace("\n", "\n" + " " * indent)
 
 

@@ -32,10 +32,13 @@ def show(
     from steelyard.cli.eval import run_text
     from steelyard.runs.folder import RunFolder, open_run
 
-    if not RunFolder(run).verified:
+    asks = row is not None or failures is not None or errors
+    # Rows can be shown of a run that is done alone; opening another one says so.
+    if not asks and not RunFolder(run).verified:
         typer.echo(run_text.unfinished(RunFolder(run)))
         return
     done = open_run(run)
+    done.check()
     if row is not None:
         text = run_text.row(done, row)
     elif failures is not None:

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli.eval.group import eval_app
+from steelyard.cli.main import app
 from steelyard.errors import UsageError
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.request import PromptSpec, RubricSpec
@@ -24,6 +26,32 @@ async def make_run(folder: Path, wrong: tuple[int, ...], prompt: PromptSpec) -> 
         request = make_request(prompts, server.url, prompt=prompt, rubrics=(RubricSpec("exact-match"),))
         await run(request, folder)
     return str(folder)
+
+
+@pytest.fixture
+async def runs(tmp_path: Path) -> list[str]:
+    return [
+        await make_run(tmp_path / name, wrong, PromptSpec()) for name, wrong in (("a", (1, 2)), ("b", ()))
+    ]
+
+
+def test_a_saved_page_is_verified(runs: list[str], tmp_path: Path) -> None:
+    at, invoke = tmp_path / "c.html", CliRunner().invoke
+    assert invoke(app, ["eval", "compare", *runs, "--output", str(at)]).exit_code == 0
+    verified = invoke(app, ["report", "verify", str(at), "--results", str(tmp_path)])
+    assert verified.exit_code == 0, verified.output
+    assert "c.html: drawn again, is the same byte for byte" in verified.output
+    (tmp_path / "b/scores.parquet").write_bytes(b"")
+    changed = invoke(app, ["report", "verify", str(at)])
+    assert changed.exit_code == 1
+    assert "FAULT     B: Scores: scores.parquet has the SHA-256 e3b0c44298fc" in changed.output
+    refused = invoke(app, ["report", "verify", str(at), "--module", str(tmp_path)])
+    assert isinstance(refused.exception, UsageError)
+    assert "is the page of a comparison" in str(refused.exception)
+    at.write_text('<script type="application/json" id="audit">{}</script>')
+    refused = invoke(app, ["report", "verify", str(at)])
+    assert isinstance(refused.exception, UsageError)
+    assert f"is the page of an audit: steelyard audit verify {at}" in str(refused.exception)
 
 
 async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:

@@ -152,3 +152,14 @@ async def test_a_run_can_be_shown_and_exported(tmp_path: Path, monkeypatch: pyte
         ("show", "nope"),
     ):
         assert isinstance(invoke(*arguments).exception, UsageError)
+
+
+@pytest.mark.parametrize("name", ["inputs/part-00000.parquet", "outputs/part-00000.parquet"])
+async def test_a_run_whose_files_were_changed_is_not_shown(tmp_path: Path, name: str) -> None:
+    async with endpoint() as server:
+        await run(make_request(write_prompts(tmp_path / "p.parquet"), server.url), tmp_path / "run")
+    (tmp_path / "run" / name).write_bytes(b"other")
+    for more in ((), ("--row", "0"), ("--failures", "1"), ("--errors",)):
+        result = invoke("show", str(tmp_path / "run"), *more)
+        assert isinstance(result.exception, UsageError)
+        assert f"{name}: was changed" in str(result.exception)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from typer.testing import CliRunner
 
 from steelyard.cli.eval.next_command import judged_by
 from steelyard.cli.eval.request import Flags, request_of
 from steelyard.cli.main import app
-from steelyard.runs.context import RunContext
+from steelyard.errors import UsageError
+from steelyard.runs.context import RunContext, RunFailed
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.judge.spec import JudgeSpec
@@ -65,6 +67,15 @@ async def test_after_a_cap_the_command_that_is_shown_goes_on_to_the_end(
     assert len(server.bodies) == 60
 
 
+async def test_the_cap_of_a_service_is_raised_by_no_option(tmp_path: Path) -> None:
+    error = {"type": "service_stopped", "code": "SpendCapReached", "message": "the cap of 5 USD is reached"}
+    async with endpoint(lambda _: web.json_response({"error": error}, status=402)) as server:
+        await run(make_request(write_prompts(tmp_path / "p.parquet"), server.url), tmp_path / "run")
+        shown = (await invoke("show", str(tmp_path / "run"))).output
+    assert "stopped: the cap of 5 USD is reached" in shown
+    assert next_command(shown) == ["run", str(tmp_path / "run")]
+
+
 async def test_a_capped_run_says_how_to_go_on_at_its_end(tmp_path: Path) -> None:
     async with endpoint() as server:
         prompts = write_prompts(tmp_path / "p.parquet", 20)
@@ -87,6 +98,15 @@ async def test_a_run_that_ended_at_a_cap_of_time_needs_no_higher_one(tmp_path: P
     assert next_command(shown) == ["run", str(tmp_path / "run")]
 
 
+async def test_a_run_that_was_refused_says_why(tmp_path: Path) -> None:
+    async with endpoint(lambda _: web.Response(status=401, text="no such key")) as server:
+        with pytest.raises(RunFailed):
+            await run(make_request(write_prompts(tmp_path / "p.parquet", 4), server.url), tmp_path / "run")
+    shown = (await invoke("show", str(tmp_path / "run"))).output
+    assert f"failed: {server.url}: every row is refused (status 401: no such key). Look at the key" in shown
+    assert next_command(shown) == ["run", str(tmp_path / "run")]
+
+
 async def test_a_judge_that_was_stopped_is_shown_with_the_command_that_goes_on(tmp_path: Path) -> None:
     async with endpoint(model_and_judge) as server:
         request = make_request(
@@ -104,6 +124,17 @@ async def test_a_judge_that_was_stopped_is_shown_with_the_command_that_goes_on(t
         assert next_command(of_judge) == next_command(shown)
         assert await typed(next_command(shown)) == 0
     assert len(server.bodies) == 40
+
+
+@pytest.mark.parametrize("option", [["--row", "3"], ["--failures", "2"], ["--errors"]], ids="-".join)
+async def test_rows_of_a_run_that_is_not_done_are_refused(tmp_path: Path, option: list[str]) -> None:
+    async with endpoint(model_and_judge) as server:
+        limits = Limits(4, max_tokens_total=5 * A_CALL)
+        request = make_request(write_prompts(tmp_path / "p.parquet", 20), server.url, limits=limits)
+        await run(request, tmp_path / "run", RunContext(environment={}))
+    shown = await invoke("show", str(tmp_path / "run"), *option)
+    assert isinstance(shown.exception, UsageError), shown.output
+    assert "run: is not done; go on with: steelyard eval run" in str(shown.exception)
 
 
 async def test_judging_by_score_that_was_stopped_names_the_option_to_raise(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 read.
 """
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from steelyard.cli.eval import run_text
 from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
-from steelyard.runs.folder import Run, open_run
+from steelyard.runs.folder import Run, RunFolder, open_run
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
+from steelyard.runs.spending.spending_log import spent_in
 
 LONG = " ".join(f"word{number}" for number in range(300))
 
@@ -77,3 +79,34 @@ async def test_a_row_names_its_rubrics(tmp_path: Path) -> None:
     text = run_text.row(await scored(tmp_path, "exact-match", "contains"), 1)
     assert text.count("  exact-match: right\n    label: 1") == 2
     assert text.count("  contains: wrong") == 1
+
+
+async def test_show_tells_calls_that_were_paid_twice(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
+        await run(request, tmp_path / "run")
+        assert "paid" not in run_text.summary(open_run(tmp_path / "run"))
+        shutil.rmtree(tmp_path / "run" / "outputs")  # as if a kill had lost them all
+        assert (await run(request, tmp_path / "run")).exit_code == 0
+    said = run_text.summary(open_run(tmp_path / "run"))
+    assert "20 calls paid twice: their first answers were lost, with their process or in a file" in said
+    log = next((tmp_path / "run" / ".spent").iterdir())
+    log.write_bytes(log.read_bytes()[:32])  # an earlier version's
+    assert spent_in(RunFolder(tmp_path / "run")).kept == 20
+    assert "paid" not in run_text.summary(open_run(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "100 %"), (0.9999, ">99.9 %"), (0.0, "0 %"), (0.0001, "<0.1 %"), (0.5, "50.0 %")],
+)
+def test_a_share_is_rounded_as_in_the_headline_above_it(value: float, text: str) -> None:
+    line = run_text._metric("Match", {"unit": "share"}, {"value": value, "low": value, "high": value})
+    assert line == f"Match: {text} ({text} to {text})"
+
+
+@pytest.mark.parametrize(("scale", "text"), [([0, 100], "65.3"), ([0, 1], "65.264"), (None, "65.264")])
+def test_a_number_is_rounded_as_in_the_headline_above_it(scale: list[int] | None, text: str) -> None:
+    line = run_text._metric("BLEU", {"unit": "number", "scale": scale}, {"value": 65.264, "low": None})
+    assert line == f"BLEU: {text}"

@@ -90,13 +90,15 @@ def config_of(file: Path) -> dict[str, Any]:
     """Return the fields of a configuration in a YAML file. Raises UsageError."""
     import yaml
 
+    from steelyard.bounded_yaml import load
     from steelyard.errors import UsageError
+    from steelyard.whole_files import read_whole
 
     try:
-        fields = yaml.safe_load(file.read_text())
+        fields = load(read_whole(file).decode())
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from error
     if not isinstance(fields, dict):
         raise UsageError(f"{file}: should have the fields of a configuration, such as name")

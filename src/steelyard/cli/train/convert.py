@@ -24,18 +24,20 @@ def convert(
 
     import yaml
 
+    from steelyard.bounded_yaml import fault_text, load_all
     from steelyard.cli.lists import items_of
     from steelyard.clusters.training.convert import convert as converted
     from steelyard.errors import UsageError
+    from steelyard.whole_files import read_whole
 
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        text = read_whole(sys.stdin.buffer if str(file) == "-" else file).decode()
+        documents = [document for document in load_all(text) if document is not None]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from error
     # ValueError: a date that there is not, such as 2026-02-30, which YAML reads as one.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: not YAML: {error}") from error
+        raise UsageError(f"{file}: is not YAML: {fault_text(error)}") from error
     if not documents:
         raise UsageError(f"{file}: holds no job")
     items = [

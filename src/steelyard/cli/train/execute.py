@@ -1,6 +1,7 @@
 """The work of `steelyard train run`: it finds or starts a platform, makes the job, follows it, and says how it ends."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,6 @@ from steelyard.clusters.training.manifest import (
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError
-from steelyard.local.state import prepare
-from steelyard.local.supervisor import write_images
 from steelyard.types import Json
 
 if TYPE_CHECKING:
@@ -136,28 +135,49 @@ def _platform(
 
 
 def _dry(training: TrainingRequest, running: ClusterTarget | None, cluster: ClusterOptions) -> int:
-    """Print the manifest. Nothing is started for it; a Framework by its name has to be asked for where one runs."""
+    """Print the manifest. Nothing is started or written for it; a cluster that runs is asked for its Framework."""
     if running is not None:
         return on(running, lambda api: _printed(training, running, api))
     state = choose_state_dir(cluster.state_dir)
-    prepare(state)
-    write_images(state.images)
     return asyncio.run(_printed(training, cluster.place(state.kubeconfig, state), None))
 
 
 async def _printed(training: TrainingRequest, place: ClusterTarget, api: "RestCluster | None") -> int:
     import yaml
 
-    framework = await framework_file.framework(api, training.framework or "", apply=False)
-    made, files = _manifest(training, place, framework)
+    name = training.framework or ""
+    framework_of_job = await framework_file.framework(api, name, apply=False)
+    made, files = _manifest(training, place, framework_of_job, dry=True)
     documents = [made] if files is None else [files, made]
+    if framework_file.is_file(name):
+        # The job waits for its Framework, so that the manifest is whole only with it.
+        framework = framework_file.read(Path(name))
+        framework_file.check_job(made, framework)
+        framework_file.check_definitions(framework, made)
+        documents.insert(0, framework)
     print(yaml.safe_dump_all(documents, sort_keys=False), end="")
+    _print_missing_entry(training, place)
     return 0
+
+
+def _print_missing_entry(training: TrainingRequest, place: ClusterTarget) -> None:
+    """Print on standard error the entry of `images.toml` that the manifest's image needs and this machine lacks."""
+    from steelyard.cli.train.python_image import missing_entry
+
+    if place.state is None or training.image is not None or training.python is None:
+        return
+    if (entry := missing_entry(place.state, training.python)) is not None:
+        images = short(place.state.images)
+        print(
+            f"before you apply it, add the image of this Python to {images}:\n{entry}",
+            end="",
+            file=sys.stderr,
+        )
 
 
 async def _run(training: TrainingRequest, place: ClusterTarget, api: "RestCluster", screen: Screen) -> Ended:
     framework = await framework_file.framework(api, training.framework or "", apply=True)
-    job_manifest, files = _manifest(training, place, framework)
+    job_manifest, files = _manifest(training, place, framework, dry=False)
     job = await jobs.submit(api, job_manifest, files)
     words = " ".join([str(training.script.path), *training.script.arguments])
     command = f"python {words}" if training.script.is_python else words
@@ -180,14 +200,16 @@ async def _run(training: TrainingRequest, place: ClusterTarget, api: "RestCluste
 
 
 def _manifest(
-    training: TrainingRequest, place: ClusterTarget, framework: TrainingFramework
+    training: TrainingRequest, place: ClusterTarget, framework: TrainingFramework, *, dry: bool
 ) -> tuple[Json, Json | None]:
     """The job, and the ConfigMap with its files where they have to travel."""
     name, files = training.name or "", None
     if place.state is not None:
         if training.files:
             raise UsageError("--file: is for a cluster; on this machine the script runs in its own folder")
-        what = program.on_this_machine(training.script, place, training.python or Path(), training.image)
+        what = program.on_this_machine(
+            training.script, place, training.python or Path(), training.image, dry=dry
+        )
     else:
         what = program.on_a_cluster(training.script, training.image)
         files = program.files(training.script, name, place.namespace, training.files)

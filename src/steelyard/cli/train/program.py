@@ -79,20 +79,30 @@ def check_python(program: Script, framework: str, python: Path | None) -> Path:
     return chosen
 
 
-def on_this_machine(program: Script, place: ClusterTarget, python: Path, image: str | None) -> Program:
-    """Return the program as it runs here: in the current folder, by the user's own Python."""
+def on_this_machine(
+    program: Script, place: ClusterTarget, python: Path, image: str | None, *, dry: bool
+) -> Program:
+    """Return the program as it runs here: in the current folder, by the user's own Python.
+
+    Unless it is `dry`, the state folder gets what the program needs there.
+    """
     from steelyard.cli.train import python_image
+    from steelyard.local.images import write_progress
     from steelyard.local.kubelet.images import ImageMissing, find
 
     if place.state is None:
         raise ValueError("not this machine")
-    environment = {"PYTHONPATH": str(python_image.progress_folder(place.state))}
+    environment = {"PYTHONPATH": str(place.state.python)}
     if image is not None:
         try:
             find(place.state.images, image)
         except ImageMissing as error:
             raise UsageError(f"--image {image}: {error}") from error
-    image = image or python_image.image_of(place.state, python)
+    if not dry:
+        write_progress(place.state)
+        if image is None:
+            python_image.enter(place.state, python)
+    image = image or python_image.image_of(python)
     where = str(program.path.absolute())
     return Program(image, _command(program, where), str(Path.cwd()), environment=environment)
 

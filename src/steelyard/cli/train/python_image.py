@@ -6,10 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
+from steelyard import bounded_toml
 from steelyard.errors import UsageError
+from steelyard.local.kubelet.images import OWN
 from steelyard.local.lock import waited_for
 from steelyard.local.state import StateDir, write_atomically
 
@@ -57,33 +58,33 @@ def check_module(python: Path, module: str, framework: str) -> None:
         raise UsageError(f"--python {python}: does not run: {done.stderr.strip()[-500:]}")
 
 
-def image_of(state: StateDir, python: Path) -> str:
-    """The image that stands for this Python; it is added to images.toml where it is not there yet."""
+def image_of(python: Path) -> str:
+    """The image that stands for this Python.
+
+    The Python of Steelyard itself needs no entry: the folder may be used by another installation later.
+    """
+    if python.parent == Path(sys.executable).parent and os.path.samefile(python, sys.executable):
+        return f"{OWN}python"
     digest = hashlib.sha256(str(python).encode()).hexdigest()[:8]
     folder = re.sub(r"[^a-z0-9]+", "-", python.parent.parent.name.lower()).strip("-")[:30]
-    name = f"localhost/python/{folder or 'python'}-{digest}".replace("--", "-")
+    return f"localhost/python/{folder or 'python'}-{digest}".replace("--", "-")
+
+
+def missing_entry(state: StateDir, python: Path) -> str | None:
+    """The entry that images.toml lacks for this Python; None where it has one. Raises UsageError."""
+    if (name := image_of(python)).startswith(OWN):
+        return None
+    try:
+        known = bounded_toml.load(bounded_toml.read(state.images)) if state.images.exists() else {}
+    except bounded_toml.BadToml as error:
+        raise UsageError(f"{state.images}: {error}") from error
+    return None if name in known else f'["{name}"]\npython = {json.dumps(str(python))}\n'
+
+
+def enter(state: StateDir, python: Path) -> None:
+    """Add this Python to images.toml where it is not there yet. Raises UsageError."""
     # Two commands that add an entry at once would each write the file without the other's.
     with waited_for(state.lock("images")):
-        said = state.images.read_text() if state.images.exists() else ""
-        try:
-            known = tomllib.loads(said)
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{state.images}: {error}") from error
-        if name not in known:
-            entry = f'["{name}"]\npython = {json.dumps(str(python))}\n'
+        if (entry := missing_entry(state, python)) is not None:
+            said = bounded_toml.read(state.images) if state.images.exists() else ""
             write_atomically(state.images, f"{said.rstrip()}\n\n{entry}".lstrip())
-    return name
-
-
-def progress_folder(state: StateDir) -> Path:
-    """A folder for PYTHONPATH from which `steelyard.progress` is imported, and nothing else.
-
-    It has no `__init__.py`: where Steelyard itself is installed, that counts.
-    """
-    source = Path(__file__).parents[2] / "progress.py"
-    target = state.python / "steelyard" / "progress.py"
-    content = source.read_text()
-    if not target.exists() or target.read_text() != content:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, content)
-    return state.python

@@ -91,12 +91,19 @@ def run(
         Text,
         typer.Option(
             metavar="SCOPE",
-            help="What starts again: Pod, ReplicaType or Job. Default: as the framework needs it.",
+            help="What starts again: Pod, ReplicaType or Job. Default: as the framework needs it; with OnFailure and "
+            "Always the Pod.",
         ),
     ] = None,
     backoff_limit: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=MAX_NUMBER, help="Maximum number of restarts. Default: 6."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=MAX_NUMBER,
+            help="Limit of restarts: with ExitCode N are made; with OnFailure and Always the N-th failure ends the "
+            "job. Default: 6.",
+        ),
     ] = None,
     deadline: Annotated[
         Text,

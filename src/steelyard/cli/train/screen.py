@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import IO, Any, Protocol
 
-from steelyard.errors import UsageError
+from steelyard.cli.plain_text import terminal
+from steelyard.errors import UsageError, escaped, one_line
 from steelyard.types import Json, mapping
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
@@ -69,7 +70,7 @@ class Plain:
         self._held: list[str] | None = None
 
     def line(self, replica: str, text: str, time: str) -> None:
-        self._write(f"{self.prefixes.of(replica)}{text}\n")
+        self._write(f"{self.prefixes.of(replica)}{escaped(text)}\n")
 
     def status(self, text: str, values: Json) -> None:
         far = values.get("progress")
@@ -78,7 +79,7 @@ class Plain:
             self.say(text)
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        self._write(f"{self._bold(text, bad)}\n")
+        self._write(f"{self._bold(escaped(text), bad)}\n")
 
     def hold(self, held: bool) -> None:
         kept, self._held = self._held or [], [] if held else None
@@ -118,7 +119,7 @@ class Live(Plain):
         share = mapping(values, "progress").get("share")
         drawn = f"{bar(share)} {text}" if share is not None else text
         # A line that wraps could not be cleared by a carriage return.
-        drawn = drawn[:width]
+        drawn = one_line(drawn)[:width]
         if self._held is None and drawn != self._shown and self._clock() - self._drawn >= DRAW_SECONDS:
             self._shown, self._drawn = drawn, self._clock()
             self._out.write(f"{CLEAR}\x1b[2m{drawn}\x1b[0m")
@@ -208,9 +209,9 @@ def open_screen(name: str | None) -> Screen:
     """The display called `name`; by default live in a terminal that may be coloured, else plain. Raises UsageError."""
     match name:
         case None | "auto":
-            return Live(sys.stdout) if coloured() else Plain(sys.stdout)
+            return Live(terminal(sys.stdout)) if coloured() else Plain(sys.stdout)
         case "live" | "rich":
-            return Live(sys.stdout)
+            return Live(terminal(sys.stdout))
         case "plain":
             return Plain(sys.stdout)
         case "json":

@@ -1,6 +1,7 @@
 """`train run` from its flags to a manifest: what is made, and what is refused before anything is started."""
 
 import base64
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from typer.testing import CliRunner
 from steelyard.cli.main import app
 from steelyard.cli.train import execute, option_values, program
 from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget
+from steelyard.cli.train.python_image import enter, image_of
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME
 from steelyard.errors import SteelyardError, UsageError
+from steelyard.local.images import prepare_images
+from steelyard.local.platform_identity import identity_of
 from steelyard.local.state import StateDir, prepare
-from steelyard.local.supervisor import write_images
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def here(tmp_path: Path) -> ClusterTarget:
     state = StateDir(tmp_path / "state")
     prepare(state)
-    write_images(state.images)
+    prepare_images(state, identity_of(state))
     return ClusterTarget("default", state.kubeconfig, None, state)
 
 
@@ -42,10 +45,12 @@ def training_request(path: Path, **given: Any) -> execute.TrainingRequest:
 def test_on_this_machine_the_script_runs_where_it_lies(
     script: Path, here: ClusterTarget, tmp_path: Path
 ) -> None:
+    assert here.state is not None
+    before = here.state.images.read_text()
     python = tmp_path / "env" / "bin" / "python"
     given = training_request(script, workers=2, python=python, environment={"A": "1", "PYTHONPATH": "/mine"})
     for _ in range(2):  # the second finds the image
-        made, files = execute._manifest(given, here, BY_NAME["pytorch"])
+        made, files = execute._manifest(given, here, BY_NAME["pytorch"], dry=False)
     assert files is None
     template = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     (container,) = template["containers"]
@@ -56,10 +61,9 @@ def test_on_this_machine_the_script_runs_where_it_lies(
     assert int(env["OMP_NUM_THREADS"]) >= 1
     assert (tmp_path / "state" / "python" / "steelyard" / "progress.py").exists()
     assert not (tmp_path / "state" / "python" / "steelyard" / "__init__.py").exists()
-    assert here.state is not None
     images = here.state.images.read_text()
+    assert images.startswith(before)
     assert images.count(f'["{container["image"]}"]\npython = "{python}"') == 1
-    assert "localhost/steelyard/steps" in images
     annotations = made["metadata"]["annotations"]
     assert annotations["steelyard/program"] == "train.py --epochs 3"
     assert annotations["steelyard/code-digest"].startswith("sha256:")
@@ -71,7 +75,9 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
         Path(folder).mkdir()
         Path(folder, "b.py").touch()
     given = training_request(script, image="registry/torch", files=(Path("model.py"),))
-    made, files = execute._manifest(given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    made, files = execute._manifest(
+        given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"], dry=False
+    )
     assert files is not None
     assert files["metadata"] == {"name": "digits-code", "namespace": "team"}
     assert files["binaryData"] == {}
@@ -88,14 +94,16 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
         ),
     ):
         with pytest.raises(UsageError, match=fault):
-            execute._manifest(wrong, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
+            execute._manifest(wrong, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"], dry=False)
 
 
 @pytest.mark.parametrize("content", [b"#!/bin/sh\necho", b"\x7fELF\xff\xfe"], ids=["a script", "a binary"])
 def test_a_program_that_is_not_python_can_be_executed_there(script: Path, content: bytes) -> None:
     Path("tool").write_bytes(content)
     given = training_request(script, script=program.Script(Path("tool"), ()), image="registry/tool")
-    made, files = execute._manifest(given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    made, files = execute._manifest(
+        given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"], dry=False
+    )
     spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["containers"][0]["command"] == ["/steelyard/code/tool"]
     code = spec["volumes"][0]["configMap"]
@@ -107,7 +115,9 @@ def test_a_program_that_is_not_python_can_be_executed_there(script: Path, conten
 
 def test_an_output_on_a_cluster_has_a_claim(script: Path) -> None:
     given = training_request(script, image="x", output_model="digits", output_claim="models")
-    made, _ = execute._manifest(given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    made, _ = execute._manifest(
+        given, ClusterTarget("team", Path("kubeconfig")), BY_NAME["pytorch"], dry=False
+    )
     assert made["metadata"]["annotations"]["steelyard/output-claim"] == "models"
 
 
@@ -183,13 +193,29 @@ def test_no_platform_is_said_with_the_way_to_start_one(
 
 def test_a_dry_run_prints_a_manifest_and_starts_nothing(script: Path, tmp_path: Path) -> None:
     script.write_text("print()")
+    python = tmp_path / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
     words = ["train", "run", "train.py", "--dry-run", "--framework", "pytorch", "--workers", "3"]
+    words += ["--python", str(python)]
     done = CliRunner().invoke(app, [*words, "--state-dir", str(tmp_path / "state")])
     assert done.exit_code == 0, done.output
     assert yaml.safe_load(done.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
-    images = (tmp_path / "state" / "images.toml").read_text()
-    assert images.count("localhost/steelyard/") >= 3
-    assert images.count("localhost/python/") == 1
+    [container] = yaml.safe_load(done.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"][
+        "containers"
+    ]
+    assert f'["{container["image"]}"]\npython = "{python}"\n' in done.stderr
+    assert "images.toml" in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
+def test_steelyards_own_python_is_named_in_no_file(here: ClusterTarget) -> None:
+    assert here.state is not None
+    before = here.state.images.read_text()
+    assert image_of(Path(sys.executable)) == "localhost/steelyard/python"
+    enter(here.state, Path(sys.executable))
+    assert here.state.images.read_text() == before
 
 
 def test_an_option_that_is_the_script_s_is_an_error_that_says_where_it_goes(script: Path) -> None:
