@@ -1,10 +1,47 @@
-"""aiohttp's connections, none of which outlives the close of its session."""
+"""aiohttp's connections, none of which outlives the close of its session, or closes what is another's."""
 
 import asyncio
+import os
+import socket
 from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+
+
+class OwnedSocket(socket.socket):
+    """A socket that closes its descriptor only while the descriptor is still its own.
+
+    uvloop closes the descriptor of a connection that the peer resets in the moment it is made, without telling the
+    socket. Whatever has the same number then, a file or another connection, would be closed with the socket: libuv ends
+    the process when it finds a connection's descriptor closed.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._inode = os.fstat(self.fileno()).st_ino
+
+    def _real_close(self) -> None:
+        self._let_go()
+        super()._real_close()  # type: ignore[misc]  # of socket.socket; close() calls it
+
+    def __del__(self) -> None:
+        self._let_go()
+        self.close()
+
+    def _let_go(self) -> None:
+        try:
+            own = self.fileno() < 0 or os.fstat(self.fileno()).st_ino == self._inode
+        except OSError:
+            own = False
+        if not own:
+            self.detach()
+
+
+def make_socket(info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
+    """Return the socket for one address, as a connector asks for it."""
+    family, type_, proto, _, _ = info
+    return OwnedSocket(family, type_, proto)
 
 
 class TrackingConnector(aiohttp.TCPConnector):
@@ -15,7 +52,7 @@ class TrackingConnector(aiohttp.TCPConnector):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**{"socket_factory": make_socket, **options})
         self._transports: dict[ResponseHandler, asyncio.WriteTransport] = {}
         self._factory: Any = lambda: _Tracked(self)
 

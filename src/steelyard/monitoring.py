@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import AfterValidator
@@ -63,28 +63,27 @@ async def served(
     where: Address, figures: "Figures", ready: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[str]:
     """Serve while the block runs; yields the address of the metrics. Raises SteelyardError where it cannot listen."""
-    from aiohttp import web
+    from steelyard.serving.aiohttp_server import serving_app
 
-    runner = web.AppRunner(_app(figures, ready), access_log=None, shutdown_timeout=0.0)
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as running:
         try:
-            await web.TCPSite(runner, where.host or None, where.port).start()
+            server = serving_app(_app(figures, ready), where.host or None, where.port, shutdown_timeout=0.0)
+            host, port = await running.enter_async_context(server)
         except OSError as error:
             text = f"metrics: cannot listen on {where.host}:{where.port}: {os.strerror(error.errno or 0)}"
             raise SteelyardError(text) from error
-        host, port = runner.addresses[0][:2]
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
-    finally:
-        await runner.cleanup()
 
 
 def _app(figures: "Figures", ready: Callable[[], bool]) -> "web.Application":
     from aiohttp import web
 
     from steelyard.figures import CONTENT_TYPE
+    from steelyard.serving.figures_access import REFUSAL, may_read
 
-    async def metrics(_: web.Request) -> web.Response:
+    async def metrics(request: web.Request) -> web.Response:
+        if not may_read(request.remote, request.headers):
+            return web.Response(text=f"{REFUSAL}\n", status=401, headers={"WWW-Authenticate": "Bearer"})
         return web.Response(body=await figures.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def healthz(_: web.Request) -> web.Response:

@@ -11,9 +11,9 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
+from steelyard import bounded_toml
 from steelyard.accounts.quotas import QuotaSettings
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.api.settings import ApiSettings
@@ -122,8 +122,8 @@ def load(path: Path | None, state: Path) -> Settings:
         if not path.is_file():
             raise UsageError(f"--settings {path}: there is no such file")
         try:
-            content = TomlConfigSettingsSource(Settings, toml_file=path)()
-        except ValueError as error:
+            content = bounded_toml.load(bounded_toml.read(path))
+        except (bounded_toml.BadToml, OSError) as error:
             raise UsageError(f"--settings {path}: {error}") from error
     try:
         settings = Settings(**content)

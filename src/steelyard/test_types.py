@@ -1,10 +1,11 @@
 """Readers of fields that a document may leave out, or fill with something else."""
 
+from datetime import date
 from typing import Any
 
 import pytest
 
-from steelyard.types import copied, mapping, sequence
+from steelyard.types import LONGEST_VALUE, copied, mapping, sequence, value_text
 
 EMPTY: list[Any] = [None, "", 0, False, [], {}]
 
@@ -55,3 +56,19 @@ def test_a_copy_shares_nothing_that_can_change() -> None:
     copy["spec"]["args"][1]["b"] = "changed"
     copy["spec"]["args"].append("more")
     assert document == {"spec": {"args": ["a", {"b": None}], "count": 2**70, "on": True}}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a", "'a'"),
+        (True, "true"),
+        (None, "null"),
+        (0.5, "0.5"),
+        ({"a": None, "b": ["é", False]}, '{"a": null, "b": ["é", false]}'),
+        ([{date(2026, 1, 1): 1}], "[{datetime.date(2026, 1, 1): 1}]"),
+        ("x" * 300, "'" + "x" * (LONGEST_VALUE - 1) + "…"),
+    ],
+)
+def test_a_message_shows_a_value_as_its_document_does(value: Any, text: str) -> None:
+    assert value_text(value) == text

@@ -1,5 +1,8 @@
-"""Types of JSON documents, defined once, two readers of their fields, and a copy: every package may import them."""
+"""Types of JSON documents, defined once, two readers of their fields, a copy, and how messages show their values: every
+package may import them.
+"""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +11,10 @@ Json = dict[str, Any]
 
 JsonValue = Any
 """JSON value of any type: object, array, string, number, boolean or null."""
+
+
+LONGEST_VALUE = 200
+"""Most characters of a value in a message."""
 
 
 def mapping(document: Mapping[str, Any] | None, *path: str) -> Json:
@@ -23,7 +30,7 @@ def mapping(document: Mapping[str, Any] | None, *path: str) -> Json:
     if isinstance(value, dict):
         return value
     if value:
-        raise TypeError(f"{'.'.join(path)} has to be an object, not {value!r}")
+        raise TypeError(f"{'.'.join(path)} has to be an object, not {value_text(value)}")
     return {}
 
 
@@ -43,8 +50,17 @@ def sequence(document: Mapping[str, Any] | None, *path: str) -> list[Any]:
     if isinstance(value, tuple):  # in objects that were made here and not sent yet
         return list(value)
     if value:
-        raise TypeError(f"{'.'.join(path)} has to be a list, not {value!r}")
+        raise TypeError(f"{'.'.join(path)} has to be a list, not {value_text(value)}")
     return []
+
+
+def value_text(value: object) -> str:
+    """Return a value of a document as a message shows it: a text in quotes, anything else as JSON writes it, cut."""
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):  # YAML has more: a date as a key, a list that holds itself
+        text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 def copied(value: JsonValue) -> JsonValue:

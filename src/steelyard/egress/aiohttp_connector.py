@@ -8,7 +8,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from steelyard.connections import TrackingConnector
+from steelyard.connections import TrackingConnector, make_socket
 from steelyard.egress.policy import EgressRefused, check_address, check_target, resolve
 from steelyard.errors import SteelyardError
 from steelyard.schema.egress import EgressPolicy
@@ -73,9 +73,8 @@ class GuardedConnector(TrackingConnector):
 
     def _socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
         """Make the socket for one address, just before the connection: literal ones come here too."""
-        family, type_, proto, _, address = info
-        check_address(self._policy, str(address[0]))
-        return socket.socket(family, type_, proto)
+        check_address(self._policy, str(info[-1][0]))
+        return make_socket(info)
 
 
 def guarded_session(policy: EgressPolicy, *, seconds: float = 30.0, **options: Any) -> aiohttp.ClientSession:

@@ -19,7 +19,7 @@ from yarl import URL
 from steelyard.connections import TrackingConnector
 from steelyard.kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
-from steelyard.kube.exec_login import Login
+from steelyard.kube.exec_login import Credential, Login
 from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
 from steelyard.kube.served import Served, served
@@ -82,7 +82,8 @@ class RestCluster:
     """`tls` carries the authorities trusted and any client certificate; `token` is asked at each request.
 
     `login` gives credentials that end, and others where the API refuses one. A `carrier` takes requests to a server
-    in this process; without one they go over HTTP. `page` is the number of objects per request of a list.
+    in this process; without one they go over HTTP. `page` is the number of objects per request of a list. `manager`
+    is the field manager of writes; without one the API takes the client's name, and the embedded API keeps none.
     """
 
     def __init__(
@@ -94,12 +95,14 @@ class RestCluster:
         login: Login | None = None,
         carrier: Carrier | None = None,
         page: int = _PAGE,
+        manager: str = "",
     ) -> None:
         self.url = url.rstrip("/")
         self._tls = tls
         self._token: Token | None = (lambda: token) if isinstance(token, str) else token
         self._login = login
         self._page = page
+        self._written = {"fieldManager": manager} if manager else {}
         self._carrier = carrier
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -150,12 +153,12 @@ class RestCluster:
         namespace = obj["metadata"].get("namespace")
         if resource.namespaced and not namespace:
             raise ValueError(f"a new {resource.kind} needs a namespace")
-        return await self._json("POST", resource.path(namespace), _typed(resource, obj))
+        return await self._json("POST", resource.path(namespace), _typed(resource, obj), query=self._written)
 
     async def replace(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
         metadata = obj["metadata"]
         path = resource.path(metadata.get("namespace"), quote(metadata["name"]), subresource)
-        return await self._json("PUT", path, _typed(resource, obj))
+        return await self._json("PUT", path, _typed(resource, obj), query=self._written)
 
     async def patch(
         self,
@@ -168,7 +171,7 @@ class RestCluster:
     ) -> Json:
         path = resource.path(namespace, quote(name), subresource)
         content_type = _MERGE_PATCH if isinstance(patch, dict) else _JSON_PATCH
-        return await self._json("PATCH", path, patch, content_type=content_type)
+        return await self._json("PATCH", path, patch, query=self._written, content_type=content_type)
 
     async def apply(
         self, resource: Resource, obj: Json, *, manager: str, force: bool = False, dry_run: bool = False
@@ -293,6 +296,15 @@ class RestCluster:
             parsed = orjson.loads(await answer.read())
             return parsed
 
+    async def bearer(self) -> str:
+        """Return the token with which requests log in at this moment; empty where there is none."""
+        return (await self._credentials())[0]
+
+    async def _credentials(self) -> tuple[str, Credential | None]:
+        credential = await self._login.current() if self._login else None
+        # Asked at each request: tokens of Pods are replaced in their file before they end.
+        return credential.token if credential else self._token() if self._token else "", credential
+
     @asynccontextmanager
     async def _answer(
         self,
@@ -316,10 +328,8 @@ class RestCluster:
         if data is not None:
             headers["Content-Type"] = content_type
         for last in (False, True):
-            credential = await self._login.current() if self._login else None
-            token = credential.token if credential else self._token() if self._token else ""
+            token, credential = await self._credentials()
             if token:
-                # Asked at each request: tokens of Pods are replaced in their file before they end.
                 headers["Authorization"] = f"Bearer {token}"
             tls = (credential.tls if credential else None) or self._tls or True
             try:

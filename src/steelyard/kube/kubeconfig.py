@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steelyard import bounded_yaml
 from steelyard.kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
 from steelyard.types import Json, sequence
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Token = Callable[[], str]
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT = Path("~/.kube/config")
+_MOST_BYTES = 16 << 20
 _EXTENSION = "client.authentication.k8s.io/exec"
 """Extension of a cluster with settings for its login program."""
 _LEFT = {
@@ -119,7 +121,13 @@ def _config(path: Path | None) -> "KubeConfig":
     if path is None and not named and "KUBERNETES_SERVICE_HOST" in os.environ and _SERVICE_ACCOUNT.exists():
         return _of_pod()
     first = next((path for path in named if path.exists()), named[0] if named else _DEFAULT)
-    return KubeConfig.from_file(path or first)
+    file = path or first
+    # lightkube reads it by PyYAML alone, which a few aliases keep busy for ever.
+    if file.expanduser().exists():
+        if (size := file.expanduser().stat().st_size) > _MOST_BYTES:
+            raise ValueError(f"{file} has {size} bytes, of which {_MOST_BYTES} are allowed")
+        bounded_yaml.check(file.expanduser().read_text())
+    return KubeConfig.from_file(file)
 
 
 def _of_pod() -> "KubeConfig":
@@ -164,11 +172,10 @@ def _tls(config: "SingleConfig", user: "User") -> ssl.SSLContext | None:
 
 def _login(config: "SingleConfig") -> ExecLogin:
     """The login program, of which lightkube keeps less than the file says."""
-    import yaml
     from lightkube.config.models import User
 
     file = Path(config.fname or _DEFAULT).expanduser()
-    written = yaml.safe_load(file.read_text())
+    written = bounded_yaml.load(file.read_text())
     entry = _named(written, "user", config.context.user)["exec"]
     cluster = _named(written, "cluster", config.context.cluster)
     plugin = plugin_of(entry, _information(config, cluster), file.absolute().parent)

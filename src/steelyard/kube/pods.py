@@ -1,5 +1,6 @@
 """Readers of Pods: phase, conditions by type, and how their containers are."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from steelyard.kube.objects import conditions_of, status_of, true_condition
@@ -52,6 +53,14 @@ def is_sidecar(container: Json) -> bool:
 def sidecars(pod: Json) -> list[dict[str, Any]]:
     """Init containers that go on running along with the containers."""
     return [container for container in sequence(pod, "spec", "initContainers") if is_sidecar(container)]
+
+
+def join_by(key: str, *lists: Iterable[Json]) -> list[Json]:
+    """Join lists whose items have a key, such as the mountPath of mounts: a later item takes an earlier one's place.
+
+    Items without the key stay. The API refuses a Pod with two mounts at one path, or two volumes of one name.
+    """
+    return list({item.get(key, id(item)): item for items in lists for item in items}.values())
 
 
 def waiting_state(container: Json) -> Json:

@@ -246,7 +246,8 @@ class Store:
         try:
             return self._objects[key]
         except KeyError:
-            raise NotFound(f"{key.resource.plural} {key.name!r} not found") from None
+            details = {"name": key.name, "kind": key.resource.plural, "group": key.resource.group}
+            raise NotFound(f"{key.resource.plural} {key.name!r} not found", details=details) from None
 
     def _write(self, kind: Literal["ADDED", "MODIFIED"], key: Key, obj: Json) -> Json:
         old, raw = self._objects.get(key), orjson.dumps(obj, option=_CANONICAL)

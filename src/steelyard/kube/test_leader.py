@@ -140,6 +140,20 @@ async def test_a_leader_that_dies_is_replaced_after_the_lease() -> None:
         await candidate.stop()
 
 
+@pytest.mark.parametrize("duration", [5, 120])
+async def test_a_lease_lasts_as_long_as_it_says_itself(duration: int) -> None:
+    """The holder may be of another version, with another timing than the candidate's own."""
+    cluster, clock = MemoryCluster(), VirtualClock()
+    spec = {"holderIdentity": "another", "leaseDurationSeconds": duration, "leaseTransitions": 0}
+    cluster.store.create(LEASES, {"metadata": {"name": "lead", "namespace": "default"}, "spec": spec})
+    candidate = Standing(cluster, FrozenClock(clock), "one")
+    await clock.advance(duration - 1)
+    assert not candidate.works()
+    await clock.advance(4)
+    assert candidate.works()
+    await candidate.stop()
+
+
 async def test_a_leader_that_is_known_to_have_died_is_replaced_at_once() -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
     one = Standing(cluster, FrozenClock(clock), "one")

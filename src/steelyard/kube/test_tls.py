@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from steelyard import connections
+from steelyard.connections import make_socket
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.errors import Unreachable
 from steelyard.kube.resource import NODES
@@ -144,16 +146,14 @@ async def test_requests_cancelled_at_any_moment_leave_no_connection_open(
     """A connection whose TLS has just been set up ends in good order, which no task waited for."""
     opened: list[socket.socket] = []
 
-    class Socket(socket.socket):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            if "fileno" not in options:
-                opened.append(self)
+    def record(info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
+        opened.append(make_socket(info))
+        return opened[-1]
 
-    monkeypatch.setattr(socket, "socket", Socket)
+    monkeypatch.setattr(connections, "make_socket", record)
     tls = ssl.create_default_context(cafile=authority.ca)
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    connections = 0
+    count = 0
     for turns in range(40):
         cluster = RestCluster(url, tls=tls)
         request = asyncio.create_task(cluster.list(NODES))
@@ -162,10 +162,10 @@ async def test_requests_cancelled_at_any_moment_leave_no_connection_open(
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
         await cluster.close()
-        connections += len(opened)
+        count += len(opened)
         assert [sock for sock in opened if sock.fileno() >= 0] == [], turns
         opened.clear()
-    assert connections > 20
+    assert count > 20
 
 
 async def test_a_closed_client_opens_no_connection(url: str) -> None:

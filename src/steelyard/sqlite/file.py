@@ -199,7 +199,9 @@ def ours(name: str, error: BaseException) -> BaseException:
             f"{name}: is damaged ({error}); nothing of it was changed. Stop what runs, and put a copy of it back"
         )
     else:
-        failure = (StatementError if _is_of_statement(error) else DatabaseError)(f"{name}: {error}")
+        cannot_open = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN
+        needed = "; it has to be a file that this user may read and write" if cannot_open else ""
+        failure = (StatementError if _is_of_statement(error) else DatabaseError)(f"{name}: {error}{needed}")
     failure.__cause__ = error
     return failure
 

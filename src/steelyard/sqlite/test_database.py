@@ -388,6 +388,14 @@ async def test_a_file_that_was_cut_off_confirms_nothing_more(tmp_path: Path) -> 
         await database.close()
 
 
+async def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
+    (path := tmp_path / "a.db").mkdir()
+    with pytest.raises(
+        DatabaseError, match=r"a\.db: .*; it has to be a file that this user may read and write"
+    ):
+        await Database.open(path, SCHEMA)
+
+
 async def test_a_damaged_file_is_named_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     await (await Database.open(path, SCHEMA)).close()

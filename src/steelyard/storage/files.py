@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
+from steelyard.durable import sync_folder
 from steelyard.storage.signing import check_signable
 from steelyard.storage.store import (
     BadLocation,
@@ -26,6 +27,7 @@ from steelyard.storage.store import (
     StorageError,
     StorageFull,
     check_key,
+    name_of,
 )
 
 T = TypeVar("T")
@@ -187,7 +189,7 @@ class FileStore:
     @contextmanager
     def _named(self, key: str) -> Iterator[None]:
         """The operating system's errors in our words."""
-        where = f"{self.url}/{key}"
+        where = name_of(self.url, key)
         try:
             yield
         except FileExistsError as error:
@@ -206,15 +208,6 @@ class FileStore:
             if error.errno in {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP}:
                 raise BadLocation(f"{where}: {error.strerror}") from error
             raise StorageError(f"{where}: {error.strerror}") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Keep the names in a folder through a power loss."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _all(file: BinaryIO, data: bytes) -> None:

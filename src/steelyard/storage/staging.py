@@ -8,6 +8,9 @@ The API calls it. `finalise` may be repeated after a crash between any two of it
    only that copy goes to where it stays. A store's own signed URL, or an upload that had begun, may still change a file
    of a closed area; a copy cannot change any more. What comes after that is a leftover, which the reaper removes;
 4. write the manifest, create-only, next to the copies: from then on they are final.
+
+Where a crash came after the second step, whoever repeats the upload sends files to a closed area: `read_closed` says
+what was verified, so that the same files are accepted without being written, and the repeat goes on to `finalise`.
 """
 
 import asyncio
@@ -109,8 +112,22 @@ def area_of(key: str) -> Area | None:
 
 
 async def is_closed(store: Store, area: Area) -> bool:
+    """Return whether the area was closed: nothing more is written into it."""
+    return await _is_there(store, area.closed)
+
+
+async def read_closed(store: Store, key: str) -> Entry | None:
+    """Return what was verified of a file of a closed area, as long as the area is not discarded; None else."""
+    area = area_of(key)
+    manifest = await _read(store, area.closed) if area is not None else None
+    if area is None or manifest is None or not await _is_there(store, key):
+        return None
+    return next((entry for entry in manifest.files if area.key(entry.path) == key), None)
+
+
+async def _is_there(store: Store, key: str) -> bool:
     try:
-        await store.head(area.closed)
+        await store.head(key)
     except ObjectMissing:
         return False
     return True
@@ -170,7 +187,7 @@ async def _verified(store: Store, key: str, expected: Expected, most_bytes: int 
 
 
 async def _copy(store: Store, area: Area, entry: Entry, target: str) -> None:
-    if await _has_size(store, target, entry.size):
+    if await _holds(store, target, entry):
         return  # writes appear whole, and only `finalise` writes here: it was copied before a crash
     # A name of its own for each try: another one who finalises the same area must not replace what was checked here.
     checked = f"{area.checked}{secrets.token_hex(8)}/{entry.path}"
@@ -178,7 +195,7 @@ async def _copy(store: Store, area: Area, entry: Entry, target: str) -> None:
         await store.copy(area.key(entry.path), checked)
     except ObjectMissing as error:
         # Another one may have finalised the area meanwhile, and discarded what it no longer needed.
-        if await _has_size(store, target, entry.size):
+        if await _holds(store, target, entry):
             return
         raise ChangedMeanwhile(entry.path, "went away while it was finalised") from error
     if await asyncio.to_thread(_digest, store, checked, entry.path) != entry:
@@ -188,9 +205,12 @@ async def _copy(store: Store, area: Area, entry: Entry, target: str) -> None:
     await store.delete(checked)
 
 
-async def _has_size(store: Store, key: str, size: int) -> bool:
+async def _holds(store: Store, key: str, entry: Entry) -> bool:
+    """Return whether the object has the content of the entry: one of equal size may have another."""
     try:
-        return (await store.head(key)).size == size
+        if (await store.head(key)).size != entry.size:
+            return False
+        return await asyncio.to_thread(_digest, store, key, entry.path) == entry
     except ObjectMissing:
         return False
 

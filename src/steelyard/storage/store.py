@@ -171,6 +171,12 @@ def open_store(url: str, when_full: Full | None = None, *, patience: timedelta =
     return FileStore(Path(unquote(parts.path)), when_full)
 
 
+def name_of(url: str, key: str = "") -> str:
+    """Return where a store or an object of it is, for messages: of files their path, of others their URL."""
+    whole = f"{url}/{key}" if key else url
+    return whole.removeprefix("file://")
+
+
 async def probe(store: Store) -> None:
     """Raises StorageError for a store whose create-only write replaces: nothing of ours would be safe on it."""
     key = f".steelyard/probe/{secrets.token_hex(8)}"
@@ -181,15 +187,18 @@ async def probe(store: Store) -> None:
         return
     finally:
         await store.delete(key)
-    raise StorageError(f"{store.url}: a create-only write replaced an object; this store cannot be used")
+    raise StorageError(
+        f"{name_of(store.url)}: a create-only write replaced an object; this store cannot be used"
+    )
 
 
 def sync_reader(store: Store, key: str) -> BinaryIO:
     """A seekable file over one object, for readers that are not async (Parquet). Raises ObjectMissing."""
+    from steelyard.storage.checked import CheckedStore
     from steelyard.storage.files import FileStore
     from steelyard.storage.objects import ObjectStore
 
     check_key(key)
-    if isinstance(store, FileStore | ObjectStore):
+    if isinstance(store, FileStore | ObjectStore | CheckedStore):
         return store.reader(key)
     raise TypeError(f"{type(store).__name__} offers no reader")

@@ -200,6 +200,13 @@ async def test_of_two_who_close_at_once_one_decides_for_both(store: Store) -> No
     assert await finalise(store, AREA, expected, "datasets/5eed") == manifest
 
 
+async def test_what_is_there_already_counts_by_its_content_and_not_by_its_size(store: Store) -> None:
+    await uploaded(store)
+    await store.put("datasets/5eed/a.parquet", b"z" * 10)
+    await finalise(store, AREA, EXPECTED, "datasets/5eed")
+    await assert_final(store)
+
+
 def test_an_area_is_known_by_its_keys() -> None:
     assert area_of(AREA.key("deep/b.parquet")) == AREA
     assert area_of(AREA.closed) is None

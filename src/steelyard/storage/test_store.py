@@ -17,9 +17,11 @@ from steelyard.storage.objects import ObjectStore, reason
 from steelyard.storage.store import (
     BadLocation,
     ObjectExists,
+    ObjectMissing,
     StorageError,
     StorageFull,
     Store,
+    name_of,
     open_store,
     probe,
     sync_reader,
@@ -241,9 +243,26 @@ async def test_who_is_patient_waits_for_room(tmp_path: Path) -> None:
 
     times = 2
     assert await FileStore(tmp_path, when_full)._run("a", full_twice) == "a"
-    assert [str(error) for error in waits] == [f"file://{tmp_path}/a: No space left on device"] * 2
+    assert [str(error) for error in waits] == [f"{tmp_path}/a: No space left on device"] * 2
     times = 9
     with pytest.raises(StorageFull):
         await FileStore(tmp_path, when_full)._run("a", full_twice)
     with pytest.raises(StorageFull):
         await FileStore(tmp_path)._run("a", full_twice)
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "name"),
+    [
+        ("file:///data/run", "part-0.parquet", "/data/run/part-0.parquet"),
+        ("file:///data/run", "", "/data/run"),
+        ("s3://bucket/run", "part-0.parquet", "s3://bucket/run/part-0.parquet"),
+    ],
+)
+def test_messages_name_files_by_their_paths(url: str, key: str, name: str) -> None:
+    assert name_of(url, key) == name
+
+
+async def test_a_missing_file_is_named_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(ObjectMissing, match=f"^{tmp_path}/a"):
+        await FileStore(tmp_path).get("a")

@@ -1,0 +1,61 @@
+"""Compressed content: what fits is the same, what does not is refused before it is there."""
+
+import gzip
+import re
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+
+import steelyard
+from steelyard.compressed import TooLargeUnpacked, unpacked_gzip
+
+
+def test_what_fits_is_what_was_packed() -> None:
+    for content in (b"", b"a", b"abc" * 100_000):
+        assert unpacked_gzip(gzip.compress(content), len(content)) == content
+    assert unpacked_gzip(gzip.compress(b"a") + gzip.compress(b"b"), 2) == b"ab"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [gzip.compress(bytes(200 << 20), 9), gzip.compress(bytes(1 << 10), 9) * 2000],
+    ids=["one large member", "many members"],
+)
+def test_what_does_not_fit_is_refused(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeUnpacked, match="stands for more than 1048576 bytes"):
+            unpacked_gzip(data, 1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"no gzip", gzip.compress(b"a" * 1000)[:-5], gzip.compress(b"a")[:4]],
+    ids=["no gzip", "cut at its end", "cut at its beginning"],
+)
+def test_damaged_content_is_an_error_of_its_own(data: bytes) -> None:
+    with pytest.raises((EOFError, zlib.error)):
+        unpacked_gzip(data, 1 << 20)
+
+
+def test_nothing_is_unpacked_without_a_limit() -> None:
+    source = Path(steelyard.__file__).parent
+    unpacking = re.compile(r"(gzip|zlib|bz2|lzma|zstd|zstandard)\.decompress\(|\.extractall\(")
+    programs = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if not path.name.startswith("test_") and "doubles" not in path.name
+        if unpacking.search(path.read_text())
+    }
+    own = ("gotypes.py", "published.py", "served.py", "protobuf/descriptors.py", "access/bootstrap.py")
+    # One runs in a Pod, with the Pod's limits, on what its own user has packed; the others read files of the program.
+    assert programs == {
+        "clusters/ray/job_manifest.py",
+        "schema/unknown_fields.py",
+        *(f"local/apiserver/{name}" for name in own),
+    }
