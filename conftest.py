@@ -1,6 +1,6 @@
 """Settings of all tests: the examples of property tests, how often collected modules are read for garbage, the
-signals of commands that tests start, how workers divide the files, that no file of unit tests leaves a thread behind,
-and that compiled files are kept.
+signals of commands that tests start, how workers divide the files, which tests a machine cannot run, that no file of
+unit tests leaves a thread behind, and that compiled files are kept.
 """
 
 import gc
@@ -76,6 +76,17 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what this user of this machine has no right to, with the reason."""
+    for name in ("root", "mounts", "pids"):
+        if item.get_closest_marker(name) is None:
+            continue
+        from steelyard.local.kubelet.testing import missing_right
+
+        if reason := missing_right(name):
+            pytest.skip(reason)
+
+
 def pytest_configure() -> None:
     """Take Ctrl-C again: a shell that starts the suite in the background has it ignored, also by all it starts."""
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
@@ -98,6 +109,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     yield
     if INTEGRATION in item.path.parents or (nextitem is not None and nextitem.path == item.path):
         return
+    if sys.version_info >= (3, 13):
+        gc.collect()  # since 3.13 it tells of databases that nothing closed: the file that left them fails
     ours, deadline = item.config.stash[THREADS], time.monotonic() + THREAD_SECONDS
     for thread in set(threading.enumerate()) - ours:
         if thread.name not in KEPT_THREADS:

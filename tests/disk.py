@@ -1,7 +1,6 @@
 """A small disk of its own for a test: a tmpfs that can be filled to the last byte and emptied again."""
 
 import contextlib
-import os
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -40,12 +39,12 @@ disk busy. The disk is named and not its folder: pytest renames the folders of e
 
 @contextlib.contextmanager
 def small_disk(folder: Path, mebibytes: int) -> Iterator[Disk]:
-    """Mounts a disk at `folder`; the test is skipped where mounting is not allowed."""
+    """Mounts a disk at `folder`, as root; the test is skipped where a container allows no mount."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"steelyard-{uuid.uuid4()}"
     command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", name, str(folder)]
-    if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a disk that can be filled needs root and the right to mount a tmpfs")
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a disk that can be filled needs the right to mount a tmpfs")
     # A session of its own: the guard must outlive a SIGKILL to the group of the test.
     guard = subprocess.Popen(["sh", "-c", UNMOUNT, "sh", name], stdin=subprocess.PIPE, start_new_session=True)
     with guard:

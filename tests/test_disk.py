@@ -11,6 +11,7 @@ import pytest
 
 from tests.disk import small_disk
 
+pytestmark = pytest.mark.root
 ROOT = Path(__file__).parents[1]
 MOUNTED = """
 import sys
@@ -27,7 +28,7 @@ with small_disk(Path(sys.argv[1]), 1) as disk:
 
 @pytest.mark.timeout(60)
 def test_a_disk_goes_with_a_test_that_is_killed(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "other", 1):  # skipped where it cannot be done
+    with small_disk(tmp_path / "other", 1):
         pass
     folder = tmp_path / "disk"
     command = [sys.executable, "-c", MOUNTED, str(folder)]

@@ -1,4 +1,6 @@
-"""Rules of language for the whole tree: docstrings with a subject, names of the field, JSON types defined once."""
+"""Rules for the whole tree: docstrings with a subject, names of the field, JSON types defined once, no errors that
+depend on the patch of Python, no values in messages as Python writes them.
+"""
 
 import ast
 import re
@@ -26,6 +28,7 @@ PUBLIC = {  # names that users' programs have
     ("src/steelyard/clusters/training/records.py", "told"),
 }
 JSON_TYPES = frozenset({"Json", "JsonValue"})
+VALUE_TYPES = JSON_TYPES | {"Any", "object"}
 Fault = tuple[int, str, str]
 """Line, message, and the name that the message is about."""
 
@@ -34,6 +37,8 @@ def faults(tree: ast.Module) -> Iterator[Fault]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from docstring_faults(node)
+        if isinstance(node, ast.TryStar):
+            yield from wrapped_raises(node)
         for name in defined_names(node):
             if name.lstrip("_") in FORBIDDEN_NAMES:
                 yield (
@@ -62,6 +67,28 @@ def docstring_faults(
             yield line, f"a docstring begins with a noun or a verb, not with {first[1]!r}", first[1]
 
 
+def wrapped_raises(node: ast.TryStar) -> Iterator[Fault]:
+    """Errors that are raised in `except*`: before Python 3.11.4 they arrive in a group, and no caller expects that."""
+    for handler in node.handlers:
+        for inner in ast.walk(handler):
+            if isinstance(inner, ast.Raise) and inner.exc is not None:
+                yield line_of(inner), "raise nothing in except*: Python 3.11.2 wraps it in a group", "except*"
+
+
+def python_literals(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Fault]:
+    """Messages that show a value of a document as Python writes it: True, None, dicts in single quotes."""
+    values = {
+        argument.arg
+        for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        if argument.annotation is not None
+        and VALUE_TYPES & {name.id for name in ast.walk(argument.annotation) if isinstance(name, ast.Name)}
+    }
+    for inner in ast.walk(node):
+        match inner:
+            case ast.FormattedValue(value=ast.Name(id=name), conversion=114) if name in values:
+                yield line_of(inner), f"show {name} with steelyard.types.value_text, not as Python does", name
+
+
 def defined_names(node: ast.AST) -> list[str]:
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -76,7 +103,7 @@ def line_of(node: ast.AST) -> int:
     return int(getattr(node, "lineno", 1))
 
 
-def test_docstrings_and_names() -> None:
+def test_no_file_has_a_fault() -> None:
     lines = [
         f"{path.relative_to(ROOT)}:{line}: {fault}"
         for path in FILES
@@ -85,6 +112,21 @@ def test_docstrings_and_names() -> None:
         if (str(path.relative_to(ROOT)), name) not in PUBLIC
     ]
     assert not lines, "\n" + "\n".join(lines)
+
+
+def test_messages_show_values_as_their_documents_do() -> None:
+    lines = [
+        f"{path.relative_to(ROOT)}:{line}: {fault}"
+        for path in FILES
+        if path.is_relative_to(ROOT / "src") and "!r}" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for line, fault, _ in python_literals(node)
+    ]
+    assert not lines, "\n" + "\n".join(lines)
+    seen = ast.parse("def f(value: object | None) -> str:\n    return f'{value!r} is no list'").body[0]
+    assert isinstance(seen, ast.FunctionDef)
+    assert len(list(python_literals(seen))) == 1
 
 
 def test_files_that_docstrings_name_exist() -> None:
@@ -107,6 +149,7 @@ def test_files_that_docstrings_name_exist() -> None:
         "def _told(): pass",
         "def f(found): pass",
         "Json = dict",
+        "try: pass\nexcept* ValueError: raise KeyError",
     ],
 )
 def test_a_fault_is_seen(code: str) -> None:

@@ -62,6 +62,18 @@ def test_the_links_of_a_page_are_found(tmp_path: Path) -> None:
     assert anchors(page) == {"two-words-here"}
 
 
+REGISTRIES = re.compile(
+    r"\b(pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|crates\.io|hub\.docker\.com|docker\.io|ghcr\.io|quay\.io|gcr\.io|"
+    r"nvcr\.io|mcr\.microsoft\.com|registry\.k8s\.io|ecr\.aws|proxy\.golang\.org|repo1?\.maven|rubygems\.org|anaconda\.org)"
+)
+"""Hosts of registries of packages and images. A page links the own page of a project, which stays where it is."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_names_the_host_of_a_registry(page: Path) -> None:
+    assert REGISTRIES.findall(page.read_text()) == []
+
+
 DIALECT = re.compile(r"\b(told|whoever|anew|befall\w*|likewise|of ours)\b", re.IGNORECASE)
 """Words that these pages do not use: a reader whose first language is another one stops at them."""
 

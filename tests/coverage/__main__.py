@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.coverage.measure import FEWEST_INTERVALS, Held, measure_closely
-from tests.coverage.simulations import SIMULATIONS
+from tests.coverage.table import SIMULATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 BEGIN, END = "<!-- coverage: python -m tests.coverage -->\n", "<!-- end of coverage -->\n"

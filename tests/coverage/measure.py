@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.coverage.simulations import SIMULATIONS
+from tests.coverage.table import SIMULATIONS
 
 LEAST = 0.93
 """Intervals that hold the truth less often are not printed."""

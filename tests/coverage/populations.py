@@ -67,16 +67,6 @@ def labels(classes: int, skew: float, right: float, failed: float = 0.0) -> Popu
     return draw
 
 
-def stated(gap: float) -> Population:
-    """Probabilities from 0.5 to 1, and whether the answer was right: `gap` less often than was said."""
-
-    def draw(rng: Chance, rows: int) -> Floats:
-        said = rng.uniform(0.5, 1, rows)
-        return np.stack([said, rng.random(rows) < said - gap], axis=1)
-
-    return draw
-
-
 def ranked(distance: float, share: float) -> Population:
     """Rows that say whether the class is true, and the probability that it was given."""
 

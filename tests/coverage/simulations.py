@@ -1,7 +1,6 @@
 """Evaluations with a known truth for each interval that can be printed, over its range.
 
-`MADE_BY` names for each function that makes an interval the simulations that try it; test_coverage.py fails where
-one is missing. A simulation draws one evaluation and gives its estimate.
+A simulation draws one evaluation and gives its estimate. `table` adds the cases of `rare_cases` to these.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom
 
-from steelyard.report.comparison.statistics import score_difference, share_difference
+from steelyard.report.comparison.differences import Shares, paired_difference
 from steelyard.report.rubrics.judge import kappa_estimate
 from steelyard.report.rubrics.overlap import BLEU, CHRF, Corpus
-from steelyard.report.statistics.calibration import StatedProbabilities, calibration
 from steelyard.report.statistics.confusion import Coded, per_class
 from steelyard.report.statistics.groups import difference_from_rest
 from steelyard.report.statistics.intervals import Estimate, Floats, Integers, Scale, mean, proportion
@@ -26,7 +24,6 @@ from tests.coverage import populations
 from tests.coverage.layouts import (
     CORNERS,
     EVERY,
-    INDEPENDENT,
     Chance,
     Layout,
     Population,
@@ -63,7 +60,7 @@ Rows: TypeAlias = tuple[str, float, Population]
 """The name of a population, its true number, and how to draw from it."""
 
 
-def _of(
+def cases_of(
     several: Iterable[Rows], estimator: Estimator, layouts: Iterable[Layout] = CORNERS
 ) -> dict[str, Case]:
     """Each population in each layout."""
@@ -86,15 +83,15 @@ def _shares(*several: float) -> list[Rows]:
     return [(f"p = {share}", share, populations.hits(share)) for share in several]
 
 
-def _share(rows: Floats, clusters: Integers) -> Estimate:
+def share_of(rows: Floats, clusters: Integers) -> Estimate:
     return proportion(rows == 1, clusters)
 
 
-def _mean(scale: Scale | None) -> Estimator:
+def mean_on(scale: Scale | None) -> Estimator:
     return lambda rows, clusters: mean(rows, clusters, scale)
 
 
-def _pass(icc: float) -> Population:
+def passing(icc: float) -> Population:
     """pass@3 of 8 answers to each question, some of which are harder."""
 
     def draw(rng: Chance, questions: int) -> Floats:
@@ -116,7 +113,7 @@ def _most_right(icc: float) -> float:
     return float(betabinom.sf(2, 5, 0.8 * size, 0.2 * size))
 
 
-def _most(icc: float) -> Population:
+def majority(icc: float) -> Population:
     def draw(rng: Chance, questions: int) -> Floats:
         size = (1 - icc) / icc
         return (rng.binomial(5, rng.beta(0.8 * size, 0.2 * size, questions)) > 2).astype(np.float64)
@@ -124,7 +121,7 @@ def _most(icc: float) -> Population:
     return draw
 
 
-def _steps(worse: float, better: float, times: int = 1) -> Rows:
+def steps(worse: float, better: float, times: int = 1) -> Rows:
     """Differences of shares, each the mean of some answers to a question."""
     values = (-1.0, 0.0, 1.0)
     single = populations.choice(values, (worse, 1 - worse - better, better))
@@ -136,15 +133,23 @@ def _steps(worse: float, better: float, times: int = 1) -> Rows:
     )
 
 
-def _step_difference(rows: Floats, clusters: Integers) -> Estimate:
-    return share_difference(rows, clusters if np.unique(clusters).size < rows.size else None)
+def step_difference(rows: Floats, clusters: Integers) -> Estimate:
+    """Treat the rows as questions that are wholly right or wrong, where they can be."""
+    ones = np.ones(rows.size, np.int64)
+    wholly = bool(np.isin(rows, (-1.0, 0.0, 1.0)).all())
+    right = (Shares((rows > 0).astype(np.int64), ones), Shares((rows < 0).astype(np.int64), ones))
+    return paired_difference(rows, _clusters_or_none(rows, clusters), 1.0, right if wholly else None)[0]
 
 
-def _score_difference(rows: Floats, clusters: Integers) -> Estimate:
-    return score_difference(rows, clusters, 1.0)
+def score_difference(rows: Floats, clusters: Integers) -> Estimate:
+    return paired_difference(rows, _clusters_or_none(rows, clusters), 1.0)[0]
 
 
-def _groups(
+def _clusters_or_none(rows: Floats, clusters: Integers) -> Integers | None:
+    return clusters if np.unique(clusters).size < rows.size else None
+
+
+def groups(
     name: str, group: tuple[float, Population], rest: tuple[float, Population], scale: Scale | None
 ) -> dict[str, Case]:
     """A group of some clusters of its own against the rest."""
@@ -179,7 +184,7 @@ def _coded(rows: Floats, clusters: Integers) -> Coded:
     return Coded(tuple(map(str, range(classes))), pairs[:, 0], pairs[:, 1], clusters)
 
 
-def _average(kind: str, metric: str) -> Estimator:
+def average(kind: str, metric: str) -> Estimator:
     def estimate(rows: Floats, clusters: Integers) -> Estimate:
         averages = per_class(_coded(rows, clusters))[1]
         return {"macro": averages.macro, "weighted": averages.weighted}[kind][metric]
@@ -187,25 +192,20 @@ def _average(kind: str, metric: str) -> Estimator:
     return estimate
 
 
-def _class_f1(rows: Floats, clusters: Integers) -> Estimate:
+def class_f1(rows: Floats, clusters: Integers) -> Estimate:
     return per_class(_coded(rows, clusters))[0][-1].f1
 
 
-def _precision(rows: Floats, clusters: Integers) -> Estimate:
+def precision(rows: Floats, clusters: Integers) -> Estimate:
     return per_class(_coded(rows, clusters))[0][-1].precision
 
 
-def _kappa(rows: Floats, clusters: Integers) -> Estimate:
+def kappa(rows: Floats, clusters: Integers) -> Estimate:
     pairs = rows.astype(np.int64)
     return kappa_estimate(pairs[:, 0], pairs[:, 1], clusters)
 
 
-def _calibration(rows: Floats, clusters: Integers) -> Estimate:
-    answers = StatedProbabilities(rows[:, 0], rows[:, 1] == 1, np.zeros(len(rows)), clusters)
-    return calibration(answers, bins=10).error
-
-
-def _corpus(corpus: Corpus) -> Estimator:
+def corpus_of(corpus: Corpus) -> Estimator:
     def estimate(rows: Floats, clusters: Integers) -> Estimate:
         starts = np.flatnonzero(np.diff(clusters, prepend=-1))
         return corpus.estimate(np.add.reduceat(rows, starts), np.bincount(clusters).astype(np.float64))
@@ -213,14 +213,14 @@ def _corpus(corpus: Corpus) -> Estimator:
     return estimate
 
 
-def _sentences(counts: Callable[[float, float], Floats], corpus: Corpus) -> Iterator[Rows]:
+def sentences(counts: Callable[[float, float], Floats], corpus: Corpus) -> Iterator[Rows]:
     for a, b in ((6, 2), (2, 6), (30, 1)):
         every = counts(a, b)
         truth = float(corpus.number(every.sum(axis=0, keepdims=True))[0])
         yield f"Beta({a}, {b})", truth, populations.sampled(every)
 
 
-def _area(which: str, which_class: bool = True) -> Estimator:
+def area(which: str, which_class: bool = True) -> Estimator:
     def estimate(rows: Floats, clusters: Integers) -> Estimate:
         shares = np.stack([1 - rows[:, 1], rows[:, 1]], axis=1)
         curves = ranking(("no", "yes"), rows[:, 0].astype(np.int64), shares, clusters)
@@ -232,32 +232,23 @@ def _area(which: str, which_class: bool = True) -> Estimator:
     return estimate
 
 
-def _tasks(sizes: tuple[int, ...], shares: tuple[float, ...]) -> Case:
-    """A group of lm-eval's in which each task counts the same."""
+def tasks(sizes: tuple[int, ...], shares: tuple[float, ...], times: int = 1) -> Case:
+    """A group of lm-eval's in which each task counts the same; every `times` documents are a cluster, and alike."""
 
     def draw(rng: Chance) -> Estimate:
-        tasks = [populations.hits(share)(rng, size) for size, share in zip(sizes, shares, strict=True)]
+        tasks = [
+            np.repeat(populations.hits(share)(rng, size // times), times)
+            for size, share in zip(sizes, shares, strict=True)
+        ]
         starts = np.cumsum((0, *sizes))
         return mean_of_tasks(
-            tasks, [start + np.arange(len(task)) for start, task in zip(starts, tasks, strict=False)]
+            tasks, [start + np.arange(len(task)) // times for start, task in zip(starts, tasks, strict=False)]
         )
 
     return Case(float(np.mean(shares)), draw, sum(sizes))
 
 
-def _perplexity(layout: Layout, spread: float) -> Case:
-    """exp of the mean of log-likelihoods, with the error that very many bootstrap draws would give."""
-
-    def draw(rng: Chance) -> Estimate:
-        losses = layout.draw(rng, lambda rng, rows: rng.gamma(1 / spread**2, 2 * spread**2, rows))
-        value = float(np.exp(losses.mean()))
-        error = float(value * losses.std() / np.sqrt(losses.size))
-        return by_standard_error("perplexity", value, error, layout.clusters)
-
-    return Case(float(np.exp(2.0)), draw, layout.rows)
-
-
-def _bootstrapped(layout: Layout, population: Population, corpus: Corpus, truth: float) -> Case:
+def bootstrapped(layout: Layout, population: Population, corpus: Corpus, truth: float) -> Case:
     """BLEU as lm-eval has it: the standard deviation of 100 corpora drawn again."""
 
     def draw(rng: Chance) -> Estimate:
@@ -294,28 +285,22 @@ def _areas(number: Callable[[float, float], float], several: Iterable[tuple[floa
 
 
 _CURVES = ((0.5, 0.1), (0.5, 0.5), (3.0, 0.1), (3.0, 0.5))
-_LONG: list[Rows] = [
-    ("exponential", 1.0, populations.exponential),
-    ("log-normal, σ = 0.6", 1.0, populations.lognormal(0.6)),
-    ("log-normal, σ = 1", 1.0, populations.lognormal(1.0)),
-]
-
-SIMULATIONS: dict[str, Simulation] = {
-    "share": Simulation("a share", _of(_shares(0.01, 0.5, 0.95, 0.995), _share, EVERY)),
+ORDINARY: dict[str, Simulation] = {
+    "share": Simulation("a share", cases_of(_shares(0.01, 0.5, 0.95, 0.995), share_of, EVERY)),
     "failed rows": Simulation(
         "a share, some rows failed",
-        _of(
+        cases_of(
             [
                 (f"p = {p}, {f:.0%} failed", p * (1 - f), populations.failing(p, f))
                 for p in (0.02, 0.9, 1.0)
                 for f in (0.02, 0.3)
             ],
-            _share,
+            share_of,
         ),
     ),
     "scores": Simulation(
         "a mean of scores between 0 and 1 (judges' grades, token F1, ROUGE)",
-        _of(
+        cases_of(
             [
                 ("grades", 0.95, populations.choice((0.0, 0.5, 1.0), (0.03, 0.04, 0.93))),
                 ("even", 0.5, populations.beta(1, 1)),
@@ -327,125 +312,122 @@ SIMULATIONS: dict[str, Simulation] = {
                     populations.failing_scores(populations.beta(1, 1), 0.1),
                 ),
             ],
-            _mean((0.0, 1.0)),
+            mean_on((0.0, 1.0)),
         ),
     ),
-    "brier": Simulation("the Brier score", _of([("", 1 / 3, populations.brier)], _mean((0.0, 2.0)))),
-    "numbers": Simulation("a mean without a scale (lengths)", _of(_LONG, _mean(None))),
+    "brier": Simulation("the Brier score", cases_of([("", 1 / 3, populations.brier)], mean_on((0.0, 2.0)))),
     "pass@k": Simulation(
         "pass@k and best of several answers",
-        _of(
-            [(f"ICC of answers {icc}", _pass_at_3(icc), _pass(icc)) for icc in (0.1, 0.9)], _mean((0.0, 1.0))
+        cases_of(
+            [(f"ICC of answers {icc}", _pass_at_3(icc), passing(icc)) for icc in (0.1, 0.9)],
+            mean_on((0.0, 1.0)),
         ),
     ),
     "majority": Simulation(
         "the majority vote",
-        _of([(f"ICC of answers {icc}", _most_right(icc), _most(icc)) for icc in (0.1, 0.9)], _share),
+        cases_of(
+            [(f"ICC of answers {icc}", _most_right(icc), majority(icc)) for icc in (0.1, 0.9)], share_of
+        ),
     ),
     "difference": Simulation(
         "a paired difference of shares",
-        _of(
+        cases_of(
             [
                 *(
-                    _steps(*both)
+                    steps(*both)
                     for both in ((0.1, 0.2), (0.0, 0.01), (0.005, 0.005), (0.25, 0.25), (0.0, 0.3))
                 ),
-                _steps(0.1, 0.2, 5),
-                _steps(0.0, 0.02, 5),
+                steps(0.1, 0.2, 5),
+                steps(0.0, 0.02, 5),
             ],
-            _step_difference,
+            step_difference,
         ),
     ),
     "difference of scores": Simulation(
         "a paired difference of mean scores",
-        _of([("", 0.7 * (5 / 6 - 4 / 5), populations.scores_differ)], _score_difference),
+        cases_of([("", 0.7 * (5 / 6 - 4 / 5), populations.scores_differ)], score_difference),
     ),
     "group": Simulation(
         "a group against the rest: shares",
         {
             name: case
             for p, q in ((0.5, 0.8), (0.98, 0.8), (0.02, 0.02), (0.995, 0.95))
-            for name, case in _groups(
+            for name, case in groups(
                 f"p = {p} and {q}", (p, populations.hits(p)), (q, populations.hits(q)), (0.0, 1.0)
             ).items()
         },
     ),
-    "group of numbers": Simulation(
-        "a group against the rest: means without a scale",
-        {
-            name: case
-            for kind, _, population in _LONG
-            for name, case in _groups(kind, (1.0, population), (1.0, population), None).items()
-        },
-    ),
     "precision": Simulation(
         "precision and recall of a class",
-        _of(_labelled(populations.last_precision, _SKEWED), _precision),
+        cases_of(_labelled(populations.last_precision, _SKEWED), precision),
         dear=True,
     ),
     "F1 of a class": Simulation(
-        "F1 of a class", _of(_labelled(populations.last_f1, _SKEWED), _class_f1), dear=True
+        "F1 of a class", cases_of(_labelled(populations.last_f1, _SKEWED), class_f1), dear=True
     ),
     "macro F1": Simulation(
-        "macro F1", _of(_labelled(populations.macro_f1, _LABELLED), _average("macro", "f1")), dear=True
+        "macro F1", cases_of(_labelled(populations.macro_f1, _LABELLED), average("macro", "f1")), dear=True
     ),
     "macro precision": Simulation(
         "macro precision",
-        _of(_labelled(populations.macro_precision, _LABELLED)[1::2], _average("macro", "precision")),
+        cases_of(_labelled(populations.macro_precision, _LABELLED)[1::2], average("macro", "precision")),
         dear=True,
     ),
     "macro recall": Simulation(
         "macro recall",
-        _of(_labelled(populations.macro_recall, _LABELLED)[1::2], _average("macro", "recall")),
+        cases_of(_labelled(populations.macro_recall, _LABELLED)[1::2], average("macro", "recall")),
         dear=True,
     ),
     "weighted F1": Simulation(
         "weighted F1",
-        _of(_labelled(populations.weighted_f1, _LABELLED), _average("weighted", "f1")),
+        cases_of(_labelled(populations.weighted_f1, _LABELLED), average("weighted", "f1")),
         dear=True,
     ),
     "weighted precision": Simulation(
         "weighted precision",
-        _of(_labelled(populations.weighted_precision, _LABELLED)[1::2], _average("weighted", "precision")),
+        cases_of(
+            _labelled(populations.weighted_precision, _LABELLED)[1::2], average("weighted", "precision")
+        ),
         dear=True,
     ),
     "kappa": Simulation(
         "Cohen's kappa",
-        _of(
+        cases_of(
             _labelled(populations.kappa, _JUDGED),
-            _kappa,
+            kappa,
         ),
         dear=True,
     ),
-    "calibration": Simulation(
-        "the calibration error",
-        _of([(f"gap {gap}", gap, populations.stated(gap)) for gap in (0.0, 0.1, 0.3)], _calibration),
-        dear=True,
-    ),
     "bleu": Simulation(
-        "BLEU of the corpus", _of(_sentences(populations.sentences, BLEU), _corpus(BLEU)), dear=True
+        "BLEU of the corpus", cases_of(sentences(populations.sentences, BLEU), corpus_of(BLEU)), dear=True
     ),
     "chrf": Simulation(
-        "chrF of the corpus", _of(_sentences(populations.character_sentences, CHRF), _corpus(CHRF)), dear=True
+        "chrF of the corpus",
+        cases_of(sentences(populations.character_sentences, CHRF), corpus_of(CHRF)),
+        dear=True,
     ),
-    "ROC": Simulation("area under ROC", _of(_areas(populations.roc, _CURVES), _area("roc_auc")), dear=True),
+    "ROC": Simulation(
+        "area under ROC", cases_of(_areas(populations.roc, _CURVES), area("roc_auc")), dear=True
+    ),
     "mean ROC": Simulation(
-        "mean area under ROC", _of(_areas(populations.roc, _CURVES[::3]), _area("roc_auc", False)), dear=True
+        "mean area under ROC",
+        cases_of(_areas(populations.roc, _CURVES[::3]), area("roc_auc", False)),
+        dear=True,
     ),
     "precision-recall": Simulation(
         "area under precision-recall",
-        _of(_areas(populations.precision_recall, _CURVES), _area("pr_auc")),
+        cases_of(_areas(populations.precision_recall, _CURVES), area("pr_auc")),
         dear=True,
     ),
     "mean precision-recall": Simulation(
         "mean area under precision-recall",
-        _of(_areas(populations.mean_precision_recall, _CURVES[::3]), _area("pr_auc", False)),
+        cases_of(_areas(populations.mean_precision_recall, _CURVES[::3]), area("pr_auc", False)),
         dear=True,
     ),
     "lm-eval groups": Simulation(
         "lm-eval: a group whose tasks count the same",
         {
-            f"{name}, p = {shares[0]} to {shares[-1]}": _tasks(sizes, shares)
+            f"{name}, p = {shares[0]} to {shares[-1]}": tasks(sizes, shares)
             for name, sizes in (
                 ("10 and 10", (10, 10)),
                 ("10 and 1,000", (10, 1000)),
@@ -459,47 +441,12 @@ SIMULATIONS: dict[str, Simulation] = {
             )
         },
     ),
-    "lm-eval perplexity": Simulation(
-        "lm-eval: perplexity by its standard error",
-        {
-            f"{layout.name}, spread {spread}": _perplexity(layout, spread)
-            for layout in (*INDEPENDENT, unequal("Zipf", 50, 0.5))
-            for spread in (0.2, 1.0, 1.5)
-        },
-    ),
     "lm-eval BLEU": Simulation(
         "lm-eval: BLEU by its standard error",
         {
-            f"{layout.name}, {name}": _bootstrapped(layout, population, BLEU, truth or 0.0)
+            f"{layout.name}, {name}": bootstrapped(layout, population, BLEU, truth or 0.0)
             for layout in (*map(independent, (300, 1000, 3000)), unequal("Zipf", 50, 0.5))
-            for name, truth, population in _sentences(populations.sentences, BLEU)
+            for name, truth, population in sentences(populations.sentences, BLEU)
         },
     ),
 }
-
-MADE_BY: dict[str, tuple[str, ...]] = {
-    "report.statistics.intervals.proportion": ("share", "failed rows", "majority", "precision"),
-    "report.statistics.intervals.mean": ("scores", "brier", "numbers", "pass@k", "difference of scores"),
-    "report.comparison.statistics.share_difference": ("difference",),
-    "report.statistics.groups.difference_from_rest": ("group", "group of numbers"),
-    "report.statistics.confusion._averaged": (
-        "macro F1",
-        "macro precision",
-        "macro recall",
-        "weighted F1",
-        "weighted precision",
-    ),
-    "report.statistics.confusion._f1": ("F1 of a class",),
-    "report.rubrics.judge.kappa_estimate": ("kappa",),
-    "report.statistics.calibration._debiased": ("calibration",),
-    "report.rubrics.overlap.estimate": ("bleu", "chrf"),
-    "report.statistics.ranking._log_odds_interval": (
-        "ROC",
-        "mean ROC",
-        "precision-recall",
-        "mean precision-recall",
-    ),
-    "runs.lm_eval.intervals.mean_of_tasks": ("lm-eval groups",),
-    "runs.lm_eval.intervals.by_standard_error": ("lm-eval perplexity", "lm-eval BLEU"),
-}
-NO_INTERVALS_OF_THEIR_OWN = {"report.audit.numbers.estimate": "reads a report's"}

@@ -29,6 +29,7 @@ from tests.engines.model_servers import suite as model_servers
 from tests.engines.node import suite as node
 from tests.engines.node.cluster import require_namespaces
 from tests.engines.notebooks import suite as notebooks
+from tests.engines.openai_clients import suite as openai_clients
 from tests.engines.operators import suite as operators
 from tests.engines.originals import suite as originals
 from tests.engines.ray import suite as ray
@@ -38,7 +39,7 @@ from tests.frameworks import suite as frameworks
 from tests.kubernetes_controllers.ours import controllers as our_controllers
 from tests.kubernetes_workloads.__main__ import compare as workloads
 from tests.versions import suite as versions
-from tests.versions.interpreters import OTHERS
+from tests.versions.interpreters import OTHERS, VERSIONS
 
 NOTEBOOKS = "STEELYARD_NOTEBOOKS"
 """Name of the variable that lets the notebooks run, whatever its value."""
@@ -106,7 +107,7 @@ SUITES: dict[str, Callable[[], int]] = {
     "kubectl 1.35, 1.34 and this machine's, and helm (one session on both servers)": clients.run_programs,
     "client-go and controller-runtime (on both servers)": clients.run_go,
     "Kubernetes node (kubelet, containerd, runc, kube-proxy, CoreDNS: two at once, killed)": node.run,
-    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd, and a session of it)": artifacts.run,
+    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd; oras, crane and helm)": artifacts.run,
     "Ray (clusters, jobs and queues of one machine, by codeflare-sdk)": ray.run,
     "Ray, encrypted (certificates of Pods and clients, by codeflare-sdk and by ours)": ray.run_encrypted,
     "Notebooks (the guided demos: clusters, queues, Ray Train, Data and Tune, evaluation)": notebook_session,
@@ -119,6 +120,7 @@ SUITES: dict[str, Callable[[], int]] = {
     "Kubernetes workloads (Pods, Jobs, Deployments, Services: the embedded one beside a real node)": workloads,
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
+    "OpenAI's client (the newest, and 1.0: the mock, a hosted model, a session)": openai_clients.run,
     "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": originals.run,
     "llama.cpp (a real server: chat, likelihoods, ended in the middle, a Pod of the platform)": partial(
         model_server, "llama.cpp", model_servers.llama_cpp
@@ -144,6 +146,12 @@ SUITES: dict[str, Callable[[], int]] = {
     **{
         f"Python {version} (client, command line, evaluation)": partial(versions.run, version)
         for version in OTHERS
+        if version != VERSIONS[-1]
+    },
+    **{
+        f"Python {version} (all unit tests)": partial(versions.run, version, ("src",))
+        for version in OTHERS
+        if version == VERSIONS[-1]
     },
 }
 

@@ -73,7 +73,13 @@ def run_side_by_side(commands: Mapping[str, Sequence[str]], at_once: int) -> Gen
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the command has ended
         began = time.monotonic()
         process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            command,
+            cwd=ROOT,
+            # Both streams go to one file: a buffered one would come last, and its last line would be the reason.
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
         running.append(process)
 

@@ -17,7 +17,8 @@ def pair() -> JobScenario:
 
 def remembering() -> JobScenario:
     """The same, and an operator that knows its own writes before its watches send them."""
-    job = make_job(replicas={"Master": 1, "Worker": 1}, restart="OnFailure", policy={"backoffLimit": 2})
+    scope, policy = {"steelyard/restart-scope": "Job"}, {"backoffLimit": 2}
+    job = make_job(replicas={"Master": 1, "Worker": 1}, annotations=scope, restart="OnFailure", policy=policy)
     return JobScenario(job, remembers=True)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,19 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 
 from steelyard.client import Client
 from steelyard.client.errors import Invalid, WorkflowFailed
+from steelyard.local.kubelet.processes import resident
+from steelyard.local.state import read_ready, read_record
 from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.names import MANIFEST
 from steelyard.steps.example import make_config
 from steelyard.steps.source_servers import COMMIT, RECORD, TOKEN, ServedSource, hub_server, zenodo_server
 from steelyard.storage.store import Store, open_store
+from steelyard.test_bounded_tables import BOMBS
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.contents import contents
 from tests.integration.small import ACCOUNT
+from tests.platform_api.test_attack_requests import MANIFESTS
 
 pytestmark = pytest.mark.e2e
 
@@ -119,6 +125,34 @@ def test_a_dataset_is_made_of_uploaded_files(machine: Machine, tmp_path: Path) -
         client.datasources.download(source.id, tmp_path / "again")
     assert pq.read_table(path).to_pylist() == [{"_index_": 0, "question": "how?", "label": 1}]
     assert {file: (tmp_path / "again" / file).read_bytes() for file in FILES} == FILES
+
+
+@pytest.mark.timeout(1200)
+def test_files_that_stand_for_more_than_they_weigh_are_refused(machine: Machine, tmp_path: Path) -> None:
+    name, make, said = BOMBS["packed texts of Arrow"]
+    (tmp_path / name).write_bytes(make())
+    ready = read_ready(machine.state)
+    assert ready is not None
+    process = read_record(machine.state).children["platform"][0]
+    before = resident([process])
+    with machine.client() as client:
+        source = client.datasources.create_from_folder(tmp_path, account=ACCOUNT, name="packed")
+        dataset = client.datasets.create(account=ACCOUNT, name="packed", dataSource=source.id)
+        layers, fault = MANIFESTS["lists"]
+        manifest = f"/v2/artifacts/{client.artifacts.create(account=ACCOUNT).id}/manifests/latest"
+        answer = httpx.put(
+            f"{(ready.api or '').removesuffix('/v0')}{manifest}",
+            content=b'{"schemaVersion":2,"layers":[' + layers + b"{}]}",
+            headers={"Content-Type": "a/b", "Authorization": f"Bearer {ready.token}"},
+            timeout=60,
+        )
+        assert (answer.status_code, fault in answer.text) == (400, True)
+        with pytest.raises(WorkflowFailed):
+            client.datasets.wait(dataset.id, timeout=600)
+        failed = client.datasets.get(dataset.id)
+    assert failed.reason == "IngestFailed"
+    assert re.match(f"{name}: {said}", failed.message or "")
+    assert resident([process]) - before < 64 << 20
 
 
 @pytest.mark.timeout(1200)

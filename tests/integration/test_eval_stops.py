@@ -127,6 +127,7 @@ def may_mount(folder: Path) -> bool:
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.root  # without it, a kernel refuses to give a mounted disk another size
 async def test_a_full_disk_is_reported_and_work_goes_on_later(tmp_path: Path) -> None:
     place = RunFolder(tmp_path / "place", 4 * PART).write()
     disk = place.folder / "disk"

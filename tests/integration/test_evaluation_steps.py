@@ -28,9 +28,11 @@ from steelyard.evaluation.doubles import (
     write_dataset,
 )
 from steelyard.evaluation.manifest import read_manifest
+from steelyard.schema.names import MANIFEST
 from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, epoch
 from steelyard.steps.common import StepFailed
 from steelyard.steps.evaluation_spec import evaluation_spec
+from steelyard.storage.checked import stored_sha256
 from steelyard.storage.store import open_store
 from steelyard.types import JsonValue
 
@@ -227,3 +229,27 @@ def test_epochs_are_ordered_as_text() -> None:
 
     early, late = datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 2, tzinfo=UTC)
     assert epoch(early, "ffffffff", 2) < epoch(early, "ffffffff", 10) < epoch(late, "00000000", 1)
+
+
+async def test_a_dataset_that_was_changed_in_storage_is_refused_before_the_first_call(tmp_path: Path) -> None:
+    sandbox = StepSandbox(tmp_path)
+    await write_dataset(sandbox.dataset, 20)
+    files = [
+        {"path": info.key, "sha256": await stored_sha256(sandbox.dataset, info.key)}
+        async for info in sandbox.dataset.list()
+    ]
+    await sandbox.dataset.put(MANIFEST, json.dumps({"files": files}).encode())
+    async with sandbox.replicas(good_answer, good_answer) as servers:
+        status, termination, _ = await sandbox.run("evaluation_client")
+        assert status == EXIT_OK, termination
+        asked = sum(len(server.asked) for server in servers)
+        await sandbox.output.delete(".steelyard/run.json")
+        path = tmp_path / "dataset" / str(files[0]["path"])
+        data = bytearray(await asyncio.to_thread(path.read_bytes))
+        data[len(data) // 2] ^= 1
+        await asyncio.to_thread(path.write_bytes, data)
+        for attempt, step in enumerate(("evaluation_client", "verify_evaluation_output"), 2):
+            status, termination, _ = await sandbox.run(step, attempt)
+            assert (status, termination["code"]) == (EXIT_PERMANENT, "DigestMismatch")
+            assert f"{files[0]['path']} is not what was kept" in termination["message"]
+        assert sum(len(server.asked) for server in servers) == asked

@@ -21,7 +21,7 @@ from tests.disk import Disk, small_disk
 from tests.integration import small
 from tests.integration.conftest import Machine, processes_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.root]
 ROWS = 200
 FULL_SECONDS = 8.0
 """Longer than the operator's first pauses between two attempts."""

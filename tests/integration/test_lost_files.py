@@ -18,7 +18,8 @@ import pytest
 
 from steelyard.broker.open import open_log
 from steelyard.errors import Refused
-from steelyard.local.acceptance import accept_log, restore_log
+from steelyard.local.acceptance import accept_log, report, restore_log
+from steelyard.local.engines import advice
 from steelyard.local.platform import run_platform
 from steelyard.local.process import SERVICES as ALL
 from steelyard.local.state import StateDir, prepare
@@ -200,6 +201,24 @@ async def test_a_lost_log_comes_back_from_the_backup(made: Path, tmp_path: Path)
     assert done.epoch == 2
     assert done.restored is not None
     assert done.restored.entities == 6
+    await shown(folder, *OLD, *NEW)
+
+
+@pytest.mark.parametrize("file", ["log.db", "accounts.db"])
+async def test_the_advice_about_a_damaged_file_can_be_followed(made: Path, tmp_path: Path, file: str) -> None:
+    """The commands of the advice open the file, too: it is to be kept aside before, and they say that as well."""
+    folder = tmp_path / "now"
+    await asyncio.to_thread(shutil.copytree, made / "now", folder)
+    (folder / file).write_bytes(b"\0" * 5000)
+    how_to_go_on = advice(StateDir(folder), None)
+    said = rf"{file}: is damaged .*; or keep it aside, and then rebuild .*: steelyard log restore --state-dir {folder}"
+    with pytest.raises(Refused, match=said):
+        await run(folder)
+    with pytest.raises(Refused, match=said):
+        await report(settings_of(folder), how_to_go_on)
+    (folder / file).rename(folder / "aside")
+    await report(settings_of(folder), how_to_go_on)
+    await restore_log(settings_of(folder), datetime.now(UTC))
     await shown(folder, *OLD, *NEW)
 
 

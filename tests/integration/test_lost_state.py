@@ -211,7 +211,7 @@ def on_read_only(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*unshare, *command], capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a read-only mount needs root")
+@pytest.mark.root
 @pytest.mark.parametrize("words", ["up", "up --detach", "down", "status", "get datasets", "log status"])
 def test_a_folder_that_cannot_be_written_is_named_in_a_line(tmp_path: Path, words: str) -> None:
     folder = tmp_path / "state"

@@ -2,14 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from steelyard.bounded_parquet import read_table
 from steelyard.client import presets
 from steelyard.evaluation.adapters import create_pipeline
 from steelyard.evaluation.openai import OUTPUT_SCHEMA, chat_encoder, completions_encoder, reader
 from steelyard.evaluation.plan import answers_through, requests_through
+from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import Shape, output_schema
 from steelyard.schema.data import SchemaAdapter
 from steelyard.schema.inference_service import InferenceInterface
@@ -56,6 +61,38 @@ def test_answers_have_the_columns_of_eval_run(
         for response in read(orjson.dumps(answer))
     ]
     assert got == wanted
+
+
+SURE = {"label": 4, "probabilities": {"4": 0.75, "five": 0.25}}
+
+
+@pytest.mark.parametrize(
+    ("interface", "answer"),
+    [
+        (presets.chat(), CHAT),
+        (presets.completions(), COMPLETION),
+        (presets.classification(), SURE),
+        (presets.classification(), {"label": 4}),
+    ],
+)
+def test_answers_load_in_datasets_of_hugging_face(
+    interface: InferenceInterface, answer: JsonValue, tmp_path: Path
+) -> None:
+    schema = output_schema(interface.outputSchema.arrowSchema)
+    read = answers_through(create_pipeline(pipeline(interface.outputPipeline)), Shape(schema))
+    row = {"_index_": 0, "_replication_": "r", "responses": read(orjson.dumps(answer))}
+    table = pa.Table.from_pylist([row, {"_index_": 1, "_replication_": "r"}], schema)
+    pq.write_table(table, tmp_path / "part.parquet")
+    first, failed = to_rows(read_table(tmp_path / "part.parquet"))
+    assert failed["responses"] is None
+    if "label" in answer:
+        assert first["responses"][0]["probabilities"] == answer.get("probabilities")
+    import datasets  # slow, also for a worker that collects this file and runs others
+
+    datasets.disable_progress_bars()
+    loaded = datasets.Dataset.from_parquet(str(tmp_path / "part.parquet"), cache_dir=str(tmp_path / "cache"))
+    assert loaded[0]["responses"][0]["_response_index_"] == 0
+    assert len(loaded) == 2
 
 
 def test_requests_are_those_of_eval_run() -> None:

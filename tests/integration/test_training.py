@@ -72,7 +72,8 @@ def test_B_a_limit_of_three_allows_three_restarts_and_says_so() -> None:
 
 
 def test_C_a_gang_starts_again_as_one_and_counts_once() -> None:
-    simulation = started(kind="JAXJob", replicas={"Worker": 3}, restart="OnFailure")
+    scope = {"steelyard/restart-scope": "Job"}
+    simulation = started(kind="JAXJob", replicas={"Worker": 3}, restart="OnFailure", annotations=scope)
     before = uids(simulation)
     simulation.end("job-worker-1", 1).settle().run()
     after = uids(simulation)

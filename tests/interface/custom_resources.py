@@ -1,4 +1,7 @@
-"""Lists the custom resources: their names, columns and rules, and every field of every version."""
+"""Lists the custom resources: their names, columns and rules, and every field of every version.
+
+Of a Pod's template only the fields that are described are listed; the others are Kubernetes' own.
+"""
 
 from collections.abc import Iterator
 
@@ -19,4 +22,19 @@ def _definition(definition: Json) -> Iterator[str]:
     for version in spec["versions"]:
         path = f"{kind}/{version['name']}"
         yield f"{path} {compact({name: value for name, value in version.items() if name != 'schema'})}"
-        yield from field_lines(path, version["schema"]["openAPIV3Schema"])
+        schema = version["schema"]["openAPIV3Schema"]
+        fields = {**schema["properties"], "spec": _described(schema["properties"]["spec"])}
+        yield from field_lines(path, {**schema, "properties": fields})
+
+
+def _described(node: Json) -> Json:
+    described = dict(node)
+    if "properties" in node:
+        fields = node["properties"].items()
+        described["properties"] = {
+            name: _described(field) for name, field in fields if "description" in field
+        }
+    for word in ("items", "additionalProperties"):
+        if isinstance(node.get(word), dict):
+            described[word] = _described(node[word])
+    return described

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,23 @@ async def test_down_ends_every_pod_and_says_it_was_a_disruption(machine: Machine
     pod = await machine.until(lambda pod: phase(pod) == "Failed")
     assert pod["status"]["reason"] == "NodeShutdown"
     assert condition(pod, "DisruptionTarget")["status"] == "True"
+
+
+async def test_records_that_were_copied_from_another_platform_end_nothing_of_it(
+    machine: Machine, tmp_path: Path
+) -> None:
+    await machine.cluster.create(PODS, make_pod(make_container("sleep 66"), name="theirs"))
+    pod = await machine.until(is_running, "theirs")
+    copy = make_config(tmp_path / "copy")
+    shutil.copytree(machine.config.pods, copy.pods, symlinks=True, dirs_exist_ok=True)
+    for config in (copy, machine.config):
+        run = PodFolder(config.pods / pod["metadata"]["uid"]).run("main")
+        assert run is not None
+        assert (run.state == "running") == (config is machine.config)
+    await stop_all_pods(copy, grace=0.1)
+    run = PodFolder(machine.config.pods / pod["metadata"]["uid"]).run("main")
+    assert run is not None
+    assert run.state == "running"
 
 
 ROOT = Path(__file__).parent.parent.parent

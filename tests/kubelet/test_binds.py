@@ -23,7 +23,7 @@ with s.socket(getattr(s, family)) as x:
             there, whence = x.accept()
         except TimeoutError:
             continue
-        there.sendall(os.uname().nodename.encode())
+        there.sendall(os.environ["HOSTNAME"].encode())
         there.close()
 """
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
@@ -235,6 +235,7 @@ async def test_where_the_kernel_does_not_help_training_pods_may_bind_all(
     await end(machine, "pod")
 
 
+@pytest.mark.mounts
 async def test_a_pod_has_its_own_host_name(machine: Machine) -> None:
     script = "import os, socket; print(os.uname().nodename, os.environ['HOSTNAME'])"
     names = ["job-worker-0", "w" * 70 + "-0"]

@@ -22,6 +22,8 @@ from steelyard.types import Json
 from tests.disk import Disk, small_disk
 from tests.kubelet.conftest import nothing_left_of
 
+pytestmark = pytest.mark.root
+
 
 @pytest.fixture
 async def disk(tmp_path: Path) -> AsyncIterator[Disk]:

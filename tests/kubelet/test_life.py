@@ -119,7 +119,12 @@ async def test_nothing_is_probed_before_the_startup_probe_succeeds(machine: Mach
     assert container_status(pod)["started"]
 
 
-async def test_exec_and_tcp_probes(machine: Machine) -> None:
+@pytest.mark.parametrize("mounts", ["auto", "never"])
+async def test_exec_and_tcp_probes(tmp_path: Path, machine: Machine, mounts: str) -> None:
+    """Paths of volumes in the command of a probe are those of the container, also where nothing can be mounted."""
+    await machine.stop()
+    machine.config = make_config(tmp_path / "state", interval=0.05, mounts=mounts)
+    machine.start()
     seen = {"exec": {"command": ["test", "-e", "/shared/seen"]}, "periodSeconds": 0.05, "timeoutSeconds": 5}
     container = make_server(
         readinessProbe=seen,

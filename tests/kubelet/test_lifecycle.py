@@ -88,5 +88,7 @@ async def test_sidecars_start_before_the_containers_and_end_after_them(machine: 
 async def test_a_sidecar_that_ends_starts_again_while_the_containers_run(machine: Machine) -> None:
     proxy = {**make_container("sleep 0.2", name="proxy"), "restartPolicy": "Always"}
     await machine.cluster.create(PODS, make_pod(make_container("sleep 60"), initContainers=[proxy]))
-    pod = await machine.until(lambda pod: container_status(pod, "proxy").get("restartCount", 0) >= 2)
+    pod = await machine.until(
+        lambda pod: is_running(pod) and container_status(pod, "proxy").get("restartCount", 0) >= 2
+    )
     assert (phase(pod), container_status(pod)["restartCount"]) == ("Running", 0)

@@ -22,6 +22,7 @@ from steelyard.local.names.shown import Shown
 from steelyard.types import Json
 from tests.kubelet.test_binds import make_training
 
+pytestmark = pytest.mark.mounts  # a container sees the names in a file of its own
 LOOK = """
 import os, socket, sys, time
 def address(name):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from steelyard.kube.resource import PODS
-from steelyard.local.kubelet.abilities import abilities
 from steelyard.local.kubelet.shim_processes import program
 from steelyard.local.kubelet.testing import (
     Machine,
@@ -25,10 +24,7 @@ from tests.kubelet.conftest import nothing_left_of
 IGNORANT = "import os, time; print('number', os.getpid(), flush=True); time.sleep(300)"
 
 
-@pytest.fixture(autouse=True)
-async def numbers(machine: Machine) -> None:
-    if not (await abilities(machine.config)).pids:
-        pytest.skip("this machine allows no PID namespaces")
+pytestmark = pytest.mark.pids
 
 
 async def test_a_container_sees_its_own_processes_alone(machine: Machine) -> None:

@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 
 from steelyard.local.kubelet import processes, warm
-from steelyard.local.kubelet.abilities import abilities
 from steelyard.local.kubelet.records import LOST, PodFolder
 from steelyard.local.kubelet.shim_processes import ForkServer, ShimProcess, StepTemplate
-from steelyard.local.kubelet.testing import make_config
 from tests.kubelet.test_adoption import ROOT
 
 PROBE = """
@@ -238,12 +236,10 @@ def runs(tmp_path: Path, modules: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     made.executed.close()
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.pids)])
 async def test_a_forked_step_finds_what_an_executed_one_finds(
     own: bool, shared: Runs, tmp_path: Path
 ) -> None:
-    if own and not (await abilities(make_config(tmp_path / "state"))).pids:
-        pytest.skip("this machine allows no PID namespaces")
     _, executed = await shared.run("show", "a b", executed=True, own=own)
     _, forked = await shared.run("show", "a b", own=own)
     observed, expected = json.loads(forked), json.loads(executed)

@@ -1,6 +1,7 @@
 """Writes what a real API server publishes of its built-in kinds into the embedded one's data files.
 
-Schemas go into `builtin.json.gz`; names, verbs, subresources and the columns of tables into `served.json.gz`.
+Schemas go into `builtin.json.gz`; names, verbs, subresources and the columns of tables into `served.json.gz`; the
+schema of a Pod's template, as a definition holds it, into `pod_template.json.gz`.
 `python -m tests.kubernetes_api.generate_builtin`, by hand, when the version of Kubernetes changes, asks the server
 that KUBECONFIG_REAL names, or starts one.
 """
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import orjson
 
+from steelyard.schema import unknown_fields
 from steelyard.types import Json, sequence
 from tests.kubernetes_api.api import TABLE, Api
 from tests.kubernetes_differential.__main__ import real_server
 
 FOLDER = Path("src/steelyard/local/apiserver")
+TEMPLATE = Path("src/steelyard/schema") / unknown_fields.FILE
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
@@ -42,8 +45,38 @@ async def publish(api: Api) -> None:
         resources = (await api.get(f"/{document}")).ok(200).json["resources"]
         served[document] = [await _with_columns(api, document, resource) for resource in resources]
     wanted = {name for name, schema in schemas.items() if _is_of(schema, {"v1", *versions})}
-    write("builtin.json.gz", closure(schemas, wanted))
-    write("served.json.gz", served)
+    write(FOLDER / "builtin.json.gz", closure(schemas, wanted))
+    write(FOLDER / "served.json.gz", served)
+    write(TEMPLATE, template_schema(schemas))
+
+
+def template_schema(schemas: Json) -> Json:
+    """Return the structural schema of a PodTemplateSpec, without descriptions and defaults.
+
+    A template has no ephemeral containers, whose fields would be a fifth of it: the API refuses them in each Pod.
+    """
+    template = _inlined(schemas["io.k8s.api.core.v1.PodTemplateSpec"], schemas)
+    template["properties"]["spec"]["properties"]["ephemeralContainers"]["items"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    return template
+
+
+def _inlined(node: Json, schemas: Json) -> Json:
+    for reference in ({"$ref": node["$ref"]} if "$ref" in node else None, *sequence(node, "allOf")):
+        if reference:
+            return _inlined(schemas[reference["$ref"].rpartition("/")[2]], schemas)
+    if "oneOf" in node or node.get("format") == "int-or-string":
+        return {"x-kubernetes-int-or-string": True}
+    inlined: Json = {key: node[key] for key in ("type", "format", "required") if key in node}
+    if "properties" in node:
+        fields = node["properties"].items()
+        inlined["properties"] = {name: _inlined(field, schemas) for name, field in fields}
+    for word in ("items", "additionalProperties"):
+        if word in node:
+            inlined[word] = _inlined(node[word], schemas)
+    return inlined
 
 
 def _is_of(schema: Json, versions: set[str]) -> bool:
@@ -59,10 +92,10 @@ async def _with_columns(api: Api, document: str, resource: Json) -> Json:
     return resource | {"columns": table["columnDefinitions"]}
 
 
-def write(name: str, content: Json) -> None:
+def write(path: Path, content: Json) -> None:
     raw = orjson.dumps(content)
-    (FOLDER / name).write_bytes(gzip.compress(raw, 9, mtime=0))
-    print(f"{name}: {len(raw)} bytes of JSON, {(FOLDER / name).stat().st_size} compressed")
+    path.write_bytes(gzip.compress(raw, 9, mtime=0))
+    print(f"{path.name}: {len(raw)} bytes of JSON, {path.stat().st_size} compressed")
 
 
 async def main() -> None:

@@ -176,6 +176,13 @@ CASES = [
     Case("a time without an hour", "/apis/coordination.k8s.io/v1/namespaces/{}/leases", {"metadata": {"name": "l"}, "spec": {"renewTime": "2026-01-01"}}, 400, 'parsing time "2026-01-01"'),
     Case("a list for one", f"{CORE}/pods", {"kind": "List", "apiVersion": "v1", "items": []}, 400, 'List in version "v1" cannot be handled as a Pod'),
 ]  # fmt: skip
+# A real server takes them, and the kernel refuses the container's start.
+OF_THE_KERNEL = [
+    one("a variable that is too large", "Too long: may not take more than 131071 bytes", "env[0].value", env=[{"name": "a", "value": "x" * 131_070}]),
+    one("variables that double", "once its variables are filled in", "env[16].value", env=[{"name": "A0", "value": "xx"}, *({"name": f"A{n}", "value": f"$(A{n - 1})" * 2} for n in range(1, 31))]),
+    one("arguments that grow", "Too long: may not take more than 131071 bytes once", "args[0]", env=[{"name": "a", "value": "x" * 3000}], args=["$(a)" * 60]),
+    one("a start that is too large", "together with its arguments", "env", env=[{"name": f"a{n}", "value": "x" * 130_000} for n in range(17)]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -185,6 +192,12 @@ async def test_what_a_field_does_not_hold_is_refused(case: Case, api: Api, names
     assert case.message in answer.message
     if case.field:
         assert case.field in answer.causes()
+
+
+@pytest.mark.parametrize("case", OF_THE_KERNEL, ids=lambda case: case.name)
+@pytest.mark.usefixtures("embedded")
+async def test_what_the_kernel_would_refuse_is_refused(case: Case, api: Api, namespace: str) -> None:
+    await test_what_a_field_does_not_hold_is_refused(case, api, namespace)
 
 
 TAKEN = [

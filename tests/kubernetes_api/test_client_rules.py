@@ -3,9 +3,10 @@
 import pytest
 
 from steelyard.clusters import rules
-from steelyard.clusters.strategic import CONTAINER_FIELDS, POD_FIELDS
+from steelyard.schema.unknown_fields import pod_template_schema
 from steelyard.types import Json
 from tests.kubernetes_api.api import Api
+from tests.kubernetes_api.generate_builtin import template_schema
 
 NAMES = ["a", "a-b", "a.b", "A", "a_b", "-a", "a-", "a..b", "a" * 253, "a" * 254, "1a", "é"]
 KEYS = ["a", "A.b_c-1", "example.com/a", "a b", "/a", "a/", "a/b/c", "Example.com/a", "a" * 63, "a" * 64,
@@ -84,7 +85,6 @@ async def test_requests_and_limits(api: Api, core: str, requests: Json, limits: 
     assert (not list(rules.resources(requests, limits, ""))) == taken
 
 
-async def test_fields_of_pods_and_containers_are_those_of_the_server(api: Api) -> None:
+async def test_the_schema_of_a_template_is_that_of_the_server(api: Api) -> None:
     schemas = (await api.get("/openapi/v3/api/v1")).ok().json["components"]["schemas"]
-    for kind, fields in (("PodSpec", POD_FIELDS), ("Container", CONTAINER_FIELDS)):
-        assert fields == set(schemas[f"io.k8s.api.core.v1.{kind}"]["properties"])
+    assert pod_template_schema() == template_schema(schemas)

@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.clusters import (
     AsyncClient,
+    Autoscaling,
     BadConfig,
     Client,
     ClusterConfig,
@@ -61,6 +62,56 @@ async def test_defect_1_another_managers_field_is_a_conflict_and_force_takes_it(
         await client.ray.clusters.apply(DEMO)
     made = await client.ray.clusters.apply(DEMO, force=True)
     assert made.resource["spec"]["rayVersion"] == DEMO.ray_version
+
+
+async def test_what_this_client_has_set_by_other_calls_is_no_conflict_and_what_others_have_set_is(
+    client: AsyncClient, api: Api, namespace: str
+) -> None:
+    clusters, two = client.ray.clusters, ClusterConfig(name="demo", workers=(WorkerGroup(replicas=2),))
+    await clusters.create(DEMO)
+    assert (await clusters.apply(two)).groups == {"workers": 2}
+    await clusters.scale("demo", 3)
+    assert (await clusters.apply(two)).groups == {"workers": 2}
+    cluster = await clusters.get("demo")
+    cluster.resource["spec"]["rayVersion"] = "9.9.9"
+    await clusters.save(cluster)
+    assert (await clusters.apply(two)).resource["spec"]["rayVersion"] == two.ray_version
+    await clusters.scale("demo", 3)
+    path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters/demo"
+    patch = {"spec": {"rayVersion": "9.9.9"}}
+    (
+        await api.request("PATCH", f"{path}?fieldManager=other", patch, type="application/merge-patch+json")
+    ).ok()
+    with pytest.raises(errors.Conflict, match="other"):
+        await clusters.apply(two)
+    assert (await clusters.get("demo")).groups == {"workers": 3}
+
+
+async def test_what_the_autoscaler_has_written_is_no_conflict_and_stays(
+    client: AsyncClient, api: Api, namespace: str
+) -> None:
+    clusters = client.ray.clusters
+    workers = (
+        WorkerGroup(min_replicas=1, max_replicas=4),
+        WorkerGroup(name="fixed", replicas=1, max_replicas=2),
+    )
+    config = ClusterConfig(name="demo", autoscaling=Autoscaling(), workers=workers)
+    await clusters.apply(config)
+    path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters/demo?fieldManager=python-requests"
+    chosen = {"workersToDelete": ["a"]}
+    written = {"replicas": 3, "scaleStrategy": chosen}
+    first = "/spec/workerGroupSpecs/0"
+    patch = [{"op": "add", "path": f"{first}/{field}", "value": value} for field, value in written.items()]
+    (await api.request("PATCH", path, patch, type="application/json-patch+json")).ok()
+    newer = config.model_copy(update={"ray_version": "2.60.0"})
+    assert {change.field for change in (await clusters.dry_run(newer)).changes} >= {"spec.rayVersion"}
+    for force in (False, True):
+        applied = await clusters.apply(newer, force=force)
+        assert applied.groups == {"workers": 3, "fixed": 1}
+        assert applied.resource["spec"]["workerGroupSpecs"][0]["scaleStrategy"] == chosen
+    (await api.request("PATCH", path, patch, type="application/json-patch+json")).ok()
+    fewer = (WorkerGroup(min_replicas=1, max_replicas=2), workers[1])
+    assert (await clusters.apply(config.model_copy(update={"workers": fewer}))).groups["workers"] == 2
 
 
 async def test_a_dry_run_keeps_nothing_and_shows_what_would_change(client: AsyncClient) -> None:

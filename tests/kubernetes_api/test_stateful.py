@@ -4,6 +4,7 @@ Driven without a transport, so that hypothesis may take thousands of steps.
 """
 
 import asyncio
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
+        self.folder = tempfile.TemporaryDirectory(prefix="steelyard-stateful-")
         self.parts: Parts
         self.starts: list[tuple[str, int, list[Json]]] = []  # selector, version and items of a list
 
@@ -37,7 +39,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        config = ApiServerConfig(None, Path("/nonexistent"), {})
+        config = ApiServerConfig(None, Path(self.folder.name), {})
         self.parts = self.run(make_parts(config, Clock()))
         self.lifecycle = self.loop.create_task(self.parts.lifecycle.run())
         self.watch("")
@@ -49,6 +51,7 @@ class Machine(RuleBasedStateMachine):
             self.lifecycle.cancel()
             self.run(asyncio.gather(self.lifecycle, return_exceptions=True))
         self.loop.close()
+        self.folder.cleanup()
 
     def request(
         self, method: str, path: str, body: object = None, media: str = "application/json"

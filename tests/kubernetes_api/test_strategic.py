@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from steelyard.kube.strategic import strategic_merge
+from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 from tests.kubernetes_api.api import Answer, Api, config_map, pod
 
@@ -130,5 +132,68 @@ async def test_an_item_without_its_key_is_refused(api: Api, namespace: str) -> N
     await api.delete(f"{path}/d")
 
 
+class Counted(list[Json]):
+    """A list that counts how often one of its elements is looked up."""
+
+    lookups = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.lookups += 1
+        return super().__getitem__(at)
+
+
+@pytest.mark.parametrize("key", ["name", "containerPort"])
+def test_elements_of_one_key_are_not_compared_with_each_other(key: str) -> None:
+    node = Node(properties={"items": Node(merge_key=key)})
+    elements = Counted([{key: "a", "value": str(number)} for number in range(60)])
+    merged = strategic_merge(node, {"items": [{key: "a"}]}, {"items": elements})
+    assert {item["value"] for item in merged["items"]} == {"59"}
+    # Ports of one number differ by protocols: up to a bound, each is compared with the others.
+    assert elements.lookups <= (60 * 60 if key == "containerPort" else 60)
+
+
 async def test_custom_kinds_have_no_such_patch(api: Api, widgets: str) -> None:
     assert (await patched(api, f"{widgets}/w", {})).status == 415
+
+
+DNS: list[Json] = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]
+
+
+# Of each: the ports before, those of a patch, and those after it.
+PORTS: dict[str, tuple[list[Json] | None, list[Json], list[Json]]] = {
+    "an absent list": (None, DNS, DNS),
+    "the only one": (DNS[:1], [{"containerPort": 53, "name": "u"}], [{**DNS[0], "name": "u"}]),
+    "another protocol": (DNS[:1], [DNS[1]], DNS[1:]),
+}
+# A real server changes the first of the number, whatever its protocol, and deletes all.
+PORTS_OF_TWO_PROTOCOLS: dict[str, tuple[list[Json] | None, list[Json], list[Json]]] = {
+    "one protocol": (
+        DNS,
+        [{"containerPort": 53, "protocol": "TCP", "name": "t"}],
+        [DNS[0], {**DNS[1], "name": "t"}],
+    ),
+    "none is TCP": (DNS, [{"containerPort": 53, "name": "t"}], [DNS[0], {**DNS[1], "name": "t"}]),
+    "one goes": (DNS, [{"containerPort": 53, "protocol": "UDP", "$patch": "delete"}], DNS[1:]),
+}
+
+
+@pytest.mark.parametrize(("before", "patch", "after"), PORTS.values(), ids=PORTS)
+async def test_ports_are_patched(
+    api: Api, namespace: str, before: list[Json] | None, patch: list[Json], after: list[Json]
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    (await api.post(path, deployment(**({"ports": before} if before else {})))).ok(201)
+    answer = (await patched(api, f"{path}/d", of_main(ports=patch))).ok().json
+    containers = answer["spec"]["template"]["spec"]["containers"]
+    ports = next(container for container in containers if container["name"] == "main")["ports"]
+    assert sorted(ports, key=str) == sorted(after, key=str)
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "after"), PORTS_OF_TWO_PROTOCOLS.values(), ids=PORTS_OF_TWO_PROTOCOLS
+)
+@pytest.mark.usefixtures("embedded")
+async def test_ports_of_one_number_differ_by_their_protocol(
+    api: Api, namespace: str, before: list[Json], patch: list[Json], after: list[Json]
+) -> None:
+    await test_ports_are_patched(api, namespace, before, patch, after)

@@ -51,7 +51,7 @@ class Registry:
         assert (answer.status_code, answer.headers["Docker-Content-Digest"]) == (201, digest)
         return digest
 
-    def manifest(self, *layers: str, config: str | None = None) -> bytes:
+    def manifest(self, *layers: str, config: str | None = None, **fields: object) -> bytes:
         def descriptor(digest: str) -> dict[str, Any]:
             return {"mediaType": "application/octet-stream", "digest": digest, "size": 1}
 
@@ -60,8 +60,15 @@ class Registry:
             "mediaType": MANIFEST,
             "config": descriptor(config or self.blob(b"{}")),
             "layers": [descriptor(layer) for layer in layers],
+            **fields,
         }
         return json.dumps(content).encode()
+
+    def referrer(self, subject: str, number: int = 0, kind: str = "") -> bytes:
+        """Return a manifest that refers to another one."""
+        named = {"mediaType": MANIFEST, "digest": subject, "size": 1}
+        typed = {"artifactType": kind} if kind else {}
+        return self.manifest(subject=named, annotations={"number": str(number)}, **typed)
 
     def push(self, reference: str, manifest: bytes) -> httpx.Response:
         return self.ask("PUT", f"manifests/{reference}", manifest, Content_Type=MANIFEST)

@@ -7,6 +7,8 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
+from steelyard.api.http.openapi import error_statuses
+from steelyard.api.routes import routes
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.schema.bounds import ENTITY_BYTES, FREE_DEPTH
@@ -208,7 +210,14 @@ async def test_an_entity_that_the_schema_does_not_take_any_more(platform: Memory
     body = {"account": "acme", "inferenceService": made["id"]}
     answer = await refused(platform, 422, "inferenceService", "inferencesessions", body)
     assert "made by an older version" in answer["detail"]
-    assert (await platform.admin.get(f"{path}/progress")).status_code == 409
+    statuses = {}
+    for route in routes():
+        if route.method == "GET" and route.path.startswith("/v0/inferenceservices/{id}"):
+            shown = await platform.admin.get(f"http://api{route.path.replace('{id}', made['id'])}")
+            assert shown.status_code in {200, *error_statuses(route)}, route.path
+            statuses[route.path.rpartition("/")[2]] = shown.status_code
+    assert statuses["{id}"] == 200
+    assert statuses["progress"] == 409
     edited = await platform.admin.patch(f"{path}/labels", json={"labels": {"a": "1"}})
     assert (edited.status_code, edited.json()["reason"]) == (409, "Conflict")
     deleted = await platform.admin.put(f"{path}/delete")

@@ -70,7 +70,6 @@ async def test_a_method_that_does_not_fit_is_refused(
 
 BAD_ANALYSES: dict[str, tuple[Json, str]] = {
     "no scope": ({"scope": {}}, "scope.inferenceService"),
-    "a parameter that is none": ({"arguments": [{"keyword": "x", "value": "1"}]}, "arguments.0.keyword"),
     "an input that is none": ({"inputs": [{"keyword": "x", "entity": "0" * 32}]}, "inputs.0.keyword"),
     "an input too few": ({"inputs": []}, "inputs"),
     "an argument twice": ({"arguments": [{"keyword": "depth", "value": "1"}] * 2}, "arguments.1.keyword"),
@@ -94,6 +93,28 @@ async def test_an_analysis_that_does_not_fit_its_method_is_refused(
     }
     refused = await platform.admin.post("/safetycases", json=body)
     assert (refused.status_code, refused.json()["field"]) == (422, field)
+
+
+async def test_a_method_without_an_image_gets_that_of_the_settings() -> None:
+    image = f"localhost/steelyard/steps@sha256:{'0' * 64}"
+    async with make_platform(settings=ApiSettings(analysis_image=image)) as platform:
+        output = {"kind": "SafetyCase", "safetyCase": OUTPUTS["SafetyCase"]}
+        method = await platform.created("methods", **METHOD, output=output)
+        parts = {"host": "localhost", "name": "steelyard/steps", "digest": image.partition("@")[2]}
+        assert method["analysisImage"] == parts
+        own = {**parts, "name": "team/methods"}
+        method = await platform.created("methods", **METHOD, output=output, analysisImage=own)
+        assert method["analysisImage"] == own
+
+
+async def test_an_analysis_keeps_the_arguments_that_its_method_does_not_declare(
+    platform: MemoryPlatform,
+) -> None:
+    case = await an_analysis(platform, "SafetyCase")
+    given = {name: case[name] for name in ("account", "scope", "inputs")}
+    arguments = [{"keyword": "depth", "value": "3"}, {"keyword": "other", "value": "1"}]
+    again = await platform.created("safetycases", **given, method=case["method"]["id"], arguments=arguments)
+    assert again["arguments"] == arguments
 
 
 async def test_a_notebook_is_a_file_of_its_module(platform: MemoryPlatform) -> None:
@@ -257,7 +278,11 @@ async def test_analyses_are_found_by_method_scope_and_inputs(platform: MemoryPla
         ({"inputs": inputs[0], "method": two["method"]["id"]}, []),
         ({"query": orjson.dumps({"inputs": inputs}).decode()}, [one, two]),
         ({"query": orjson.dumps({"inputs": inputs, "methodName": "other"}).decode()}, []),
-        ({"query": orjson.dumps([{"inputs": inputs[1]}, {"id": one["id"]}]).decode()}, [one, two]),
+        ({"query": orjson.dumps([{"inputs": inputs[1]}, {"id": one["id"]}]).decode()}, []),
+        ({"query": orjson.dumps([{"inputs": inputs}, {"inputs": inputs[1]}]).decode()}, [two]),
+        ({"inputs": inputs[0], "query": orjson.dumps({"inputs": ",".join(inputs)}).decode()}, [one]),
+        ({"query": '{"inputs": []}'}, []),
+        ({"inputs": ","}, []),
         ({"inputs": "0" * 32}, []),
     ):
         # Before and after the view has them.
@@ -302,7 +327,9 @@ async def test_scores_are_those_of_the_files_of_safety_cases(platform: MemoryPla
         ({"analysis": two["id"], "name": "good"}, 1),
         ({"inferenceService": two["scope"]["inferenceService"]}, 2),
         ({"query": '{"name": ["good", "bad"]}'}, 4),
-        ({"query": '[{"name": "good"}, {"name": "none"}]'}, 2),
+        ({"query": '[{"name": ["good", "bad"]}, {"name": "good", "analysis": null}]'}, 2),
+        ({"query": '[{"name": "good"}, {"name": "none"}]'}, 0),
+        ({"id": namespaced_id(two["id"], "bad"), "query": f'{{"id": "{two["id"]}"}}'}, 1),
         ({"method": "0" * 32}, 0),
     ):
         assert len((await platform.admin.get("/safetycases/scores", params=params)).json()) == count, params

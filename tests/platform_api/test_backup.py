@@ -14,6 +14,7 @@ from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.reaper.reaper import due, reap
 from steelyard.storage.store import Store, open_store
+from steelyard.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_engines, make_platform
 
 MONTH = timedelta(days=30)
@@ -101,6 +102,27 @@ async def test_one_that_no_sink_saw_deleted_comes_back_as_ended() -> None:
         assert answer.status_code == 200, answer.text
         shown = (await platform.admin.get(f"/datasets/{id}")).json()
         assert (shown["status"], shown["reason"], shown["name"]) == ("Error", "Restored", entity["name"])
+    await engines.accounts_database.close()
+
+
+async def test_one_that_is_forgotten_while_it_is_restored_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines, store = await make_engines(), open_store("memory://api-backup-meanwhile")
+    read = Backup.last_content
+
+    async def reap_and_read(backup: Backup, id: str, latest: Record) -> Json | None:
+        await reap(engines.log, engines.clock() + MONTH)
+        await forgotten(platform, id)
+        return await read(backup, id, latest)
+
+    async with make_platform(engines, backup=Backup(store)) as platform:
+        id = (await platform.created("datasets", **dataset()))["id"]
+        await platform.settled("Dataset", id)
+        assert (await platform.admin.put(f"/datasets/{id}/delete")).status_code == 200
+        await archive_all(engines.log, store)
+        monkeypatch.setattr(Backup, "last_content", reap_and_read)
+        answer = await platform.admin.put(f"/backup/{id}/restore")
+        assert answer.status_code == 200, answer.text
+        assert (await platform.admin.get(f"/datasets/{id}")).json()["status"] == "Error"
     await engines.accounts_database.close()
 
 

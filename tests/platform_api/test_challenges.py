@@ -127,6 +127,8 @@ async def test_content_and_rules_are_merge_patches(platform: MemoryPlatform) -> 
     other = await a_pipeline(platform)
     after = (await patch(f"{below}/rules", rules=changes, assessment=other["id"]))["tasks"][made["id"]]
     assert after["assessment"] == other["id"]
+    after = (await patch(f"{below}/rules", assessment="test"))["tasks"][made["id"]]
+    assert after["assessment"] == "test"
     assert after["rules"]["executionEnvironment"]["choices"].keys() == {"big"}
     assert after["rules"]["schedule"]["submissionLimitPerCycle"] == 5
     assert after["rules"]["visibility"]["scores"] == {"m": {"a": "public"}}
@@ -280,6 +282,10 @@ async def test_an_organiser_cannot_give_a_task_rights_that_they_lack(platform: M
         grant("*", ["consume", "get"], ["acme"]),
         grant("safetycases", ["create"], ["acme"]),
     )
-    assert (await complete.post(path, json=task(challenge, pipeline))).status_code == 200
+    made = await complete.post(path, json=task(challenge, pipeline))
+    assert made.status_code == 200
+    # Whoever may not lend everything may not name a pipeline that nobody knows yet.
+    later = await complete.patch(f"{path}/{made.json()['id']}/rules", json={"assessment": "0" * 32})
+    assert (later.status_code, later.json()["field"]) == (403, "account")
     abroad = task(challenge, pipeline, account="other", name="hard")
     assert (await complete.post(path, json=abroad)).status_code == 403

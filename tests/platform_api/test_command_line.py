@@ -214,12 +214,36 @@ async def test_a_dataset_is_described_and_takes_a_description(tmp_path: Path) ->
         for content, fault in (
             ("{", "is not JSON: "),
             ("[1]", "is not a JSON object"),
+            (f"[{'[],' * 300_000}1]", "has more than 250000 lists and objects, which are allowed"),
             (None, "cannot be read"),
         ):
             file.unlink() if content is None else file.write_text(content)
             result = await steelyard(to, "croissant", "take", id, str(file))
             assert isinstance(result.exception, UsageError)
             assert str(result.exception).startswith(f"{file}: {fault}")
+
+
+async def test_a_version_gets_a_tag_and_an_entity_its_texts(tmp_path: Path) -> None:
+    (tmp_path / "entities.yaml").write_text(
+        "kind: Family\naccount: acme\nmemberKind: Model\n---\nkind: Model\naccount: acme\nname: small\n"
+        "artifact: {kind: Mock}\nsource: {kind: Mock}\nstorage: {medium: Mock}\nresources: {storage: '0'}\n"
+    )
+    (tmp_path / "page.md").write_text("# Small\n")
+    async with served(tmp_path / "state") as to:
+        family, model = (await said(to, "create", "-f", str(tmp_path / "entities.yaml"))).splitlines()
+        id = family.partition("/")[2]
+        assert await said(to, "family", "tag", id[:8], "v1", "small") == f"{id}@v1 is {model}"
+        assert "v1:" in await said(to, "describe", "family", id)
+        assert await said(to, "family", "untag", id, "v1") == f"{id}@v1 is no tag any more"
+        refused = await steelyard(to, "family", "untag", id, "v1")
+        assert str(refused.exception) == "v1: is not a tag of the family; there are none"
+        assert await said(to, "document", "model", "small") == f"{model} has no documentation"
+        texts = ("--title", "Small model", "--page", str(tmp_path / "page.md"))
+        assert await said(to, "document", "model", "small", *texts) == "Small model\n\n# Small"
+        assert await said(to, "document", "model", model.partition("/")[2], "--title", "") == "# Small"
+        (tmp_path / "page.md").write_bytes("# Größe".encode("latin-1"))
+        refused = await steelyard(to, "document", "model", "small", "--page", str(tmp_path / "page.md"))
+        assert str(refused.exception) == f"--page {tmp_path}/page.md: is not text in UTF-8"
 
 
 async def test_an_organiser_approves_and_denies_a_team(tmp_path: Path) -> None:

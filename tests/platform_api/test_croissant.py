@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,8 @@ def parquet(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-async def uploaded(platform: MemoryPlatform, files: dict[str, bytes]) -> Json:
-    schema = {"arrowSchema": base64.b64encode(ROWS.schema.serialize().to_pybytes()).decode()}
+async def uploaded(platform: MemoryPlatform, files: dict[str, bytes], table: pa.Table = ROWS) -> Json:
+    schema = {"arrowSchema": base64.b64encode(table.schema.serialize().to_pybytes()).decode()}
     made = await platform.created("datasets", **{**dataset(files), "schema": schema})
     for path, content in files.items():
         link = (await platform.admin.get(f"/datasets/{made['id']}/upload/{path}")).json()
@@ -126,6 +127,98 @@ async def test_mlcroissant_reads_the_rows_of_what_is_written(
     assert first["rows/more"] == {"rows/more/source": b"x", "rows/more/year": 2020}
     assert (first["rows/asked"].isoformat(), len(rows)) == ("1970-01-01T00:00:00", 2)
     assert "rows/objects" not in first, "Croissant 1.0 has no word for lists of objects"
+    left_out = document["recordSet"][0]["description"]
+    assert left_out == "Not described, for want of a type: objects (list<item: struct<a: int64>>)."
+
+
+NAMES = [
+    *("a b", " a", "a\tb", "a\nb", "a/b", "a.b", "a,b", "a:b", "a|b", "a\\b", "a%20b", "a#b", "a?b", "<a>"),
+    *("{a}", "[a]"),
+    *("'a'", '"a"', "'\"", "`a`", "ä", "日本", "😀", "\x07", "\x1b[2J", "\u202e", "@id"),
+    *("@type", "name", "rows", "files", "_:b"),
+    *("http://x/y", "cr:field", "data.parquet", "x" * 3000, "a_b", "$", "*", "more", "more/source", "where"),
+]  # fmt: skip
+FILES_OF_NAMES = [
+    *(
+        "a b.parquet",
+        "a-b.parquet",
+        "a.b (1).parquet",
+        "a'b.parquet",
+        "ä.parquet",
+        "日本.parquet",
+        "@id.parquet",
+    ),
+    *(
+        "x/y z.parquet",
+        "rows.parquet",
+        "files.parquet",
+        "rows/question.parquet",
+        "a,b.parquet",
+        "a+b.parquet",
+    ),
+]
+VALUES: dict[str, Any] = {
+    "decimal": pa.array([Decimal("1.10"), None]),
+    "half": pa.array([1.5, None], pa.float16()),
+    "long": pa.array([2**64 - 1, None], pa.uint64()),
+    "time": pa.array([1_000_000, None], pa.time64("us")),
+    "zone": pa.array([1, None], pa.timestamp("ms", "UTC")),
+    "bytes": pa.array([b"\xff", None]),
+    "fixed": pa.array([b"ab", None], pa.binary(2)),
+    "lists": pa.array([[[1]], None]),
+    "decimals": pa.array([[Decimal("1.1")], None]),
+    "pair": pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)),
+    "named": pa.array(["a", None]).dictionary_encode(),
+    "nothing": pa.nulls(2),
+}
+WORDLESS: dict[str, Any] = {
+    "": pa.array([1, 2]),
+    "spans": pa.array([1, 2], pa.duration("s")),
+    "map": pa.array([[("a", 1.0)], None], pa.map_(pa.string(), pa.float64())),
+    "objects": pa.array([[{"a": 1}], None]),
+    "deep": pa.array([{"a": {"b": 1}, "c": 1}, None]),
+}
+
+
+async def test_columns_and_files_may_have_any_name(platform: MemoryPlatform, tmp_path: Path) -> None:
+    parts = {name: number for number, name in enumerate(NAMES)}
+    table = pa.table({"_index_": [0], **{name: [number] for name, number in parts.items()}, "parts": [parts]})
+    files = {name: parquet(table) for name in FILES_OF_NAMES}
+    document = await described(platform, await uploaded(platform, files, table))
+    rows, metadata = records(tmp_path, files, document)
+    assert not metadata.ctx.issues.errors
+    assert len(rows) == len(files)
+    columns = {field["name"]: field["@id"] for field in document["recordSet"][0]["field"]}
+    assert [rows[0][columns[name]] for name in NAMES] == list(parts.values())
+    assert sorted(rows[0]["rows/parts"].values()) == [n for name, n in parts.items() if name != "*"]
+    assert document["recordSet"][0]["description"] == "Not described, for want of a type: parts.* (int64)."
+
+
+async def test_no_column_is_left_out_in_silence(platform: MemoryPlatform, tmp_path: Path) -> None:
+    table = pa.table({"_index_": [0, 1], **VALUES, **WORDLESS})
+    files = {"data.parquet": parquet(table)}
+    document = await described(platform, await uploaded(platform, files, table))
+    rows, _ = records(tmp_path, files, document)
+    assert set(rows[0]) == {f"rows/{name}" for name in ("_index_", *VALUES, "deep")}
+    assert (rows[0]["rows/decimal"], rows[0]["rows/bytes"], rows[0]["rows/lists"]) == (1.1, b"\xff", [[1]])
+    said = document["recordSet"][0]["description"]
+    for name in ("a column without a name", "spans", "map", "objects", "deep.a"):
+        assert f"{name} (" in said
+
+
+async def test_the_description_of_a_column_with_a_slash_is_taken(platform: MemoryPlatform) -> None:
+    table = pa.table({"_index_": [0], "a/b": [1], "c/d": [{"e": 1}]})
+    made = await uploaded(platform, {"data.parquet": parquet(table)}, table)
+    fields: list[Json] = [
+        {"name": "a/b", "source": {"extract": {"column": "a/b"}}},
+        {"name": "c/d"},
+        {"name": "rows/a/b"},
+    ]
+    described_fields = [{**field, "description": "What it is."} for field in fields]
+    answer = await take(platform, made, {**FACTS, "recordSet": [{"field": described_fields}]})
+    assert "recordSet: b: the dataset has no such column" in answer.json()["leftOut"]
+    written = (await described(platform, made))["recordSet"][0]["field"]
+    assert [field.get("description") for field in written[1:]] == ["What it is."] * 2
 
 
 async def test_several_files_are_one_set_of_records(platform: MemoryPlatform, tmp_path: Path) -> None:
@@ -159,6 +252,15 @@ async def test_a_files_facts_become_the_documentation_and_come_back(
     assert question["description"] == "What was asked."
     rows, metadata = records(tmp_path, files, document)
     assert (len(rows), not metadata.ctx.issues.errors) == (2, True)
+
+
+async def test_an_answer_names_few_of_the_parts_that_are_left_out(platform: MemoryPlatform) -> None:
+    """A part of three bytes is said in forty."""
+    made = await uploaded(platform, {"data.parquet": parquet(ROWS)})
+    strange = {**FACTS, "recordSet": {"field": [{"name": "n" * 9000}, *[{}] * 100_000]}}
+    left_out = (await take(platform, made, strange)).json()["leftOut"]
+    assert (len(left_out), left_out[-1]) == (101, "99903 more parts")
+    assert max(map(len, left_out)) == 301
 
 
 async def test_what_is_written_is_taken_again(platform: MemoryPlatform) -> None:

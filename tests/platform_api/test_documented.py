@@ -1,4 +1,4 @@
-"""Every route answers as the OpenAPI document says: with a documented status, and content of the documented type."""
+"""Every route answers as the OpenAPI document says: with a documented status, and content of the documented form."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import cache
@@ -6,10 +6,12 @@ from itertools import count
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import orjson
 import pytest
 
 from steelyard.api.http.access import Grant
+from steelyard.api.http.errors import JSON
 from steelyard.api.http.openapi import document
 from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
@@ -41,16 +43,22 @@ async def platform() -> AsyncIterator[MemoryPlatform]:
 
 
 @cache
-def paths() -> Json:
-    """The paths of the OpenAPI document, which takes seconds to make."""
-    listed: Json = orjson.loads(document(routes()))["paths"]
-    return listed
+def whole() -> Json:
+    """The OpenAPI document, which takes seconds to make."""
+    made: Json = orjson.loads(document(routes()))
+    return made
 
 
 def documented(route: Route) -> Mapping[str, Json]:
     path = route.path.replace(":path}", "}")
-    responses: Mapping[str, Json] = paths()[path][route.method.lower()]["responses"]
+    responses: Mapping[str, Json] = whole()["paths"][path][route.method.lower()]["responses"]
     return responses
+
+
+@cache
+def validator(schema: bytes) -> Any:
+    """Return the validator of an answer's schema, which refers to the components of the document."""
+    return jsonschema_rs.validator_for({**orjson.loads(schema), "components": whole()["components"]})
 
 
 def check(route: Route, responses: Mapping[str, Json], answer: httpx.Response) -> None:
@@ -62,6 +70,9 @@ def check(route: Route, responses: Mapping[str, Json], answer: httpx.Response) -
         return
     given = answer.headers["content-type"].partition(";")[0]
     assert "*/*" in types or given in types, f"{what} as {given}; documented: {list(types)}"
+    if given == JSON and JSON in types:
+        faults = validator(orjson.dumps(types[JSON]["schema"])).iter_errors(answer.json())
+        assert not [f"{fault.instance_path}: {fault.message}" for fault in faults], what
     if answer.status_code >= 400:
         assert {"detail", "reason"} <= answer.json().keys(), what
 

@@ -1,5 +1,11 @@
 """One call links what a reader needs to check a report or an audit; what is left out is said, with the reason."""
 
+import contextlib
+import hashlib
+import json
+
+import pytest
+
 from steelyard.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant
 from tests.platform_api.test_audits import audit, complete, procedure, report
@@ -95,3 +101,39 @@ async def test_an_audit_comes_with_its_reports_and_the_earlier_audit(platform: M
             *(f"evaluations/{made['evaluation']}/{name}" for name in ("part-00000.parquet", *RECORDS)),
         ]
     )
+
+
+PLACES = {
+    "a report": ("reports", ".steelyard/published/0001-a.json", "report.html"),
+    "a dataset": ("datasets", ".steelyard/manifest.json", "part-0.parquet"),
+    "an evaluation": ("evaluations", ".steelyard/manifest.json", "part-00000.parquet"),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+async def test_a_file_that_was_changed_in_storage_is_not_delivered(
+    kind: str, platform: MemoryPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await a_report(platform)
+    resource, manifest, path = PLACES[kind]
+    ids = {"reports": made["id"], "datasets": made["dataset"], "evaluations": made["evaluation"]}
+    folder, store = f"{resource}/{ids[resource]}", platform.engines.store
+    content = bytes(range(256)) * 40
+    files = [{"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}]
+    await store.put(f"{folder}/{manifest}", json.dumps({"files": files}).encode())
+    await store.put(f"{folder}/{path}", content)
+    (link,) = [
+        file["signedURL"]["url"]
+        for file in (await platform.admin.get(f"/{folder}/downlinks")).json()
+        if file["artifact"]["path"] == path
+    ]
+    async with platform.client(None) as anybody:
+        assert (await anybody.get(link)).content == content
+        await store.put(f"{folder}/{path}", content[:-1] + b"\x00")
+        answer = await anybody.get(link)
+        assert (answer.status_code, answer.json()["reason"]) == (409, "DigestMismatch")
+        assert f"{folder}/{path} is not what was kept" in answer.json()["detail"]
+        # Of a large file, which is read only once, the end is missing.
+        monkeypatch.setattr("steelyard.api.datasets.delivery.READ_BEFORE", 100)
+        with contextlib.suppress(Exception):
+            assert len((await anybody.get(link)).content) < len(content)

@@ -105,6 +105,7 @@ async def test_an_entity_keeps_the_id_that_a_tag_stood_for(platform: MemoryPlatf
     reference = await tagged(platform, "Module", module)
     method = await platform.created("methods", **METHOD, output=OUTPUT, modules=[reference])
     assert method["modules"] == [module["id"]]
+    assert method["annotations"] == [{"key": "steelyard/tag-modules-0", "value": reference}]
 
     made = service()
     data = {"source": {"id": reference, "kind": "Module"}}

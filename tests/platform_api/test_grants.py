@@ -395,6 +395,6 @@ async def test_a_query_shows_what_the_grants_reach(platform: MemoryPlatform) -> 
         ([grant("models", ["get"], ["acme"]), grant("models", ["query"], ["nobody"])], []),
     ):
         client = await platform.holder(*grants)
-        for params in ({}, {"status": "Created"}, {"query": '[{"account": "acme"}, {"account": "other"}]'}):
+        for params in ({}, {"status": "Created"}, {"query": '{"account": ["acme", "other"]}'}):
             listed = await client.get("/models", params=params)
             assert [entity["id"] for entity in listed.json()] == [entity["id"] for entity in seen]

@@ -1,5 +1,6 @@
 """Pipelines: graphs of requests, their placeholders, and runs that create all workflows or none."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -253,3 +254,31 @@ async def test_a_run_is_ended_with_all_of_its_workflows_or_with_none(
     assert (await platform.admin.put(f"/pipelines/runs/{made['id']}/{end}", headers=stale)).status_code == 409
     status = (await platform.admin.get(f"/pipelines/runs/{made['id']}/status")).json()
     assert {node["status"] for node in status["nodes"].values()} == {"Created"}
+
+
+@pytest.mark.parametrize("nodes", [1, 20])
+async def test_placeholders_that_would_multiply_an_argument_are_refused_before_they_do(
+    platform: MemoryPlatform, nodes: int
+) -> None:
+    number = 60_000 // nodes
+    graph = {
+        f"n{node}": {
+            "name": f"n{node}",
+            "request": {
+                "kind": "PipelineMeasurementRequest",
+                "method": "m",
+                "arguments": [{"keyword": "a", "value": "$(k)" * number}],
+            },
+        }
+        for node in range(nodes)
+    }
+    pipeline = await platform.created("pipelines", name="p", nodes=graph, parameters={"k": {"keyword": "k"}})
+    tracemalloc.start()
+    try:
+        response = await run(platform, pipeline, {"k": "x" * 30_000})
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+    assert response.status_code == 413, response.text
+    assert response.json()["detail"].startswith("nodes.n")
+    assert "524288 are allowed" in response.json()["detail"]

@@ -159,6 +159,21 @@ async def test_a_view_that_is_not_there(platform: MemoryPlatform) -> None:
         await refused(platform, 422, field, "reports", body)
 
 
+@pytest.mark.parametrize(
+    "name", ["text.ExactMatsh", "exact-macht", "Exact_Match", "Text.exactmatch?target=x"]
+)
+async def test_a_rubric_that_is_misspelt(platform: MemoryPlatform, name: str) -> None:
+    evaluation = await an_evaluation(platform)
+    body = {"account": "acme", "rubric": name, "evaluation": evaluation["id"]}
+    answer = await refused(platform, 422, "rubric", "reports", body)
+    assert "did you mean" in answer["detail"]
+    requirements = [{"dataset": evaluation["dataset"], "rubric": name}]
+    body = {"account": "acme", "name": "p", "requirements": requirements}
+    await refused(platform, 422, "requirements.0.rubric", "auditprocedures", body)
+    for fine in ("text.ExactMatch", "exact-match?target=x", "a.RubricOfAnImage"):
+        await platform.created("reports", rubric=fine, evaluation=evaluation["id"])
+
+
 async def test_what_may_not_be_seen_is_refused_like_what_is_missing(platform: MemoryPlatform) -> None:
     made = await platform.created("models", **model())
     stranger = await platform.holder(

@@ -1,5 +1,7 @@
 """The registry of artifacts, over HTTP: a real client of registries pushes and pulls, and each rule by itself."""
 
+import json
+import shutil
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 from steelyard.api.http.access import Authenticated, Grant, Public
 from steelyard.api.http.routing import Route
+from steelyard.api.registry.discovery import INDEX
 from steelyard.api.registry.repository import MOST_MANIFESTS
 from steelyard.api.registry.routes import registry_routes
 from steelyard.api.registry.tagging import MOST_CHANGES
@@ -130,9 +133,8 @@ def test_the_changes_of_a_tag_are_bounded_in_number(registry: Registry) -> None:
 def test_a_blob_that_storage_cannot_send_is_logged(
     registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    digest = registry.blob(b"large")
+    digest = registry.blob(bytes(32 << 20))  # more than the buffers of a connection hold
     blob = registry.folder / "blobs" / digest.removeprefix("sha256:")
-    blob.write_bytes(bytes(32 << 20))  # more than the buffers of a connection hold
     with httpx.stream(
         "GET", f"{registry.root}{registry.path}/blobs/{digest}", auth=registry.auth, timeout=60
     ) as got:
@@ -142,7 +144,7 @@ def test_a_blob_that_storage_cannot_send_is_logged(
         with pytest.raises(httpx.RemoteProtocolError):
             for _ in pieces:
                 pass
-    assert "a blob could not be sent whole: " in caplog.text
+    assert "a file could not be sent whole: " in caplog.text
 
 
 @settings(max_examples=25, deadline=None)
@@ -271,7 +273,9 @@ def test_ranges_of_blobs(registry: Registry) -> None:
     assert (part.status_code, part.content, part.headers["Content-Range"]) == (206, b"234", "bytes 2-4/10")
     assert code(registry.ask("GET", f"blobs/{digest}", Range="bytes=10-")) == (416, "UNSUPPORTED")
     assert code(registry.ask("GET", f"blobs/{digest_of(b'none')}")) == (404, "BLOB_UNKNOWN")
-    assert code(registry.ask("GET", "blobs/sha256:1")) == (400, "DIGEST_INVALID")
+    invalid = registry.ask("GET", "blobs/sha256:1")
+    assert code(invalid) == (400, "DIGEST_INVALID")
+    assert "'sha256:1'" in invalid.json()["errors"][0]["message"]
 
 
 def test_a_blob_is_mounted_from_an_artifact_that_the_caller_may_read(registry: Registry) -> None:
@@ -351,6 +355,106 @@ def test_the_list_of_tags_in_pages(registry: Registry) -> None:
     assert code(registry.ask("GET", "tags/list?n=x")) == (400, "TAG_INVALID")
 
 
+def listed(registry: Registry, path: str) -> list[dict[str, Any]]:
+    """Return what a list of referrers names, over all of its pages."""
+    named = []
+    while path:
+        page = registry.ask("GET", path)
+        assert (page.status_code, page.headers["Content-Type"]) == (200, INDEX)
+        named += page.json()["manifests"]
+        path = page.headers.get("Link", "").partition(">")[0].removeprefix("<")
+    return named
+
+
+def test_the_referrers_of_a_manifest(registry: Registry) -> None:
+    manifest = registry.manifest()
+    subject = digest_of(manifest)
+    signature = registry.referrer(subject, kind="application/vnd.example.signature")
+    attestation = registry.referrer(subject, 1)
+    for pushed in (signature, attestation):  # before their subject, as the specification allows
+        answer = registry.push(digest_of(pushed), pushed)
+        assert (answer.status_code, answer.headers["OCI-Subject"]) == (201, subject)
+    assert "OCI-Subject" not in registry.push("latest", manifest).headers
+    shown = {one["digest"]: one for one in listed(registry, f"referrers/{subject}")}
+    assert shown.keys() == {digest_of(signature), digest_of(attestation)}
+    assert shown[digest_of(signature)] == {
+        "mediaType": MANIFEST,
+        "digest": digest_of(signature),
+        "size": len(signature),
+        "artifactType": "application/vnd.example.signature",
+        "annotations": {"number": "0"},
+    }
+    # An image without a type is known by that of its configuration.
+    assert shown[digest_of(attestation)]["artifactType"] == "application/octet-stream"
+    filtered = registry.ask("GET", f"referrers/{subject}?artifactType=application/vnd.example.signature")
+    assert [one["digest"] for one in filtered.json()["manifests"]] == [digest_of(signature)]
+    assert filtered.headers["OCI-Filters-Applied"] == "artifactType"
+    assert listed(registry, f"referrers/{digest_of(b'never pushed')}") == []
+    for path in ("referrers/sha256:1", f"referrers/{subject}?last=x"):
+        assert code(registry.ask("GET", path)) == (400, "DIGEST_INVALID")
+    assert registry.ask("DELETE", f"manifests/{digest_of(signature)}").status_code == 202
+    assert [one["digest"] for one in listed(registry, f"referrers/{subject}")] == [digest_of(attestation)]
+    assert registry.push("signature", signature).status_code == 201
+    assert len(listed(registry, f"referrers/{subject}")) == 2
+    for wrong in ({"digest": "sha256:1"}, {"size": 1}, "x"):
+        assert registry.push("wrong", registry.manifest(subject=wrong)).status_code == 400
+
+
+def test_the_referrers_of_a_manifest_in_pages(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = digest_of(b"")
+    pushed = [registry.referrer(subject, number, kind=f"a/{number % 2}") for number in range(5)]
+    for manifest in pushed:
+        registry.push(digest_of(manifest), manifest)
+    for limit, value in (("PAGE_REFERRERS", 2), ("PAGE_BYTES", 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"steelyard.api.registry.referrers.{limit}", value)
+            first = registry.ask("GET", f"referrers/{subject}").json()["manifests"]
+            assert len(first) == value
+            assert {one["digest"] for one in listed(registry, f"referrers/{subject}")} == {
+                digest_of(manifest) for manifest in pushed
+            }
+            assert len(listed(registry, f"referrers/{subject}?artifactType=a/1")) == 2
+
+
+@pytest.mark.parametrize("is_finalized", [False, True], ids=["open", "finalized"])
+def test_the_referrers_that_an_earlier_version_took_are_listed(
+    registry: Registry, *, is_finalized: bool
+) -> None:
+    manifest = registry.manifest()
+    referrer = registry.referrer(digest_of(manifest))
+    for pushed in (manifest, referrer):
+        registry.push(digest_of(pushed), pushed)
+    registry.push("latest", manifest)
+    # That version kept no list.
+    shutil.rmtree(registry.folder / "referrers")
+    (registry.folder / "referrers-indexed").unlink()
+    if is_finalized:
+        assert registry.finalize().status_code == 200
+    for _ in range(2):
+        (shown,) = listed(registry, f"referrers/{digest_of(manifest)}")
+        assert shown["digest"] == digest_of(referrer)
+    sealed = registry.folder / "sealed"
+    if is_finalized:  # and its seal says nothing about them
+        content = json.loads(sealed.read_bytes())
+        assert content.pop("referrers") == [f"{digest_of(manifest)[7:]}/{digest_of(referrer)[7:]}"]
+        sealed.write_text(json.dumps(content))
+        assert len(listed(registry, f"referrers/{digest_of(manifest)}")) == 1
+
+
+def test_a_finalized_artifact_lists_the_referrers_that_it_had(registry: Registry) -> None:
+    manifest = registry.manifest()
+    subject = digest_of(manifest)
+    kept, late = registry.referrer(subject), registry.referrer(subject, 1)
+    for pushed in (manifest, kept):
+        registry.push(digest_of(pushed), pushed)
+    registry.push("latest", manifest)
+    assert registry.finalize().status_code == 200
+    # As a push leaves it that was suspended until now: its client has no answer yet, and will be refused.
+    index = registry.folder / "referrers" / subject.removeprefix("sha256:")
+    (index / digest_of(late).removeprefix("sha256:")).write_text(json.dumps({"digest": digest_of(late)}))
+    assert [one["digest"] for one in listed(registry, f"referrers/{subject}")] == [digest_of(kept)]
+
+
 def test_a_deleted_artifact_has_no_repository(registry: Registry) -> None:
     assert registry.push("latest", registry.manifest()).status_code == 201
     registry.lab.api.artifacts.delete(registry.id)
@@ -374,7 +478,8 @@ def test_who_has_no_token_is_asked_for_it(registry: Registry) -> None:
     assert httpx.get(url, auth=credentials, timeout=60).status_code == 401
     other = registry.ask("GET", "/v2/other/name/tags/list")
     assert code(other) == (404, "NAME_UNKNOWN")
-    assert "a repository's name is artifacts/<id of an artifact>" in other.json()["errors"][0]["message"]
+    said = "a repository's name is artifacts/<id of an artifact>, without the name that `helm push` adds"
+    assert said in other.json()["errors"][0]["message"]
     assert code(registry.ask("POST", "/v2/")) == (405, "UNSUPPORTED")
 
 
@@ -416,3 +521,20 @@ async def test_each_route_with_each_grant(platform: MemoryPlatform, route: Route
 
 def test_the_account_of_the_artifact_is_its_creators(registry: Registry) -> None:
     assert registry.lab.api.artifacts.get(registry.id).account == ACCOUNT
+
+
+def test_content_that_was_changed_in_storage_is_not_pulled(registry: Registry) -> None:
+    digest = registry.blob(b"a" * 100)
+    content = registry.manifest(digest)
+    answer = registry.ask("PUT", "manifests/latest", content, Content_Type=MANIFEST)
+    assert answer.status_code == 201, answer.text
+    for path, folder in ((f"blobs/{digest}", "blobs"), ("manifests/latest", "manifests")):
+        assert registry.ask("GET", path).status_code == 200
+        for file in (registry.folder / folder).rglob("*"):
+            if file.is_file():
+                data = bytearray(file.read_bytes())
+                data[-1] ^= 1
+                file.write_bytes(data)
+        refused = registry.ask("GET", path)
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (409, "DIGEST_INVALID")
+    assert registry.ask("GET", f"blobs/{digest}", Range="bytes=0-9").status_code == 409

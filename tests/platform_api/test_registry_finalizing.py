@@ -1,10 +1,17 @@
 """Finalizing an artifact: only what is whole is taken, and from then on nothing changes it."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
+from steelyard.api.registry import manifests
+from steelyard.api.registry.repository import Repository
+from steelyard.api.registry.sealing import Seal
+from steelyard.storage.store import Store, open_store
 from tests.platform_api.memory_platform import MemoryPlatform
 from tests.platform_api.published import Laboratory, laboratory
 from tests.platform_api.registry import MANIFEST, Registry, code, digest_of
@@ -65,6 +72,49 @@ def test_a_tag_without_its_manifest_cannot_be_finalized(registry: Registry) -> N
     assert "tag lost leads to a manifest that is not there" in refused.json()["detail"]
     assert registry.push("lost", manifest).status_code == 201
     assert registry.finalize().status_code == 200
+
+
+class CountedStore:
+    """A store that counts what it is asked."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.asked: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked[name] += 1
+        return getattr(self._store, name)
+
+
+async def index_of(repository: Repository, indexes: int, layers: int) -> Seal:
+    """Write manifests that all name the same layers, and return the content of the artifact."""
+    named = [digest_of(bytes([number])) for number in range(layers)]
+    for digest in named:
+        await repository.store.put(repository.blob(digest), b"")
+    for number in range(indexes):
+        descriptors = [{"digest": digest} for digest in named]
+        content = json.dumps({"schemaVersion": 2, "layers": descriptors, "number": number}).encode()
+        await repository.store.put(repository.manifest(digest_of(content)), b"a/b\n" + content)
+    return Seal({"latest": digest_of(content)})
+
+
+async def test_the_store_is_asked_for_no_blob_of_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 manifests of 10,000 layers would be as many questions as there are layers in them."""
+    store = CountedStore(open_store("memory://counted"))
+    repository = Repository("a" * 32, store)
+    content = await index_of(repository, 20, 50)
+    store.asked.clear()
+    assert await manifests.missing(repository, content) is None
+    # Each manifest is read, and whether it was deleted meanwhile is asked of two places.
+    assert store.asked == {"get": 20, "head": 20, "list": 2 + 20}
+    monkeypatch.setattr(manifests, "MOST_NAMED", 49)
+    said = "its manifests name more than 49 blobs and manifests, which are allowed"
+    assert await manifests.missing(repository, content) == said
+    store.asked.clear()
+    monkeypatch.setattr(manifests, "MANIFESTS_BYTES", 999)
+    said = "its manifests have [0-9]+ bytes, of which 999 are allowed"
+    assert re.fullmatch(said, str(await manifests.missing(repository, content)))
+    assert store.asked == {"list": 1}
 
 
 def write_earlier_tag(registry: Registry, tag: str, manifest: bytes) -> None:
@@ -207,8 +257,28 @@ def test_a_finalize_that_was_cut_short_is_ended_by_its_repeat(registry: Registry
     refused = registry.push("other", manifest)
     assert code(refused) == (403, "DENIED")
     assert "is being finalized" in refused.json()["errors"][0]["message"]
+    assert f"POST /v0/artifacts/{registry.id}/finalize" in refused.json()["errors"][0]["message"]
     assert registry.finalize().status_code == 200
     assert registry.ask("GET", "tags/list").json()["tags"] == ["latest"]
+
+
+def test_who_repeats_a_push_after_a_finalize_that_was_cut_short_finishes_it(registry: Registry) -> None:
+    """All of the same push is accepted, as if it came before: blobs, the manifest by its digest and by its tag."""
+    manifest = registry.manifest(registry.blob(b"layer"))
+    assert registry.push("latest", manifest).status_code == 201
+    (registry.folder / "sealed").write_text(
+        json.dumps({"tags": {"latest": digest_of(manifest)}, "deleted": []})
+    )
+    again = registry.manifest(registry.blob(b"layer"))
+    assert again == manifest
+    mount = f"blobs/uploads/?mount={digest_of(b'layer')}&from=artifacts/{registry.id}"
+    assert registry.ask("POST", mount).status_code == 201
+    for reference in (digest_of(manifest), "latest"):
+        assert registry.push(reference, manifest).status_code == 201
+    other = registry.ask("PUT", f"{registry.begin()}?digest={digest_of(b'other')}", b"other")
+    assert code(other) == (403, "DENIED")
+    assert registry.finalize().status_code == 200
+    assert registry.ask("GET", "manifests/latest").content == manifest
 
 
 def test_an_artifact_that_was_finalized_by_an_earlier_version_keeps_its_tags(registry: Registry) -> None:

@@ -144,7 +144,7 @@ async def _passes_on_what_comes(client: httpx.AsyncClient, path: str) -> None:
         broken = await client.post(f"{path}/infer/{how}", json={})
         assert (broken.status_code, broken.json()["reason"]) == (502, "BadGateway"), how
     form = await client.post(f"{path}/infer/v1/upload", files={"file": b"x"})
-    assert (form.status_code, form.json()["reason"]) == (501, "NotImplemented")
+    assert (form.status_code, form.json()["reason"]) == (415, "UnsupportedMediaType")
 
 
 async def test_an_address_of_another_session_is_never_asked(pods: Pods) -> None:
@@ -231,6 +231,23 @@ async def test_more_tokens_of_a_session(platform: MemoryPlatform) -> None:
     for wrong in ("2030-01-01T05:00:00Z", "2029-01-01T00:00:00Z", "2030-01-01T00:10:00"):
         refused = await platform.admin.post(path, json={"expires": wrong})
         assert (refused.status_code, refused.json()["field"]) == (422, "expires")
+
+
+async def test_a_session_whose_time_is_over_has_ended_whatever_its_status_says(
+    platform: MemoryPlatform,
+) -> None:
+    made, _ = await session(platform, expires="2030-01-01T00:30:00Z")
+    path = f"/inferencesessions/{made['id']}"
+    platform.engines.clock.now = platform.engines.clock.now.replace(minute=29)
+    assert (await platform.admin.get(f"{path}/token")).status_code == 200
+    platform.engines.clock.now = platform.engines.clock.now.replace(minute=31)
+    assert (await platform.admin.get(path)).json()["status"] == "Created"
+    for refused in (
+        await platform.admin.get(f"{path}/token"),
+        await platform.admin.post(f"{path}/infer/v1/x", json={}),
+    ):
+        assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+        assert "has ended: it is expired" in refused.json()["detail"]
 
 
 async def test_a_session_has_at_most_so_many_tokens() -> None:

@@ -50,7 +50,8 @@ async def test_what_is_beyond_the_limit_of_a_cycle_is_an_error_until_the_next(
     assert beyond["reason"] == "RateLimitExceeded"
     assert beyond["message"].startswith(f"Submission limit exceeded: {limit}/{limit} ")
     status = (await platform.admin.get(f"/pipelines/runs/{beyond['pipelineRun']}/status")).json()
-    assert (status["status"], status["nodes"]["case"]["reason"]) == ("Failed", "RateLimitExceeded")
+    node = status["nodes"]["case"]
+    assert (status["status"], node["status"], node["reason"]) == ("Failed", "Error", "RateLimitExceeded")
     platform.engines.clock.now += timedelta(days=1)
     assert (await submit(platform.admin, *contest)).json()["status"] == "Created"
 
@@ -104,6 +105,11 @@ async def test_only_active_teams_of_the_challenge_submit_what_the_task_takes(
     kind = {"submission": {"id": service["id"], "kind": "Model"}}
     refused = await submit(platform.admin, challenge, task, team, service, **kind)
     assert (refused.status_code, refused.json()["field"]) == (422, "submission.kind")
+    rules = f"/challenges/{challenge['id']}/tasks/{task['id']}/rules"
+    await platform.admin.patch(rules, json={"assessment": "test"})
+    refused = await submit(platform.admin, challenge, task, team, service)
+    assert (refused.status_code, refused.json()["field"]) == (422, "assessment")
+    await platform.admin.patch(rules, json={"assessment": task["assessment"]})
     await platform.admin.post(f"/challenges/{challenge['id']}/teams/{team['id']}/deny")
     assert (await submit(platform.admin, challenge, task, team, service)).status_code == 403
     assert (await platform.admin.get("/submissions")).json() == []

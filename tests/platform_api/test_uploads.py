@@ -22,6 +22,7 @@ from tests.platform_api.memory_platform import (
     md5,
     model,
 )
+from tests.platform_api.test_evidence import a_report
 
 FILES = {"a/data 1.parquet": b"rows" * 1000, "b.parquet": b""}
 
@@ -177,6 +178,17 @@ async def test_urls_lead_to_the_store_where_the_settings_say_so() -> None:
         assert [link["signedURL"]["url"] for link in links] == [
             f"https://bucket.example/datasets/{made['id']}/{path}?s=70" for path in FILES
         ]
+
+
+async def test_what_a_client_cannot_compare_comes_from_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with signing_platform(signed_urls="store") as platform:
+        made = await a_report(platform)
+        path = f"/reports/{made['id']}/downlinks"
+        urls = [link["signedURL"]["url"] for link in (await platform.admin.get(path)).json()]
+        assert {url.startswith("http://api/v0/objects/reports/") for url in urls} == {True}
+        monkeypatch.setattr("steelyard.api.datasets.downlinks.READ_BEFORE", 0)
+        urls = [link["signedURL"]["url"] for link in (await platform.admin.get(path)).json()]
+        assert {url.startswith("https://bucket.example/") for url in urls} == {True}
 
 
 async def test_urls_lead_to_the_api_where_nothing_else_is_said() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,37 @@ def lengths(arguments, texts):
     assert f"{INPUT} 2 none" in run.lines()
 
 
+async def test_the_log_warns_of_what_the_method_does_not_declare(tmp_path: Path) -> None:
+    code = LENGTHS.replace(
+        "    for batch",
+        "    AnalysisContext().score('accuracy', int(arguments['other']), 'Much.')\n    for batch",
+    )
+    run = Run(tmp_path, f"from steelyard.analysis import AnalysisContext\n{code}")
+    arguments = [{"keyword": keyword, "value": "2"} for keyword in ("factor", "other")]
+    await run(arguments=arguments)
+    assert [line for line in run.lines() if line.startswith("warning: ")] == [
+        "warning: arguments: 'factor' is not a parameter of the method",
+        "warning: arguments: 'other' is not a parameter of the method",
+        "warning: score accuracy: 2.0 is more than 1.0, the maximum of accuracy",
+    ]
+
+
+async def test_a_method_runs_in_another_environment_that_has_this_one_behind_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "env", symlinks=True)
+    packages = next((tmp_path / "env").glob("lib/python3*/site-packages"))
+    (packages / "only_there.py").write_text("factor = 3\n")
+    (packages / "psutil.py").write_text("theirs = True\n")
+    monkeypatch.setenv("STEELYARD_ANALYSIS_PYTHON", str(tmp_path / "env/bin/python"))
+    code = "import only_there, psutil\nassert psutil.theirs\n" + LENGTHS.replace(
+        'int(arguments["factor"])', "only_there.factor"
+    )
+    run = Run(tmp_path, code)
+    await run()
+    assert pq.read_table(run.output / "part-0.parquet")["length"].to_pylist() == [3, 6, 9]
+
+
 async def test_a_rubric_of_the_original_kind_scores_predictions(tmp_path: Path) -> None:
     rubric = """
 import pyarrow as pa
@@ -153,6 +185,12 @@ class Length:
         ),
         ("", "lengths.lengths", "MethodMissing", "the module 'lengths' has no 'lengths'"),
         ("", "length.lengths", "MethodMissing", "no module 'length'"),
+        (
+            "from dyff.missing import it",
+            "lengths.lengths",
+            "MethodFailed",
+            "install it with: steelyard runners install dyff-audit",
+        ),
         ("def lengths(arguments, texts): return [1]", "lengths.lengths", "OutputInvalid", "yields int"),
         (
             "def lengths(arguments, texts): return texts.to_table()",

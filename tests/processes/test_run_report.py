@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from steelyard.report.example import make_verified
@@ -91,6 +92,46 @@ async def test_a_rubric_of_a_module_makes_a_report(root: Path) -> None:
     assert numbers["names"]["evaluation"] == "e" * 32
     assert numbers["metrics"][0]["value"] == 78 / 80  # the 10th question is without an answer, twice
     assert out.getvalue().count('"scored ') == 80
+
+
+APPLIED = """
+import pyarrow as pa
+
+KEYS = [("_index_", pa.int64()), ("_replication_", pa.string())]
+SCHEMA = pa.schema([*KEYS, ("same", pa.bool_()), ("length", pa.int64())])
+
+class Same:
+    name, schema = "rubrics.Same", SCHEMA
+
+    def apply(self, task_data, predictions):
+        labels = {row["_index_"]: row["label"] for row in task_data.to_table().to_pylist()}
+        for batch in predictions.to_batches():
+            rows = []
+            for row in batch.to_pylist():
+                said = row["responses"][0]["label"] if row["responses"] else ""
+                keys = {name: row[name] for name, _ in KEYS}
+                rows.append({**keys, "same": said == labels[row["_index_"]], "length": len(said)})
+            yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+"""
+
+
+async def test_a_rubric_of_the_original_kind_makes_a_report(root: Path) -> None:
+    changes = make_module(root, rubric="rubrics.same.Same")
+    (root / "module/rubrics/same.py").write_text(APPLIED)
+    await _run(root, **changes)
+    same, _, length = json.loads((root / "report/report.json").read_bytes())["metrics"]
+    # Of 40 questions, each asked twice, 6 answers are wrong and one is missing.
+    assert (same["name"], same["unit"], same["value"]) == ("same", "share", 66 / 80)
+    assert (length["name"], length["unit"], length["value"]) == ("length", "number", 78 / 80)
+    rows = pq.read_table(root / "report/scores.parquet").to_pylist()
+    assert all(row["correct"] == row["same"] and row["score"] == row["same"] for row in rows)
+
+
+async def test_a_rubric_of_dyff_audit_names_the_command_that_installs_it(root: Path) -> None:
+    with pytest.raises(StepFailed) as failure:
+        await _run(root, rubric="dyff.audit.scoring.text.Missing")
+    assert failure.value.code == "NoSuchRubric"
+    assert failure.value.message.endswith("install it with: steelyard runners install dyff-audit")
 
 
 @pytest.mark.parametrize(

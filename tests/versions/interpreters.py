@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = tuple(
     re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
 )
-"""The versions that the package says it runs on."""
+"""The versions that the package says it runs on, the newest last."""
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 OTHERS = tuple(version for version in VERSIONS if version != RUNNING)
 """Versions other than the one that runs this."""

@@ -14,7 +14,14 @@ from tests.engines.build import cache
 from tests.engines.node.images import Layer, configuration, python_layer, tools_layer, write
 
 STEPS = "localhost/steelyard-steps:1"
-STEP = ("__init__.py", "steps/__init__.py", "steps/session_identity.py")
+STEP = (
+    "__init__.py",
+    "serving/__init__.py",
+    "serving/hosts.py",
+    "serving/limits.py",
+    "steps/__init__.py",
+    "steps/session_identity.py",
+)
 USER = "65534"
 """Number of the user of both images: Pods of sessions run nothing as root, and a name says nothing to a node."""
 STARTED = 'exec httpd -f -p "$HOST:$PORT" -h /srv'

@@ -1,5 +1,6 @@
 """Opens pages in Chromium, light and dark, wide and narrow: axe-core finds nothing, nothing is asked of any network, no
-script is refused, nothing sticks out, and rows can be searched. Run by `suite` in an environment of its own.
+script is refused, nothing sticks out, rows can be searched, and a print shows what can be opened. Run by `suite` in an
+environment of its own.
 """
 
 import sys
@@ -63,6 +64,7 @@ def look(browser: Browser, path: Path, scheme: Any, size: str) -> list[str]:
     faults += [f"asks for {url}" for url in requests if url != path.as_uri()]
     if page.locator("#rows-search").count():
         faults += search(page)
+    faults += printed(page)
     for details in page.locator("details").all()[:6]:
         details.evaluate("each => { each.open = true }")
     page.wait_for_timeout(100)
@@ -72,6 +74,22 @@ def look(browser: Browser, path: Path, scheme: Any, size: str) -> list[str]:
     faults += [f"says {text}" for text in said]
     context.close()
     return faults
+
+
+def printed(page: Page) -> list[str]:
+    """Say what a printed page lacks: parts behind a summary, which cannot be opened on paper; or shows: tools."""
+    page.emulate_media(media="print")
+    closed = page.evaluate(
+        """() => [...document.querySelectorAll("figure details, details.rest")].filter(details =>
+            ![...details.children].slice(1).some(child => child.checkVisibility() && child.offsetHeight > 0)
+        ).length"""
+    )
+    tools = page.evaluate(
+        """() => [...document.querySelectorAll("nav, #rows-tool, .on-screen")].filter(tool => tool.checkVisibility())
+            .length"""
+    )
+    page.emulate_media(media="screen")
+    return [f"hides {closed} parts on paper"] * (closed > 0) + [f"prints {tools} tools"] * (tools > 0)
 
 
 def quickest(seconds: Callable[[], float]) -> float:

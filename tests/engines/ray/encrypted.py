@@ -1,4 +1,4 @@
-"""A session of codeflare-sdk, unmodified, on a Ray cluster whose traffic is encrypted, beside Steelyard's own client.
+"""A session of codeflare-sdk, unmodified, on a Ray cluster that is encrypted and autoscaled, beside Steelyard's client.
 
 It runs in the client's own environment: `python -m tests.engines.ray.encrypted KUBECONFIG OWN`. OWN is the folder with
 the files of `client.ray.clusters.certificate`, which the suite has got. Each step is printed.
@@ -7,6 +7,7 @@ the files of `client.ray.clusters.certificate`, which the suite has got. Each st
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,21 @@ print("{ANSWER}", sum(node["Alive"] for node in ray.nodes()))
 """
 
 
-def connect(address: str, folder: Path | None) -> tuple[str, str]:
+PROGRAM_THAT_GROWS = f"""
+import sys
+import time
+import ray
+ray.init(sys.argv[1])
+# More processors than head and worker have: the autoscaler adds the second worker.
+held = [ray.remote(num_cpus=1)(lambda: time.sleep({SECONDS})).remote() for _ in range(3)]
+until = time.monotonic() + {SECONDS}
+while (count := sum(node["Alive"] for node in ray.nodes())) < 3 and time.monotonic() < until:
+    time.sleep(2)
+print("{ANSWER}", count)
+"""
+
+
+def connect(address: str, folder: Path | None, program: str = PROGRAM) -> tuple[str, str]:
     """Run a program that connects with the files of a folder, or without any: the nodes that it counts, and what else
     it said.
     """
@@ -48,7 +63,7 @@ def connect(address: str, folder: Path | None) -> tuple[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= given | ({"RAY_USE_TLS": "1"} if folder else {})
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, address],
+        [sys.executable, "-W", "ignore", "-c", program, address],
         env=environment,
         capture_output=True,
         text=True,
@@ -77,7 +92,15 @@ class Small(sdk.Cluster):  # type: ignore[misc]
 def begin() -> None:
     """Make a cluster; its certificate of a client is there as soon as `apply` returns."""
     made = Small(
-        sdk.ClusterConfiguration(name=NAME, namespace=NAMESPACE, num_workers=1, envs=PATIENT, **SIZES)
+        sdk.ClusterConfiguration(
+            name=NAME,
+            namespace=NAMESPACE,
+            enable_autoscaling=True,
+            min_workers=1,
+            max_workers=2,
+            envs=PATIENT,
+            **SIZES,
+        )
     )
     made.apply(timeout=SECONDS)
     made.wait_ready(timeout=SECONDS, dashboard_check=False)
@@ -92,15 +115,30 @@ def use(own: Path) -> None:
     theirs = Path(os.environ["CODEFLARE_TLS_DIR"]) / f"{NAME}-{NAMESPACE}"
     for folder in (theirs, own):
         check(nodes(core, pod.metadata.name, address, folder), "2")
+    grown = nodes(core, pod.metadata.name, address, own, PROGRAM_THAT_GROWS)
+    check(grown, "3")
+    command = ["bash", "-lc", "python -c 'import ray; print(ray.__version__)'; command -v ray >&2"]
+    shell = str(
+        stream.stream(
+            core.connect_get_namespaced_pod_exec,
+            pod.metadata.name,
+            NAMESPACE,
+            command=command,
+            container="ray-head",
+            stdout=True,
+            stderr=False,
+        )
+    )
+    check(shell.strip().splitlines()[-1:], [version("ray")])
     answer, said = connect(address, None)
     check((answer, "ray client connection timeout" in said), ("", True))
 
 
-def nodes(core: client.CoreV1Api, pod: str, address: str, folder: Path) -> str:
+def nodes(core: client.CoreV1Api, pod: str, address: str, folder: Path, program: str = PROGRAM) -> str:
     """Return the number of nodes that a client with the files of a folder counts; it tries again as Ray's own would."""
     said = ""
     for _ in range(TRIES):
-        answer, said = connect(address, folder)
+        answer, said = connect(address, folder, program)
         if answer or not is_retried(said):
             break
         print(said, logs_of_client_servers(core, pod), sep="\n", flush=True)

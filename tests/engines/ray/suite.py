@@ -18,6 +18,7 @@ from steelyard.local.state import StateDir
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
 from tests.engines.locked import environment
+from tests.engines.ray import names
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -26,7 +27,12 @@ Session = Callable[..., int]
 
 
 def run() -> int:
-    with _up(Asked(without=("platform", "operator"))) as (_, session):
+    return names.run() | run_session("codeflare") | run_session("codeflare-newest")
+
+
+def run_session(client: str) -> int:
+    """Run the session of one release of the client, which `client`.txt locks."""
+    with _up(Asked(without=("platform", "operator")), client) as (_, session):
         return session("tests.engines.ray.session")
 
 
@@ -47,9 +53,9 @@ def run_encrypted() -> int:
 
 
 @contextmanager
-def _up(asked: Asked) -> Iterator[tuple[StateDir, Session]]:
+def _up(asked: Asked, client: str = "codeflare") -> Iterator[tuple[StateDir, Session]]:
     """Yield a machine that is up, and a function that runs a module in the client's environment on it."""
-    python = environment("codeflare", HERE / "codeflare.txt")
+    python = environment(client, HERE / f"{client}.txt")
     with tempfile.TemporaryDirectory(prefix="steelyard-ray-") as folder:
         state = StateDir(Path(folder) / "state")
         start_detached(state.path, asked)

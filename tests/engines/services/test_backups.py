@@ -9,6 +9,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -23,7 +24,7 @@ from steelyard.local.restoring import fill_view
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.identity import enter
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
-from steelyard.services.simulation.entities import make_dataset
+from steelyard.services.simulation.entities import START, make_dataset
 from steelyard.settings import Settings, load
 from steelyard.steps.source_servers import TOKEN, hub_server
 from steelyard.views.fields import FILTERS
@@ -209,8 +210,9 @@ async def use(settings: Settings) -> None:
         await aggregate(log, message(labels(entities[8], a="1")), message(labels(entities[5], kept="1")))
         await fill_view(log, opened.view)
         await back_up(log, opened.backup)
-        await aggregate(log, *(message(status(entity, "Deleted")) for entity in entities[5:7]))
-        await aggregate(log, message(forget(entities[5]), "reaper"))
+        lately = datetime.now(UTC) - START  # a week later their files would be gone
+        await aggregate(log, *(message(status(entity, "Deleted"), after=lately) for entity in entities[5:7]))
+        await aggregate(log, message(forget(entities[5]), "reaper", after=lately))
         await fill_view(log, opened.view)
         await back_up(log, opened.backup)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from steelyard.accounts import test_survival
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
@@ -56,6 +57,20 @@ async def test_a_change_of_another_process_is_seen_within_seconds(
         while database.accounts.version() == before:  # noqa: ASYNC110 - another connection writes it
             await asyncio.sleep(0.05)
     await other.close()
+
+
+async def test_one_that_is_closed_in_the_middle_of_a_poll_leaves_no_connection_open(
+    database: AccountsDatabase, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql_database, "VERSION_SECONDS", 0.0)  # it always polls
+    parsed = postgresql_database.parse(url)
+    for moment in range(40):
+        other = await PostgresDatabase.open(parsed)
+        pool = other._engine.pool
+        await asyncio.sleep(moment / 4000)
+        await other.close()
+        assert isinstance(pool, AsyncAdaptedQueuePool)
+        assert pool.checkedout() == 0
 
 
 async def test_admissions_of_an_old_leader_wait_for_the_new_one_and_are_refused(

@@ -1,0 +1,1 @@
+"""Attacks on every HTTP server of Steelyard by callers that show no token."""
