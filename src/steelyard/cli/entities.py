@@ -162,8 +162,10 @@ def get(
             entities = list(islice(matching, limit))
             if not entities:
                 _warn_of_unknown(client, plural, where or [])
-        if plural == "safetycases" and output == "table":
-            main = main_scores(client, [entity.id for entity in entities if entity.status == "Complete"])
+        if output == "table":
+            main = main_scores(
+                client, plural, [entity.id for entity in entities if entity.status == "Complete"]
+            )
     if output == "table":
         typer.echo(table([entity.dump() for entity in entities], now(), main))
         return

@@ -91,13 +91,25 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def name_of(entity: Json) -> str:
-    """Return the name of an entity, or its title where it has no name, as use cases, hazards and challenges."""
+    """Return the name of an entity. Where it has none: its title, as use cases, hazards and challenges have, or what
+    it is made of: the service and the dataset of an evaluation, the rubric of a report.
+    """
     documents = [mapping(document, "documentation") for document in (mapping(entity, "metadata"), entity)]
     for document in (*documents, mapping(mapping(entity, "content"), "page")):
         title = document.get("title")
         if not entity.get("name") and isinstance(title, str) and title:
             return title
-    return str(entity.get("name") or "")
+    return str(entity.get("name") or _makings(entity))
+
+
+def _makings(entity: Json) -> str:
+    match entity.get("kind"):
+        case "Report":
+            return str(entity.get("rubric") or "")
+        case "Evaluation":
+            service = mapping(mapping(entity, "inferenceSession"), "inferenceService").get("name")
+            return " on ".join(str(part) for part in (service, dataset_of(entity)) if part)
+    return ""
 
 
 def log_line(time: str, message: str) -> str:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 MOST_CASES = 1000
 """Maximum number of safety cases whose scores are asked for at once: what a filter takes."""
+MOST_REPORTS = 100
+"""Maximum number of reports whose numbers a list reads: no query has them, each report's are a file of its own."""
+AT_ONCE = 8
+"""Reports whose numbers are read at the same time."""
 
 
 @with_options
@@ -62,11 +66,31 @@ def scores(
     typer.echo(rendered([score.dump() for score in matching], output, "scores", single=False, now=now()))
 
 
-def main_scores(client: "Client", ids: "Sequence[str]") -> dict[str, str]:
-    """Return the primary score of each safety case that has one, as text, by the case's id."""
-    cases = list(ids)[:MOST_CASES]
+def main_scores(client: "Client", plural: str, ids: "Sequence[str]") -> dict[str, str]:
+    """Return the main score of each safety case or report that has one, as text, by its id; none of other kinds."""
+    if plural == "reports":
+        return _main_metrics(client, ids)
+    cases = list(ids)[:MOST_CASES] if plural == "safetycases" else []
     scores = client.safetycases.query_scores(analysis=cases) if cases else ()
     return {score.analysis: score.quantityString for score in scores if score.priority == "primary"}
+
+
+def _main_metrics(client: "Client", ids: "Sequence[str]") -> dict[str, str]:
+    """Return the first metric of each report, or why it is not shown."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from steelyard.client.errors import ClientError
+
+    def main_metric(id: str) -> str:
+        try:
+            metrics = _numbers(client, id).get("metrics") or [None]
+        except (ClientError, ValueError):
+            return "cannot be read"
+        return _metric_text(metrics[0]) if metrics[0] else ""
+
+    read = list(ids)[:MOST_REPORTS]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return dict.fromkeys(ids, "not read") | dict(zip(read, threads.map(main_metric, read), strict=True))
 
 
 def score_lines(client: "Client", plural: str, id: str) -> "list[str]":
@@ -89,10 +113,15 @@ def _read_lines(client: "Client", plural: str, id: str) -> "list[str]":
         ]
     if plural != "reports":
         return []
+    return metric_lines(_numbers(client, id))
+
+
+def _numbers(client: "Client", report: str) -> Json:
+    """Return the headline and the metrics of a report; nothing where it has none."""
     with tempfile.TemporaryDirectory() as folder:
-        files = client.reports.download(id, folder, paths=["report.json"])
-        numbers = json.loads(files[0].read_bytes()) if files else {"headline": "", "metrics": []}
-    return metric_lines(numbers)
+        files = client.reports.download(report, folder, paths=["report.json"])
+        numbers: Json = json.loads(files[0].read_bytes()) if files else {}
+    return numbers
 
 
 def metric_lines(numbers: Json) -> "list[str]":
@@ -101,9 +130,13 @@ def metric_lines(numbers: Json) -> "list[str]":
     for metric in numbers.get("metrics", ()):
         low, high = (metric.get(name) for name in ("low", "high"))
         interval = f" (95 % interval {low:.4g} to {high:.4g})" if None not in (low, high) else ""
-        value = "none" if metric["value"] is None else f"{metric['value']:.4g}"
-        lines.append(f"{metric['title']}: {value}{interval}")
+        lines.append(f"{_metric_text(metric)}{interval}")
     return lines
+
+
+def _metric_text(metric: Json) -> str:
+    value = "none" if metric["value"] is None else f"{metric['value']:.4g}"
+    return f"{metric['title']}: {value}"
 
 
 def _scores_of(client: "Client", ids: "Sequence[str]") -> "list[Score]":

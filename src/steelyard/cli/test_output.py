@@ -132,10 +132,22 @@ def test_a_label_is_set_or_taken_away() -> None:
         ({"documentation": {"title": "old"}, "metadata": {"documentation": {"title": "Edited"}}}, "Edited"),
         ({"metadata": {"documentation": {"title": None}}}, ""),
         ({"content": {"page": {"title": "Paris 1900"}}}, "Paris 1900"),
+        ({"kind": "Report", "rubric": "text.Exact", "documentation": {"title": "Week 3"}}, "Week 3"),
+        ({"kind": "Report", "rubric": "text.Exact?lower=true"}, "text.Exact?lower=true"),
+        (
+            {
+                "kind": "Evaluation",
+                "dataset": "d" * 32,
+                "annotations": [{"key": "steelyard/name-dataset", "value": "digits"}],
+                "inferenceSession": {"inferenceService": {"name": "small"}},
+            },
+            "small on digits",
+        ),
+        ({"kind": "Evaluation", "dataset": "d" * 32}, "dddddddd"),
         ({}, ""),
     ],
 )
-def test_what_has_no_name_is_called_by_its_title(entity: Json, name: str) -> None:
+def test_what_has_no_name_is_called_by_its_title_or_by_what_it_is_made_of(entity: Json, name: str) -> None:
     assert name_of(entity) == name
     assert name in rendered([{"id": "a", **entity}], "table", "usecases", single=False, now=NOW)
 

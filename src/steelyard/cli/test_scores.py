@@ -1,9 +1,12 @@
-"""Tests of the table of scores."""
+"""Tests of the table of scores, and of the main scores of lists."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from steelyard.cli.scores import _scores_of, _table
+from steelyard.cli.scores import MOST_REPORTS, _scores_of, _table, main_scores
+from steelyard.client.errors import TransferFailed
 from steelyard.schema.score import Score
 
 SCORE = {
@@ -33,3 +36,33 @@ def test_scores_of_named_safety_cases_are_asked_of_each_since_queries_leave_out_
     there = {"a" * 32: [Score.parse(SCORE)], "b" * 32: [], "c" * 32: [Score.parse(SCORE | {"id": "4" * 32})]}
     client: Any = SimpleNamespace(safetycases=SimpleNamespace(scores=there.__getitem__))
     assert [score.id for score in _scores_of(client, list(there))] == ["3" * 32, "4" * 32]
+
+
+def test_a_report_s_main_score_is_its_first_metric_or_says_why_it_is_not_shown() -> None:
+    metrics = [{"title": "Accuracy", "value": 0.825}, {"title": "Kappa", "value": 0.7}]
+    there = {"a": {"headline": "", "metrics": metrics}, "b": {"headline": "", "metrics": []}}
+    asked: list[str] = []
+
+    def download(id: str, folder: str, *, paths: list[str]) -> list[Path]:
+        asked.append(id)
+        if id not in there:
+            raise TransferFailed("report.json: is gone")
+        (file,) = (Path(folder) / path for path in paths)
+        file.write_text(json.dumps(there[id]))
+        return [file]
+
+    client: Any = SimpleNamespace(reports=SimpleNamespace(download=download))
+    assert main_scores(client, "reports", ["a", "b", "c"]) == {
+        "a": "Accuracy: 0.825",
+        "b": "",
+        "c": "cannot be read",
+    }
+    asked.clear()
+    scores = main_scores(client, "reports", ["a"] * (MOST_REPORTS - 1) + ["b", "left"])
+    assert scores["left"] == "not read"
+    assert len(asked) == MOST_REPORTS
+
+
+def test_lists_of_other_kinds_ask_for_no_scores() -> None:
+    client: Any = None
+    assert main_scores(client, "models", ["a"]) == {}
