@@ -14,6 +14,7 @@ from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.api.commands.commands import Commands
 from steelyard.api.commands.outcomes import OutcomeReader
 from steelyard.api.commands.relay import OutboxRelay
+from steelyard.api.datasets.row_faults import RowFaults
 from steelyard.api.entities.completeness import Completeness
 from steelyard.api.entities.reading import EntityReader
 from steelyard.api.entities.turns import Turns
@@ -97,6 +98,7 @@ class Api:
         self.secrets = Secrets(platform.accounts_database.secrets, platform.secret_keys)
         self.replicas = replicas or Replicas()
         self.turns = Turns()
+        self.row_faults = RowFaults(platform.store)
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 

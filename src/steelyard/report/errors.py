@@ -32,3 +32,7 @@ class RubricFailed(ReportFailed):
         super().__init__("CannotScore", message, permanent=False)
         self.error = error
         self.ours = ours
+
+
+class RowFault(UsageError):
+    """Rows that cannot be asked, or cannot be scored whatever is answered; the message says why."""

@@ -48,7 +48,7 @@ async def evaluation(
 async def _check_dataset(
     context: RequestContext, dataset: Dataset, request: EvaluationCreateRequest, session: InferenceSessionSpec
 ) -> None:
-    """Raise Invalid for a dataset that is known to lack a column that every row needs."""
+    """Raise Invalid for a dataset that is known to lack a column that every row needs, or has a number twice."""
     columns = await known_columns(context.api.platform.store, dataset)
     if columns is None:
         return
@@ -68,6 +68,8 @@ async def _check_dataset(
     for name in columns_read(first) if first is not None else ():
         if fault := missing(name, columns, where):
             raise Invalid(f"{field}: the input pipeline {fault}", field=field)
+    if fault := await context.api.row_faults.find(dataset, None, ()):
+        raise Invalid(f"dataset: {where}: {fault}", field="dataset")
 
 
 async def own_session(

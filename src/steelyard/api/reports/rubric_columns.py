@@ -1,7 +1,7 @@
 """Columns of a dataset that rubrics of the platform read, checked when a report or a procedure is created.
 
-Without it, a report with a wrong column would fail after its evaluation is paid for. The API imports no rubric: a test
-compares the table with the rubrics themselves.
+Without it, a report with a wrong column, or a target that no answer can meet, would fail after its evaluation is paid
+for. The API imports no rubric: a test compares the table with the rubrics themselves.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from steelyard.api.datasets.columns import known_columns
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.columns import missing
+from steelyard.schema.columns import INDEX, missing, present
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.rubric_names import alias
 
@@ -33,8 +33,7 @@ _FULL = {alias(name): name for name in (*READ, *FIXED)}
 
 def columns_of(reference: str) -> tuple[str, ...]:
     """Return the columns that a rubric reads, each with its alternatives; none where they are not known."""
-    name, _, query = reference.partition("?")
-    full = _FULL.get(name, name)
+    full, query = _full(reference), reference.partition("?")[2]
     pairs = (part.partition("=") for part in query.split("&") if part)
     given = {unquote(argument): unquote(value) for argument, _, value in pairs}
     # A schema that is given is not read from the rows, and a pattern without a group is compared with nothing.
@@ -46,7 +45,7 @@ def columns_of(reference: str) -> tuple[str, ...]:
 
 
 async def check_rubric_columns(context: RequestContext, reference: str, dataset: Dataset, field: str) -> None:
-    """Raise Invalid for a column that the dataset is known to lack."""
+    """Raise Invalid for a column that the dataset is known to lack, or a row that no answer could mend."""
     columns = columns_of(reference)
     there = await known_columns(context.api.platform.store, dataset) if columns else None
     if there is None:
@@ -54,3 +53,15 @@ async def check_rubric_columns(context: RequestContext, reference: str, dataset:
     for column in columns:
         if fault := missing(column, there, f"dataset {dataset.id}"):
             raise Invalid(f"{field}: {reference} {fault}", field=field)
+    read = {name for column in columns if (name := present(column, there)) is not None}
+    # The rows of a task of lm-eval are its own. A fault repeats values, which not everybody may see who sees columns.
+    judged = INDEX in there and read and _full(reference) in READ
+    if not (judged and context.access.allows("datasets", "data", dataset.account, dataset.id)):
+        return
+    if fault := await context.api.row_faults.find(dataset, reference, read):
+        raise Invalid(f"{field}: {reference}, dataset {dataset.id}: {fault}", field=field)
+
+
+def _full(reference: str) -> str:
+    name = reference.partition("?")[0]
+    return _FULL.get(name, name)
