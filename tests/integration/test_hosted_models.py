@@ -131,7 +131,7 @@ def test_an_evaluation_is_answered_by_a_provider_until_a_cap(allowed: Machine, t
             client.evaluations.wait(ended.id, timeout=SECONDS)
         ended = client.evaluations.get(ended.id)
         assert (ended.status, ended.reason) == ("Failed", "SpendCapReached")
-        assert "the cap of 0.01 USD in total is reached: 0.00" in (ended.message or "")
+        assert "the cap of 0.01 USD in total " in (ended.message or "")
         assert f"of {ROWS} rows are done" in (ended.message or "")
         bill = Decimal(provider.read - before[0]) + 10 * Decimal(provider.written - before[1])
         cost = Decimal(settled(client, dear).total.cost or 0)

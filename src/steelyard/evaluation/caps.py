@@ -96,14 +96,17 @@ class Caps:
         # Both sides are multiplied by `rows` in place of a division: the mean of nothing is unknown, and no
         # rounding hides a cap.
         paid, rows, others = max(rows + in_flight, 1), max(rows, 1), self.others
+        calls = f"{in_flight} call{'s' if in_flight > 1 else ''}"
+        rest = f"; {calls} whose use is not known yet may take the rest"
         if self.max_tokens is not None and used.total * paid >= (self.max_tokens - others.tokens) * rows:
             total = used.total + others.tokens
             share = others.share(str(others.tokens))
             message = f"the cap of {self.max_tokens} tokens is reached: {total} are used{share}"
-            return ReachedCap("tokens", message)
+            return ReachedCap("tokens", message + (rest if total < self.max_tokens else ""))
         spend = self.spend(used) or 0.0
         if self.max_cost is not None and spend * paid >= (self.max_cost - others.cost) * rows:
             share = others.share(f"{others.cost:.4g}")
-            message = f"the cap of {self.max_cost:g} is reached: {spend + others.cost:.4g} are spent{share}"
-            return ReachedCap("cost", message)
+            cost = spend + others.cost
+            message = f"the cap of {self.max_cost:g} is reached: {cost:.4g} are spent{share}"
+            return ReachedCap("cost", message + (rest if cost < self.max_cost else ""))
         return None

@@ -39,7 +39,12 @@ PRICES = Prices(prompt=2.0, completion=10.0)
         pytest.param(Caps(max_tokens=100), Usage(60, 40), 10, 0, "100 tokens", id="at the cap"),
         pytest.param(Caps(max_tokens=100), Usage(40, 39), 10, 2, None, id="with what is in flight, below"),
         pytest.param(
-            Caps(max_tokens=100), Usage(40, 40), 10, 3, "80 are used", id="what is in flight counts"
+            Caps(max_tokens=100),
+            Usage(40, 40),
+            10,
+            3,
+            "80 are used; 3 calls whose use is not known yet may take the rest",
+            id="what is in flight counts",
         ),
         pytest.param(Caps(max_tokens=0), Usage(), 0, 0, "0 tokens", id="nothing is allowed"),
         pytest.param(Caps(max_cost=1.0, prices=PRICES), Usage(250_000, 49_999), 1, 0, None, id="cheaper"),

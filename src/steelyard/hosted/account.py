@@ -12,7 +12,17 @@ from datetime import datetime
 
 from steelyard.errors import EngineError, SteelyardError
 from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import ACTIVE_SECONDS, Caps, Ledger, Refusal, Spent, Tokens, Unrecorded, refusal
+from steelyard.hosted.ledger import (
+    ACTIVE_SECONDS,
+    LEAST,
+    Caps,
+    Ledger,
+    Refusal,
+    Spent,
+    Tokens,
+    Unrecorded,
+    refusal,
+)
 
 FLUSH_SECONDS = 5.0
 """Seconds after which what calls have used is written to the ledger, if no caller waits for it."""
@@ -20,10 +30,6 @@ WATCH_SECONDS = 1.0
 """Seconds after which the entries of other writers are read, while a call waits for what they hold."""
 RENEW_SECONDS = 20.0
 """Seconds after which a writer that makes calls creates an entry at the latest, so that others know of it."""
-
-
-_LEAST = Tokens(1, 1)
-"""Tokens of the smallest call."""
 
 
 class CapReached(SteelyardError):
@@ -102,7 +108,7 @@ class Account:
         now = self._now()
         last = self._book.last or Ledger(now.date())
         own = Unrecorded(self._spent, self._in_flight)
-        refused = refusal(last, self._writer, own, _LEAST, self._caps, now)
+        refused = refusal(last, self._writer, own, LEAST, self._caps, now)
         if refused is not None and refused.final:
             raise CapReached(refused.message)
 

@@ -46,6 +46,10 @@ class Tokens:
         return self.input >= other.input and self.output >= other.output
 
 
+LEAST = Tokens(1, 1)
+"""Tokens of the smallest call."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """Calls that were made, and their tokens."""
@@ -228,7 +232,11 @@ def refusal(
     final = caps.passed(today + spent + tokens, total + spent + tokens)
     if final is None:
         return Refusal(f"calls in flight may use up the cap of {passed}", final=False)
-    return Refusal(_reached(final, (today if final.per_day else total) + spent, tokens, caps), final=True)
+    # A smaller call may still be made: then the cap is not reached.
+    room = caps.passed(today + spent + LEAST, total + spent + LEAST) is None
+    return Refusal(
+        _refused(final, (today if final.per_day else total) + spent, tokens, caps, room=room), final=True
+    )
 
 
 @dataclass(frozen=True)
@@ -239,14 +247,15 @@ class Unrecorded:
     held: Tokens
 
 
-def _reached(cap: Cap, spent: Tokens, tokens: Tokens, caps: Caps) -> str:
+def _refused(cap: Cap, spent: Tokens, tokens: Tokens, caps: Caps, *, room: bool) -> str:
     if cap.of_money:
         currency = caps.model.currency
         used = f"{amount_text(caps.cost(spent))} {currency} are"
         most = f"{amount_text(caps.cost(tokens))} {currency}"
     else:
         used, most = f"{spent.total} tokens are", f"{tokens.total} tokens"
-    return f"the cap of {cap} is reached: {used} spent, and this call may use {most}"
+    said = "leaves no room for this call" if room else "is reached"
+    return f"the cap of {cap} {said}: {used} spent, and this call may use {most}"
 
 
 def amount_text(amount: Decimal | None) -> str:

@@ -70,7 +70,7 @@ async def test_a_call_beyond_the_cap_is_refused_before_it_is_made(store: Store) 
         await spending.hold(Tokens(0, 60), PATIENCE)
         spending.settle(Tokens(0, 60), Tokens(0, 50))
         with pytest.raises(
-            CapReached, match="the cap of 100 tokens in total is reached: 50 tokens are spent"
+            CapReached, match="the cap of 100 tokens in total leaves no room for this call: 50 tokens are"
         ):
             await spending.hold(Tokens(0, 51), PATIENCE)
         await spending.hold(Tokens(0, 50), PATIENCE)

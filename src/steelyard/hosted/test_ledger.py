@@ -76,18 +76,25 @@ def test_what_this_writer_has_not_written_yet_counts() -> None:
     assert refusal(ledger(), "me", own, Tokens(output=9), limits, NOON) is None
 
 
-def test_the_message_says_what_is_spent() -> None:
+def test_the_message_says_what_is_spent_and_whether_a_smaller_call_would_fit() -> None:
     before, own = ledger(95), Unrecorded(Spent(), Tokens())
     money = caps(cost_total=Decimal("0.001"), **PRICED)
     refused = refusal(before, "me", own, Tokens(output=10), money, NOON)
     assert refused
     assert refused.message == (
-        "the cap of 0.001 USD in total is reached: 0.00095 USD are spent, and this call may use 0.0001 USD"
+        "the cap of 0.001 USD in total leaves no room for this call: 0.00095 USD are spent, and this call may use "
+        "0.0001 USD"
     )
     refused = refusal(before, "me", own, Tokens(output=10), caps(tokens_per_day=100), NOON)
     assert refused
     assert refused.message == (
-        "the cap of 100 tokens per day (UTC) is reached: 95 tokens are spent, and this call may use 10 tokens"
+        "the cap of 100 tokens per day (UTC) leaves no room for this call: 95 tokens are spent, and this call may use "
+        "10 tokens"
+    )
+    refused = refusal(ledger(99), "me", own, Tokens(output=10), caps(tokens_per_day=100), NOON)
+    assert refused
+    assert refused.message == (
+        "the cap of 100 tokens per day (UTC) is reached: 99 tokens are spent, and this call may use 10 tokens"
     )
 
 

@@ -92,8 +92,8 @@ REASONS: dict[str, str] = {
     "SessionExpired": "The session has reached the time at which it was to end.",
     "SessionFailed": "The session of an evaluation has failed or expired. The message has its own reason.",
     "SpendCapReached": (
-        "The spending cap of a hosted model is reached. Raise it, or use another service, and rerun "
-        "the evaluation."
+        "The spending cap of a hosted model is reached, or leaves no room for the next call. Raise it, or use "
+        "another service, and rerun the evaluation."
     ),
     "StartDeadline": (
         "No replica was ready within the time of the setting operator.session_start_seconds. The "
