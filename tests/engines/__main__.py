@@ -1,6 +1,9 @@
 """`make test-engines`: the suites that run on the real engines, and on other Pythons. What cannot run is named and
 counted.
 
+passed.json beside this file records the inputs with which each suite passed. CI runs `--changed`: suites whose inputs
+are those of the record are named, and not run.
+
 A suite is left out only where its toolchain is missing. Where a JDK and Go are there, leaving out a suite of the
 platform's own engines is a failure; where network namespaces can be made besides, so is leaving out the lost packets;
 where Node is there, Azure's protocol; and where Go and the rights for a node are there, Ray's real operators and the
@@ -15,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +27,7 @@ from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.clients import suite as clients
 from tests.engines.control_plane import OURS, control_plane
+from tests.engines.inputs import ALL, Tree
 from tests.engines.lanes import LEFT_OUT, Summary, command_of, lanes, run_side_by_side
 from tests.engines.lm_eval import suite as lm_eval
 from tests.engines.model_servers import suite as model_servers
@@ -33,6 +38,7 @@ from tests.engines.openai_clients import suite as openai_clients
 from tests.engines.operators import suite as operators
 from tests.engines.originals import suite as originals
 from tests.engines.ray import suite as ray
+from tests.engines.record import PassingRun, commit_name, read_record, renew_record
 from tests.engines.services import suite as services
 from tests.engines.services.network import require as require_networks
 from tests.frameworks import suite as frameworks
@@ -99,57 +105,106 @@ def model_server(name: str, suite: Callable[[], int]) -> int:
     return suite()
 
 
-SUITES: dict[str, Callable[[], int]] = {
-    "Kubernetes (API cases, kubectl session)": kubernetes,
-    "Kubernetes controllers (ours on a real API server)": partial(controllers, ours=True),
-    "Kubernetes controllers (the real ones, as the judge of the cases)": partial(controllers, ours=False),
-    "Kubernetes clients (kubernetes, kubernetes_asyncio, kr8s, lightkube, kopf; on both servers)": clients.run_python,
-    "kubectl 1.35, 1.34 and this machine's, and helm (one session on both servers)": clients.run_programs,
-    "client-go and controller-runtime (on both servers)": clients.run_go,
-    "Kubernetes node (kubelet, containerd, runc, kube-proxy, CoreDNS: two at once, killed)": node.run,
-    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd; oras, crane and helm)": artifacts.run,
-    "Ray (clusters, jobs and queues of one machine, by codeflare-sdk)": ray.run,
-    "Ray, encrypted (certificates of Pods and clients, by codeflare-sdk and by ours)": ray.run_encrypted,
-    "Notebooks (the guided demos: clusters, queues, Ray Train, Data and Tune, evaluation)": notebook_session,
-    "Ray's operators (the client's tests of clusters, jobs, queues, AppWrappers, rights; embedded)": partial(
-        operators.run, "embedded"
+@dataclass(frozen=True)
+class Suite:
+    """A suite, and the files and folders that are its own: what these import and name are inputs too."""
+
+    run: Callable[[], int]
+    own: tuple[str, ...]
+
+
+API = ("tests/kubernetes_api", "tests/engines/kubernetes")
+CONTROLLERS = ("tests/kubernetes_controllers", "tests/engines/control_plane.py", "tests/engines/kubernetes")
+CLIENTS = ("tests/engines/clients", "tests/engines/helm", "tests/engines/kubernetes")
+NODE = ("tests/engines/node", "tests/engines/coredns", "tests/engines/kubernetes")
+RAY = ("tests/engines/ray",)
+RAY_OPERATORS = ("tests/engines/operators", *NODE)
+SERVERS = ("tests/engines/model_servers", "tests/engines/lm_eval")
+SERVICES = ("tests/engines/services",)
+FRAMEWORKS = ("tests/frameworks",)
+
+SUITES: dict[str, Suite] = {
+    "Kubernetes (API cases, kubectl session)": Suite(kubernetes, API),
+    "Kubernetes controllers (ours on a real API server)": Suite(partial(controllers, ours=True), CONTROLLERS),
+    "Kubernetes controllers (the real ones, as the judge of the cases)": Suite(
+        partial(controllers, ours=False), CONTROLLERS
     ),
-    f"{OPERATORS} (the same tests on KubeRay, Kueue and AppWrapper with a real node)": partial(
-        operators.run, "real"
+    "Kubernetes clients (kubernetes, kubernetes_asyncio, kr8s, lightkube, kopf; on both servers)": Suite(
+        clients.run_python, CLIENTS
     ),
-    "Kubernetes workloads (Pods, Jobs, Deployments, Services: the embedded one beside a real node)": workloads,
-    "Chromium (accessibility)": browser.run,
-    "lm-eval (its numbers beside ours)": lm_eval.run,
-    "OpenAI's client (the newest, and 1.0: the mock, a hosted model, a session)": openai_clients.run,
-    "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": originals.run,
-    "llama.cpp (a real server: chat, likelihoods, ended in the middle, a Pod of the platform)": partial(
-        model_server, "llama.cpp", model_servers.llama_cpp
+    "kubectl 1.35, 1.34 and this machine's, and helm (one session on both servers)": Suite(
+        clients.run_programs, CLIENTS
     ),
-    "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": partial(
-        model_server, "vllm", model_servers.vllm
+    "client-go and controller-runtime (on both servers)": Suite(clients.run_go, CLIENTS),
+    "Kubernetes node (kubelet, containerd, runc, kube-proxy, CoreDNS: two at once, killed)": Suite(
+        node.run, NODE
     ),
-    "Kafka (three brokers: the contract of logs, members and brokers killed)": services.run_kafka,
-    "PostgreSQL (the contracts of the accounts database, killed)": services.run_postgresql,
-    "S3 (a real server: the contract of stores, uploads, killed)": partial(services.run_store, "s3"),
+    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd; oras, crane and helm)": Suite(
+        artifacts.run, ("tests/engines/artifacts", "tests/engines/helm", *NODE)
+    ),
+    "Ray (clusters, jobs and queues of one machine, by codeflare-sdk)": Suite(ray.run, RAY),
+    "Ray, encrypted (certificates of Pods and clients, by codeflare-sdk and by ours)": Suite(
+        ray.run_encrypted, RAY
+    ),
+    "Notebooks (the guided demos: clusters, queues, Ray Train, Data and Tune, evaluation)": Suite(
+        notebook_session, ("tests/engines/notebooks",)
+    ),
+    "Ray's operators (the client's tests of clusters, jobs, queues, AppWrappers, rights; embedded)": Suite(
+        partial(operators.run, "embedded"), RAY_OPERATORS
+    ),
+    f"{OPERATORS} (the same tests on KubeRay, Kueue and AppWrapper with a real node)": Suite(
+        partial(operators.run, "real"), RAY_OPERATORS
+    ),
+    "Kubernetes workloads (Pods, Jobs, Deployments, Services: the embedded one beside a real node)": Suite(
+        workloads, ("tests/kubernetes_workloads", *NODE)
+    ),
+    "Chromium (accessibility)": Suite(browser.run, ("tests/engines/browser",)),
+    "lm-eval (its numbers beside ours)": Suite(lm_eval.run, ("tests/engines/lm_eval",)),
+    "OpenAI's client (the newest, and 1.0: the mock, a hosted model, a session)": Suite(
+        openai_clients.run, ("tests/engines/openai_clients",)
+    ),
+    "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": Suite(
+        originals.run, ("tests/engines/originals", "tests/answers")
+    ),
+    "llama.cpp (a real server: chat, likelihoods, ended in the middle, a Pod of the platform)": Suite(
+        partial(model_server, "llama.cpp", model_servers.llama_cpp), SERVERS
+    ),
+    "vLLM (a real server: chat, likelihoods beside lm-eval's hf, ended in the middle)": Suite(
+        partial(model_server, "vllm", model_servers.vllm), SERVERS
+    ),
+    "Kafka (three brokers: the contract of logs, members and brokers killed)": Suite(
+        services.run_kafka, SERVICES
+    ),
+    "PostgreSQL (the contracts of the accounts database, killed)": Suite(services.run_postgresql, SERVICES),
+    "S3 (a real server: the contract of stores, uploads, killed)": Suite(
+        partial(services.run_store, "s3"), SERVICES
+    ),
     # Before the short ones: it takes the longest of these, and the other lane would wait for its end.
-    "Kafka, PostgreSQL, S3 and MongoDB's protocol (the story, each killed while it is told)": services.run_story,
-    "Google Cloud Storage (fake-gcs-server behind a translator: the same; see docs/engines.md)": partial(
-        services.run_store, "gcs"
+    "Kafka, PostgreSQL, S3 and MongoDB's protocol (the story, each killed while it is told)": Suite(
+        services.run_story, SERVICES
     ),
-    "Azure Blob Storage (Azurite: the same)": partial(services.run_store, "azure"),
-    "MongoDB's protocol (the contract of views, killed; no elections: see docs/engines.md)": services.run_mongodb,
-    "Network namespaces (the same four, and packets to them lost)": services.run_lost_packets,
-    "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
-        frameworks.run, "xgboost", "lightgbm"
+    "Google Cloud Storage (fake-gcs-server behind a translator: the same; see docs/engines.md)": Suite(
+        partial(services.run_store, "gcs"), SERVICES
     ),
-    "MXNet (training, a worker killed)": partial(frameworks.run, "mxnet"),
+    "Azure Blob Storage (Azurite: the same)": Suite(partial(services.run_store, "azure"), SERVICES),
+    "MongoDB's protocol (the contract of views, killed; no elections: see docs/engines.md)": Suite(
+        services.run_mongodb, SERVICES
+    ),
+    "Network namespaces (the same four, and packets to them lost)": Suite(
+        services.run_lost_packets, SERVICES
+    ),
+    "XGBoost and LightGBM (training side by side, a worker of each killed)": Suite(
+        partial(frameworks.run, "xgboost", "lightgbm"), FRAMEWORKS
+    ),
+    "MXNet (training, a worker killed)": Suite(partial(frameworks.run, "mxnet"), FRAMEWORKS),
+    # Unit tests also read pages and files of other folders.
     **{
-        f"Python {version} (client, command line, evaluation)": partial(versions.run, version)
+        f"Python {version} (client, command line, evaluation)": Suite(partial(versions.run, version), (ALL,))
         for version in OTHERS
         if version != VERSIONS[-1]
     },
     **{
-        f"Python {version} (all unit tests)": partial(versions.run, version, ("src",))
+        f"Python {version} (all unit tests)": Suite(partial(versions.run, version, ("src",)), (ALL,))
         for version in OTHERS
         if version == VERSIONS[-1]
     },
@@ -159,7 +214,7 @@ SUITES: dict[str, Callable[[], int]] = {
 def run_alone(name: str) -> int:
     """Run one suite in this process; return its exit status, or LEFT_OUT after the reason."""
     try:
-        return SUITES[name]()
+        return SUITES[name].run()
     except Missing as reason:
         print(reason)
         return LEFT_OUT
@@ -203,6 +258,11 @@ def main(arguments: list[str]) -> int:
         help="how its name begins, such as 'Kafka ('; all of them, if none is given: " + "; ".join(SUITES),
     )
     parser.add_argument("--alone", action="store_true", help="run one suite, and show what it prints at once")
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="leave out the suites that passed with the inputs of this tree, and leave the record as it is",
+    )
     options = parser.parse_args(arguments)
     for start in options.suites:
         if not any(name.startswith(start) for name in SUITES):
@@ -213,9 +273,19 @@ def main(arguments: list[str]) -> int:
             parser.error(f"--alone runs one suite; {len(chosen)} begin so: {'; '.join(chosen)}")
         return run_alone(chosen[0])
     summary = Summary(needed())
+    tree, commit, record = Tree(ROOT), commit_name(ROOT), read_record()
+    # Before they run: what is edited meanwhile was not tested.
+    runs = {name: PassingRun(commit, tree.digest(SUITES[name].own)) for name in chosen}
+    if options.changed:
+        for name in [name for name in chosen if name in record and record[name].digest == runs[name].digest]:
+            chosen.remove(name)
+            summary.add_unchanged(name, record[name].commit)
     for result in run_side_by_side({name: command_of(name) for name in chosen}, lanes()):
         print(f"---- {result.name}: {result.seconds:.0f} s\n{result.output}", flush=True)
         summary.add(result)
+        # At once, so that a run that is interrupted has recorded what passed.
+        if not options.changed and result.status != LEFT_OUT:
+            renew_record(SUITES, result.name, runs[result.name] if result.status == 0 else None)
     print(summary)
     return 1 if summary.failed else 0
 

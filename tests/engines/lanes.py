@@ -33,7 +33,8 @@ class Result:
 
 @dataclass
 class Summary:
-    """Suites that passed, that failed, and that were left out, with the reason.
+    """Suites that passed, that failed, that were left out, with the reason, and that did not run because they passed
+    with the same inputs, with the commit.
 
     A suite whose name begins with one of `needed` is not left out: that is a failure, which names what is there.
     """
@@ -42,6 +43,7 @@ class Summary:
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
         there = next((words for start, words in self.needed.items() if result.name.startswith(start)), None)
@@ -52,10 +54,15 @@ class Summary:
         else:
             (self.failed if result.status else self.passed).append(result.name)
 
+    def add_unchanged(self, name: str, commit: str) -> None:
+        self.unchanged.append(f"{name}: passed at {commit} with the same inputs")
+
     def __str__(self) -> str:
-        lines = [f"ran: {name}" for name in self.passed]
+        lines = [f"ran: {name}" for name in self.passed] + [f"unchanged: {name}" for name in self.unchanged]
         lines += [f"left out: {name}" for name in self.left_out] + [f"failed: {name}" for name in self.failed]
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.left_out)} skipped"
+        if self.unchanged:
+            counts += f", {len(self.unchanged)} unchanged"
         return "\n".join([*lines, counts])
 
 
