@@ -37,6 +37,7 @@ RENAMES = {
     "runs/resolve.py set_aside": KEPT_ASIDE,
     "local/kept_process.py _open_log": KEPT_ASIDE,
     "local/kubelet/volumes.py make": SEEN_AT_ONCE,
+    "local/kubelet/preparation.py write_profile": SEEN_AT_ONCE,
     "local/kubelet/versions.py _link": SEEN_AT_ONCE,
     "local/names/folder.py namespace_file": SEEN_AT_ONCE,
     "steps/fetch_volume.py copy": SEEN_AT_ONCE,

@@ -1,6 +1,5 @@
 """The last words of `steelyard run`: what came out, where the page is, and three things to try next."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from urllib.parse import unquote, urlparse
 
 from steelyard.cli.connection import command_name
 from steelyard.local.state import StateDir
+from steelyard.whole_files import TooLarge, parse_json, read_whole
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> s
 def _headline(output: str) -> str:
     """The report's own sentence; empty where the output is not on this machine."""
     try:
-        content = json.loads((Path(unquote(urlparse(output).path)) / "report.json").read_text())
-    except (OSError, ValueError):
+        content = parse_json(read_whole(Path(unquote(urlparse(output).path)) / "report.json"))
+    except (OSError, TooLarge, ValueError):
         return ""
-    return str(content.get("headline", ""))
+    return str(content.get("headline", "")) if isinstance(content, dict) else ""
 
 
 def _readable(url: str) -> str:

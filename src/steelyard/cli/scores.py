@@ -1,6 +1,5 @@
 """`steelyard safetycase scores`: the scores that methods have given, of one safety case or of all."""
 
-import json
 import tempfile
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +8,7 @@ import typer
 from steelyard.cli.connection import OutputOption, PlatformOptions, one_id
 from steelyard.cli.option_groups import with_options
 from steelyard.types import Json
+from steelyard.whole_files import TooLarge, parse_json, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,8 @@ MOST_REPORTS = 100
 """Maximum number of reports whose numbers a list reads: no query has them, each report's are a file of its own."""
 AT_ONCE = 8
 """Reports whose numbers are read at the same time."""
+_NO_NUMBERS = (TooLarge, AttributeError, LookupError, TypeError, ValueError)
+"""Errors by a report.json that is none, or stands for too much: programs of others may have made it."""
 
 
 @with_options
@@ -84,9 +86,9 @@ def _main_metrics(client: "Client", ids: "Sequence[str]") -> dict[str, str]:
     def main_metric(id: str) -> str:
         try:
             metrics = _numbers(client, id).get("metrics") or [None]
-        except (ClientError, ValueError):
+            return _metric_text(metrics[0]) if metrics[0] else ""
+        except (ClientError, *_NO_NUMBERS):
             return "cannot be read"
-        return _metric_text(metrics[0]) if metrics[0] else ""
 
     read = list(ids)[:MOST_REPORTS]
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -104,6 +106,10 @@ def score_lines(client: "Client", plural: str, id: str) -> "list[str]":
         return _read_lines(client, plural, id)
     except ClientError as error:
         return [f"cannot be read: {error}"]
+    except TooLarge as error:
+        return [f"cannot be read: report.json {error}"]
+    except _NO_NUMBERS:
+        return ["cannot be read: report.json does not hold the numbers of a report"]
 
 
 def _read_lines(client: "Client", plural: str, id: str) -> "list[str]":
@@ -117,16 +123,22 @@ def _read_lines(client: "Client", plural: str, id: str) -> "list[str]":
 
 
 def _numbers(client: "Client", report: str) -> Json:
-    """Return the headline and the metrics of a report; nothing where it has none."""
+    """Return the headline and the metrics of a report; nothing where it has none. Raises ClientError, _NO_NUMBERS."""
     with tempfile.TemporaryDirectory() as folder:
         files = client.reports.download(report, folder, paths=["report.json"])
-        numbers: Json = json.loads(files[0].read_bytes()) if files else {}
+        if not files:
+            return {}
+        with files[0].open("rb") as file:
+            content = read_whole(file)
+    numbers = parse_json(content)
+    if not isinstance(numbers, dict):
+        raise TypeError
     return numbers
 
 
 def metric_lines(numbers: Json) -> "list[str]":
     """Return the headline of a report's numbers, and a line for each metric."""
-    lines = [numbers["headline"]] if numbers.get("headline") else []
+    lines = [str(numbers["headline"])] if numbers.get("headline") else []
     for metric in numbers.get("metrics", ()):
         low, high = (metric.get(name) for name in ("low", "high"))
         interval = f" (95 % interval {low:.4g} to {high:.4g})" if None not in (low, high) else ""

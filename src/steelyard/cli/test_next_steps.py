@@ -31,6 +31,17 @@ def test_the_page_its_headline_and_three_things_to_try_are_named(
     ]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"[]", b'{"headline": ' + b"[" * 300_000 + b"]" * 300_000 + b"}", b" " * (33 << 20) + b"{}"],
+    ids=["cut off", "a list", "too many lists", "too many bytes"],
+)
+def test_a_report_that_is_none_or_too_large_has_no_headline(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "report.json").write_bytes(content)
+    text = closing_words([Finished("Report", "r", f"file://{tmp_path}", 1.0)], StateDir(tmp_path), Path("x"))
+    assert f"in 1.0 s.\n\n\nReport: {tmp_path}/report.html" in text
+
+
 def test_a_folder_without_a_report_is_closed_too(tmp_path: Path) -> None:
     text = closing_words([Finished("Model", "m", "", 1.0)], StateDir(tmp_path), Path("mine"))
     assert "Report:" not in text

@@ -5,7 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from steelyard.cli.scores import MOST_REPORTS, _scores_of, _table, main_scores
+import pytest
+
+from steelyard.cli.scores import MOST_REPORTS, _scores_of, _table, main_scores, score_lines
 from steelyard.client.errors import TransferFailed
 from steelyard.schema.score import Score
 
@@ -61,6 +63,32 @@ def test_a_report_s_main_score_is_its_first_metric_or_says_why_it_is_not_shown()
     scores = main_scores(client, "reports", ["a"] * (MOST_REPORTS - 1) + ["b", "left"])
     assert scores["left"] == "not read"
     assert len(asked) == MOST_REPORTS
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b" " * (33 << 20) + b"{}", "has more than 33554432 bytes"),
+        (b'{"metrics": [' + b"[]," * 300_000 + b"[]]}", "has more than 250000 lists and objects"),
+        (b"{", "does not hold the numbers"),
+        (b"[" * 5000 + b"]" * 5000, "does not hold the numbers"),
+        (b"[]", "does not hold the numbers"),
+        (b'{"metrics": [{"title": "Accuracy"}]}', "does not hold the numbers"),
+        (b'{"metrics": [{"title": "Accuracy", "value": "all"}]}', "does not hold the numbers"),
+        (b'{"metrics": "none"}', "does not hold the numbers"),
+    ],
+    ids=["bytes", "lists", "cut off", "deep", "a list", "no value", "a text for a number", "no list"],
+)
+def test_a_report_json_that_is_none_or_too_large_is_said_to_be(content: bytes, fault: str) -> None:
+    def download(id: str, folder: str, *, paths: list[str]) -> list[Path]:
+        (Path(folder) / paths[0]).write_bytes(content)
+        return [Path(folder) / paths[0]]
+
+    client: Any = SimpleNamespace(reports=SimpleNamespace(download=download))
+    (line,) = score_lines(client, "reports", "a")
+    assert line.startswith("cannot be read: report.json ")
+    assert fault in line
+    assert main_scores(client, "reports", ["a"]) == {"a": "cannot be read"}
 
 
 def test_lists_of_other_kinds_ask_for_no_scores() -> None:

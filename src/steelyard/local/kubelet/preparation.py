@@ -137,14 +137,18 @@ def _own_paths(pods: Path, hosts: Path, keep: tuple[Path, ...]) -> tuple[str, ..
     return tuple(str(path.absolute()) for path in own)
 
 
-def _write_profile(home: Path, path: str) -> None:
+def write_profile(home: Path, path: str, scratch: Path) -> None:
     """Give login shells, such as `bash -lc`, the container's PATH: the machine's /etc/profile sets another one.
 
-    `path` is empty for Steelyard's own Python, which only the shim knows. A profile that is there is the user's.
+    `path` is empty for Steelyard's own Python, which only the shim knows. A profile that is there is the user's: so it
+    is whole before it has this name. It is made at `scratch`, where no container writes.
     """
+    profile = home / ".profile"
+    if os.path.lexists(profile):
+        return
     value = shlex.quote(path) if path else f'"${{{shim.OWN_PYTHON}%/*}}:{shim.PROGRAMS}"'
-    with suppress(FileExistsError), (home / ".profile").open("x", encoding="utf-8") as profile:
-        profile.write(f"export PATH={value}\n")
+    scratch.write_text(f"export PATH={value}\n", encoding="utf-8")
+    scratch.rename(profile)
 
 
 @lru_cache(64)
@@ -207,7 +211,7 @@ class RunPreparer:
             "pids": network.numbers_are_its_own(pod, available=self.can.pids),
             "holdsSecrets": has_secret_variables(container),
         }
-        _write_profile(home, intent["env"].get("PATH", ""))
+        write_profile(home, intent["env"].get("PATH", ""), base.with_suffix(".profile"))
         path = base.with_suffix(".json")
         shim.write_whole(str(path), intent)
         return path
