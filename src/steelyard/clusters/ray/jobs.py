@@ -249,8 +249,9 @@ class AsyncJobs:
         """Return the jobs of Ray's own API on a cluster that runs, or at the `address` of a dashboard.
 
         `token` and `headers` are for a dashboard behind a login of its own. `own_login` sends it the token with which
-        this client logs in to Kubernetes, as Steelyard's login asks for, over https or to this machine alone: whoever
-        may change the cluster can lead it elsewhere. Nothing is asked yet.
+        this client logs in to Kubernetes, as Steelyard's login asks for, over https with a certificate that is known,
+        or to this machine alone: whoever may change the cluster can lead it elsewhere. Redirections are not followed
+        with a login. Nothing is asked yet.
         """
 
         async def find() -> str:
@@ -260,6 +261,10 @@ class AsyncJobs:
             raise BadConfig("jobs.on", [Fault("cluster", "give either cluster, or address")])
         if own_login and token is not None:
             raise BadConfig("jobs.on", [Fault("token", "give either token, or own_login")])
+        named = [name for name in headers or {} if name.lower() == "authorization"]
+        if named and (own_login or token is not None):
+            other = "own_login" if own_login else "token"
+            raise BadConfig("jobs.on", [Fault("headers", f"give either the header {named[0]}, or {other}")])
         login = self._connection.api.bearer if own_login else None
         return AsyncSubmissions(Dashboard(find, token, login, dict(headers or {}), verify_tls))
 

@@ -67,17 +67,26 @@ class Dashboard:
                     f"the login of the cluster is not sent to {address}: anybody on the way could read it",
                     401,
                 )
+            if not self.verify_tls and not _is_of_this_machine(address):
+                raise errors.Unauthenticated(
+                    f"the login of the cluster is not sent to {address} without verify_tls: anybody could answer "
+                    "there. Name the authority of its certificate in SSL_CERT_FILE, or the address of a port-forward "
+                    "to port 8265 of the head",
+                    401,
+                )
             token = await self.login()
         return {**({"Authorization": f"Bearer {token}"} if token else {}), **self.own_headers}
 
 
 def _is_private(address: str) -> bool:
     """Return whether nobody on the way to an address can read what is sent there."""
-    url = urlsplit(address)
-    if url.scheme == "https" or url.hostname == "localhost":
-        return True
+    return urlsplit(address).scheme == "https" or _is_of_this_machine(address)
+
+
+def _is_of_this_machine(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
     try:
-        return ip_address(url.hostname or "").is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:  # a name, perhaps one that begins like an address of this machine
         return False
 
@@ -217,6 +226,12 @@ class AsyncSubmissions:
 
     async def _json(self, method: str, path: str, body: Json | Package | None = None) -> Any:
         async with self._answer(method, path, body) as answer:
+            if 300 <= answer.status < 400:
+                raise errors.Unauthenticated(
+                    f"the dashboard at {await self._address()} leads to {answer.headers.get('Location', '')[:200]!r}, "
+                    "where what logs in here is not sent; give that address where you trust it",
+                    answer.status,
+                )
             text = await answer.text()
             if answer.status == 404:
                 raise errors.NotFound(f"{path}: {_last_line(text)}", 404, "NotFound")
@@ -252,6 +267,7 @@ class AsyncSubmissions:
         from steelyard.connections import TrackingConnector
 
         address = await self._address()
+        headers = await self._dashboard.headers(address)
         content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {}
         if isinstance(body, Package):
             content = {"data": _pieces(body)}
@@ -263,8 +279,9 @@ class AsyncSubmissions:
                 session.request(
                     method,
                     f"{address}{path}",
-                    headers=await self._dashboard.headers(address),
+                    headers=headers,
                     ssl=self._dashboard.verify_tls,
+                    allow_redirects=not headers,  # a login is for this address alone
                     **content,
                 ) as answer,
             ):

@@ -142,6 +142,42 @@ async def test_a_dashboard_behind_a_login_says_what_it_asks_for_and_takes_the_cl
             on(address=address, token="a", own_login=True)
 
 
+async def test_the_clients_own_login_is_sent_to_nobody_who_cannot_be_known(ray: Ray, address: str) -> None:
+    async with AsyncClient(api=MemoryApi(), namespace="team-a") as client:
+        unverified = client.ray.jobs.on(address="https://ray.example", own_login=True, verify_tls=False)
+        with pytest.raises(errors.Unauthenticated, match=r"without verify_tls.*SSL_CERT_FILE"):
+            await unverified.list()
+        with pytest.raises(errors.Unauthenticated, match="is not sent"):
+            assert [line async for line in unverified.logs("a", follow=True)]
+        assert not await client.ray.jobs.on(address=address, own_login=True, verify_tls=False).list()
+        for login in ({"own_login": True}, {"token": "secret"}):
+            with pytest.raises(BadConfig, match="headers: give either the header authorization, or"):
+                client.ray.jobs.on(address=address, headers={"authorization": "Basic b3du"}, **login)
+
+
+@pytest.mark.parametrize(
+    "login", [{"own_login": True}, {"token": "secret"}, {"headers": {"Cookie": "session=secret"}}], ids=str
+)
+async def test_what_logs_in_is_not_led_elsewhere(ray: Ray, address: str, login: Json) -> None:
+    async def lead(request: web.Request) -> web.Response:
+        raise web.HTTPTemporaryRedirect(f"{address}{request.path[1:]}")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", lead)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    leading = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with AsyncClient(api=MemoryApi(), namespace="team-a") as client:
+            with pytest.raises(errors.Unauthenticated, match=f"leads to '{address}api/jobs/'"):
+                await client.ray.jobs.on(address=leading, **login).submit("python x.py")
+    finally:
+        await runner.cleanup()
+    assert not ray.jobs
+
+
 async def test_a_panel_shows_the_jobs_of_a_cluster_behind_a_login(ray: Ray, address: str) -> None:
     memory = MemoryApi()
     cluster = make_cluster(state="ready")
