@@ -23,7 +23,7 @@ MOST_REPORTS = 100
 AT_ONCE = 8
 """Reports whose numbers are read at the same time."""
 _NO_NUMBERS = (TooLarge, AttributeError, LookupError, TypeError, ValueError)
-"""Errors by a report.json that is none, or stands for too much: programs of others may have made it."""
+"""Errors by a broken or too large report.json: programs of others may have made it."""
 
 
 @with_options

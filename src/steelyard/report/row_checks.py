@@ -34,7 +34,7 @@ class RowCheck(Protocol):
         ...
 
     def finish(self) -> None:
-        """Judge what was seen, after the last row."""
+        """Judge all rows together, after the last one."""
         ...
 
 

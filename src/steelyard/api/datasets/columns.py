@@ -1,8 +1,8 @@
 """Columns of a dataset, where they are known when a request names it: from the footers of its files.
 
-What an uploader says of the schema is not compared with the files, so it is not asked. What is read here is not
-compared with a file's digest, for which the whole would have to be read: no more than a refusal is made of it. pyarrow
-is not imported, which would take 60 MB.
+An uploader's word on the schema is not compared with the files, so it is not asked. The bytes read here are not
+compared with a file's digest, for which the whole would have to be read: they lead to no more than a refusal. pyarrow
+is not imported, because it would take 60 MB.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ _MOST = 1 << 20
 _MOST_FILES = 16
 """Most files of a dataset whose columns are read."""
 _MOST_PIECES = 256
-"""Most parts of columns that are read, each of which is a request to the store."""
+"""Most parts of columns that are read; each part takes a request to the store."""
 _TAIL = 8
 _NAMES, _CHILDREN, _TYPE, _SCHEMA = 4, 5, 1, 2
 _GROUPS, _CHUNKS, _CHUNK, _PATH, _PACKED, _DATA, _DICTIONARY = 4, 1, 3, 3, 7, 9, 11
 _WHOLE = (1, 2)
 """Physical types INT32 and INT64."""
 _BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors by a footer that is none: files of a dataset are anything that was uploaded; the step says what is wrong."""
+"""Errors by a broken footer: a dataset may have files of any content. The step names the fault."""
 
 Columns = Mapping[str, bool]
 """Names of columns, and whether each holds whole numbers."""
@@ -96,7 +96,7 @@ def _keys(dataset: Dataset) -> list[str]:
 
 
 async def _footer(store: Store, key: str) -> tuple[int, bytes] | None:
-    """Return the size of a file and its footer; None where it cannot be read, or has none."""
+    """Return the size of a file and its footer; None where the footer is missing or cannot be read."""
     try:
         size = (await store.head(key)).size
         tail = await store.get_range(key, max(0, size - _TAIL), min(size, _TAIL))
