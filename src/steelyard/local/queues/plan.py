@@ -65,7 +65,9 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
         if status != status_of(queue):
             result.statuses.append((queue, status))
     for queue in snapshot.local_queues:
-        status = local_queue_counts(queue, present, queues.fault(queue["spec"].get("clusterQueue", "")), now)
+        name = queue["spec"].get("clusterQueue", "")
+        status = local_queue_counts(queue, present, queues.fault(name), now)
+        status["flavors"] = queues.flavors(name)
         if status != status_of(queue):
             result.statuses.append((queue, status))
     return result
@@ -103,7 +105,7 @@ class Queues:
         }
         self.cluster = {queue["metadata"]["name"]: queue for queue in snapshot.cluster_queues}
         self.quotas = quotas(snapshot.cluster_queues, snapshot.cohorts)
-        self._flavors = {flavor["metadata"]["name"] for flavor in snapshot.flavors}
+        self._flavors = {flavor["metadata"]["name"]: flavor for flavor in snapshot.flavors}
         self._namespaces = {
             namespace["metadata"]["name"]: labels_of(namespace) for namespace in snapshot.namespaces
         }
@@ -125,7 +127,7 @@ class Queues:
         if queue is None:
             return "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
         named = {f["name"] for group in sequence(queue["spec"], "resourceGroups") for f in group["flavors"]}
-        if missing := sorted(named - self._flavors):
+        if missing := sorted(named - self._flavors.keys()):
             listed = ",".join(missing)
             message = f"Can't admit new workloads: references missing ResourceFlavor(s): {listed}."
             return "FlavorNotFound", message
@@ -134,6 +136,23 @@ class Queues:
         if queue["spec"].get("stopPolicy", "None") != "None":
             return "Stopped", "Can't admit new workloads: is stopped."
         return "", ""
+
+    def flavors(self, name: str) -> list[Json]:
+        """Return the flavours of a ClusterQueue, each with its resources and its nodes' labels and taints.
+
+        Clients choose a LocalQueue by them: its users may not be allowed to read the ClusterQueue.
+        """
+        groups = sequence(self.cluster[name]["spec"], "resourceGroups") if name in self.cluster else ()
+        return [
+            {"name": flavor["name"], "resources": [limit["name"] for limit in flavor["resources"]]}
+            | {
+                key: value
+                for key in ("nodeLabels", "nodeTaints")
+                if (value := mapping(self._flavors.get(flavor["name"], {}), "spec").get(key))
+            }
+            for group in groups
+            for flavor in group["flavors"]
+        ]
 
     def inadmissible(self, workload: Json) -> str:
         """Return why a workload cannot be admitted whatever quota is free; empty where it can."""

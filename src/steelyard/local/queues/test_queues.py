@@ -115,6 +115,18 @@ def test_a_pod_is_one_for_a_quota_whatever_its_containers() -> None:
     assert demand({"template": {"spec": spec}, "count": 3}) == {"pods": 3}
 
 
+async def test_a_local_queue_shows_the_flavors_of_its_cluster_queue() -> None:
+    simulation = Simulation()
+    simulation.make(LOCAL_QUEUES, "lost", spec={"clusterQueue": "gone"})
+    await simulation.settle()
+    flavor = {"name": "cheap", "resources": ["cpu", "memory"]}
+    assert simulation.queue(LOCAL_QUEUES, "team")["flavors"] == [flavor]
+    assert simulation.queue(LOCAL_QUEUES, "lost")["flavors"] == []
+    simulation.put(RESOURCE_FLAVORS, "cheap", nodeLabels={"disk": "slow"})
+    await simulation.settle()
+    assert simulation.queue(LOCAL_QUEUES, "team")["flavors"] == [{**flavor, "nodeLabels": {"disk": "slow"}}]
+
+
 async def test_jobs_are_admitted_in_their_order_while_there_is_quota() -> None:
     simulation = Simulation()
     for name in ("a", "b", "c"):
