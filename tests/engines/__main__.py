@@ -41,6 +41,7 @@ from tests.engines.ray import suite as ray
 from tests.engines.record import PassingRun, commit_name, read_record, renew_record
 from tests.engines.services import suite as services
 from tests.engines.services.network import require as require_networks
+from tests.engines.training import suite as training
 from tests.frameworks import suite as frameworks
 from tests.kubernetes_controllers.ours import controllers as our_controllers
 from tests.kubernetes_workloads.__main__ import compare as workloads
@@ -145,6 +146,9 @@ SUITES: dict[str, Suite] = {
     "Ray (clusters, jobs and queues of one machine, by codeflare-sdk)": Suite(ray.run, RAY),
     "Ray, encrypted (certificates of Pods and clients, by codeflare-sdk and by ours)": Suite(
         ray.run_encrypted, RAY
+    ),
+    "kubeflow-training (the end-to-end tests of its own package)": Suite(
+        training.run, ("tests/engines/training",)
     ),
     "Notebooks (the guided demos: clusters, queues, Ray Train, Data and Tune, evaluation)": Suite(
         notebook_session, ("tests/engines/notebooks",)
