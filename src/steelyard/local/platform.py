@@ -1,9 +1,9 @@
 """The platform's process: its engines, opened once, and the services on them, each a coroutine.
 
 `steelyard up` runs all of them in one process; `steelyard service NAME` one alone, along with others on the same
-engines. A service that fails takes the process down, and the supervisor starts it again: nothing is lost, because a
-service says that it has read a message only when what follows from it is durable. For want of room on a disk a service
-alone is begun again, once there is some: the API goes on answering what can be answered.
+engines. A service that fails ends the process, and the supervisor starts it again. Nothing is lost: a service
+acknowledges a message only when the results of the message are durable. If the disk is full, the process goes on: the
+service that needs the room starts again once there is some, and the API answers whatever needs none.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from steelyard.accounts.database import Accounts, AccountsDatabaseError
 from steelyard.accounts.secrets import Secrets
@@ -37,6 +38,9 @@ from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.storage.store import open_store
 
+if TYPE_CHECKING:
+    from steelyard.api.http.app import App
+
 _log = logging.getLogger(__name__)
 ADMINISTRATOR = "administrator"
 CURRENT_SECONDS = 30.0
@@ -56,7 +60,7 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
     settings_file: Path | None = None,
     replica: int = 1,
 ) -> None:
-    """The named services until `stop`. `ready` is called once they run, and the API answers where it is among them.
+    """Run the named services until `stop`. Calls `ready` once they run and the API, if it is one of them, answers.
 
     `replica` is the number of this process among those that run the same service on the folder. Commands on the folder
     ask the first.
@@ -65,37 +69,80 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
         engines(settings, advice(state, settings_file), state.path) as opened,
         AsyncExitStack() as stack,
     ):
-        names = [name for name in names if name != LINEAGE or len(names) == 1 or _tells_lineage(settings)]
-        running = [name for name in names if name != "api"]
-        measure_lag(running, opened)
-        chosen = [_service(name, opened, settings, state, stack) for name in running]
+        names = [
+            name for name in names if name != LINEAGE or len(names) == 1 or _has_lineage_receiver(settings)
+        ]
+        loops = [name for name in names if name != "api"]
+        measure_lag(loops, opened)
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(files_of(settings), stop))
-            for name, service in zip(running, await asyncio.gather(*chosen), strict=True):
-                group.create_task(_begun_again(name, settings, partial(service, stop)))
-            one_machine = state.runs(settings.kubernetes)
-            where = listen_address(settings.metrics, one_machine=one_machine)
+            services = await asyncio.gather(
+                *[_service(name, opened, settings, state, stack) for name in loops]
+            )
+            for name, service in zip(loops, services, strict=True):
+                group.create_task(_keep_running(name, settings, partial(service, stop)))
+            metrics_file = state.metrics(_process_name(names, replica))
+            stack.callback(metrics_file.unlink, missing_ok=True)
             # The API serves the figures itself; elsewhere as well only where the settings say so.
-            name = names[0] if len(names) == 1 else "platform"
-            address = state.metrics(name if replica == 1 else f"{name}-{replica}")
-            stack.callback(address.unlink, missing_ok=True)
-            if where is not None and not ("api" in names and settings.metrics is None):
-                url = await stack.enter_async_context(served(where, opened.figures))
-                _log.info("metrics are served on %s", url)
-                write_atomically(address, f"{url}\n")
+            api_has_metrics = "api" in names and settings.metrics is None
+            if not api_has_metrics:
+                await _serve_metrics(opened, settings, state, metrics_file, stack)
+            if "api" not in names:
+                ready()
+                return
+            from steelyard.api.http.serve import serve
 
-            def answering(url: str) -> None:
-                if settings.metrics is None:
-                    write_atomically(address, f"{url}/metrics\n")
+            token = await administrator_token(state, opened.accounts_database.accounts)
+            url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            host, port = settings.api.host, settings.api.port or port
+            app = await _api_app(opened, settings, state)
+            api: asyncio.Future[Any] = group.create_task(
+                serve(app, host, port, stop=stop, ready=url.set_result)
+            )
+            await asyncio.wait([url, api], return_when=asyncio.FIRST_COMPLETED)
+            if url.done():  # otherwise the API was stopped before it listened
+                await _retry_full_disk(
+                    "api",
+                    partial(
+                        _write_addresses,
+                        state,
+                        settings,
+                        url.result().rstrip("/"),
+                        token=token if replica == 1 else None,
+                        metrics_file=metrics_file if api_has_metrics else None,
+                    ),
+                )
                 ready()
 
-            if "api" in names:
-                await _serve(group, opened, settings, state, port, stop, answering, known=replica == 1)
-            else:
-                ready()
+
+def _process_name(names: Sequence[str], replica: int) -> str:
+    """Return the name of the file with the address of a process's metrics."""
+    name = names[0] if len(names) == 1 else "platform"
+    return name if replica == 1 else f"{name}-{replica}"
 
 
-def _tells_lineage(settings: Settings) -> bool:
+async def _serve_metrics(
+    opened: Engines, settings: Settings, state: StateDir, file: Path, stack: AsyncExitStack
+) -> None:
+    """Serve the figures at an address of their own until `stack` closes, and write that address to the file."""
+    where = listen_address(settings.metrics, one_machine=state.runs(settings.kubernetes))
+    if where is not None:
+        url = await stack.enter_async_context(served(where, opened.figures))
+        _log.info("metrics are served on %s", url)
+        write_atomically(file, f"{url}\n")
+
+
+async def _write_addresses(
+    state: StateDir, settings: Settings, url: str, *, token: str | None, metrics_file: Path | None
+) -> None:
+    """Write where the API answers: with a token, for commands on the folder; with a file, for readers of metrics."""
+    if token is not None:
+        write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
+    if metrics_file is not None:
+        write_atomically(metrics_file, f"{url}/metrics\n")
+
+
+def _has_lineage_receiver(settings: Settings) -> bool:
     """Return whether a receiver of OpenLineage is named and its client installed; if not, there is no lineage."""
     from steelyard.services.lineage.lineage import HttpReceiver, receiver_url
 
@@ -161,18 +208,20 @@ def measure_lag(names: Sequence[str], opened: Engines) -> None:
     opened.figures.look_up("consumer_lag", lag.update)
 
 
-async def _begun_again(name: str, settings: Settings, run: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run a service again where it fails for a reason that passes: a full disk, or a server that is away.
+async def _keep_running(
+    name: str, settings: Settings, run: Callable[[], Coroutine[None, None, None]]
+) -> None:
+    """Run a service, and run it again after a failure that passes: a full disk, or a server that is away.
 
     Files and databases of this machine are never away: what fails there is a fault, and ends the process.
     """
     if on_servers(settings):
-        await resumed(name, lambda: _once_room(name, run))
+        await resumed(name, lambda: _retry_full_disk(name, run))
     else:
-        await _once_room(name, run)
+        await _retry_full_disk(name, run)
 
 
-async def _once_room(name: str, run: Callable[[], Coroutine[None, None, None]]) -> None:
+async def _retry_full_disk(name: str, run: Callable[[], Coroutine[None, None, None]]) -> None:
     await once_room(run, lambda error: _log.warning("%s waits for room on the disk: %s", name, error))
 
 
@@ -183,26 +232,12 @@ def _api_settings(settings: Settings, state: StateDir) -> ApiSettings:
     return settings.api.model_copy(update={"analysis_image": f"{STEPS}@sha256:{'0' * 64}"})
 
 
-async def _serve(  # noqa: PLR0913 (what its caller decides)
-    group: asyncio.TaskGroup,
-    opened: Engines,
-    settings: Settings,
-    state: StateDir,
-    port: int,
-    stop: asyncio.Event,
-    answering: Callable[[str], None],
-    *,
-    known: bool,
-) -> None:
-    """Serve the API; where `known`, note its address for the commands on the folder."""
+async def _api_app(opened: Engines, settings: Settings, state: StateDir) -> "App":
+    """Return the API on the engines of this process."""
     from steelyard.api.http.app import Platform, make_app
-    from steelyard.api.http.serve import serve
     from steelyard.api.inference_sessions.replicas import Replicas
     from steelyard.services.backup.entity import Backup
 
-    replicas = Replicas(names_of_services(state, settings, os.environ))
-    host, port = settings.api.host, settings.api.port or port
-    token = await administrator_token(state, opened.accounts_database.accounts)
     keys = secret_keys(state, settings)
     # Before an old key is taken out of the file, nothing must need it any more.
     await Secrets(opened.accounts_database.secrets, keys).encrypt_anew()
@@ -222,19 +257,10 @@ async def _serve(  # noqa: PLR0913 (what its caller decides)
         egress=settings.egress,
         webhooks=settings.webhooks,
     )
-
-    async def say(url: str) -> None:
-        if known:
-            write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
-        answering(url.rstrip("/"))
-
-    def answers(url: str) -> None:
-        group.create_task(_once_room("api", partial(say, url)))
-
-    group.create_task(serve(make_app(platform, replicas), host, port, stop=stop, ready=answers))
+    return make_app(platform, Replicas(discovery_environment(state, settings, os.environ)))
 
 
-def names_of_services(
+def discovery_environment(
     state: StateDir, settings: Settings, environment: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Return the environment by which replicas are found: one machine has no DNS for its Services, a cluster has."""
@@ -243,7 +269,7 @@ def names_of_services(
 
 
 async def _signing_secret(state: StateDir, settings: Settings, accounts: Accounts) -> bytes:
-    """The key of the signatures of URLs for files: the same in all API servers of one accounts database.
+    """Return the key that signs URLs of files: the same in all API servers of one accounts database.
 
     Where the database is the folder's own, the folder has the key. Elsewhere servers of other machines share the
     database, and the key is derived from its first signing key, which is never removed.
@@ -264,7 +290,7 @@ async def administrator_token(state: StateDir, accounts: Accounts) -> str:
 
     now = _now()
     if state.api_token.exists():
-        await _until_current(accounts)
+        await _wait_until_current(accounts)
         token = state.api_token.read_text().strip()
         try:
             if (await Tokens(accounts).authenticate(token, now)).expires - now > timedelta(days=30):
@@ -276,7 +302,7 @@ async def administrator_token(state: StateDir, accounts: Accounts) -> str:
     return token
 
 
-async def _until_current(accounts: Accounts) -> None:
+async def _wait_until_current(accounts: Accounts) -> None:
     """Wait until the database has answered lately enough to be believed.
 
     The imports of a start block the event loop, on a busy machine for longer than a database's last answer counts.
@@ -298,7 +324,7 @@ async def _until_current(accounts: Accounts) -> None:
 async def _service(
     name: str, opened: Engines, settings: Settings, state: StateDir, stack: AsyncExitStack
 ) -> Service:
-    """One service as a coroutine function of `stop`, on its engines."""
+    """Return one service on its engines, as a coroutine function of `stop`."""
     from steelyard.services.aggregator import aggregator
     from steelyard.services.reaper import reaper
     from steelyard.services.reaper.files import FileMetrics
@@ -323,7 +349,7 @@ async def _service(
             )
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
-    return _on_cluster(name, opened, settings, state, cluster)
+    return _cluster_service(name, opened, settings, state, cluster)
 
 
 async def _back_up(opened: Engines, settings: Settings, stop: asyncio.Event) -> None:
@@ -341,7 +367,9 @@ async def _back_up(opened: Engines, settings: Settings, stop: asyncio.Event) -> 
         group.create_task(run_archive_sink(log, backup, settings.archive, stop=stop))
 
 
-def _on_cluster(name: str, opened: Engines, settings: Settings, state: StateDir, cluster: Cluster) -> Service:
+def _cluster_service(
+    name: str, opened: Engines, settings: Settings, state: StateDir, cluster: Cluster
+) -> Service:
     from steelyard.services.informer import status_informer as informer
     from steelyard.services.orchestrator.metrics import OrchestratorMetrics
     from steelyard.services.orchestrator.orchestrator import run_orchestrator

@@ -8,7 +8,7 @@ import pytest
 from steelyard.accounts.database import Accounts, AccountsDatabaseError
 from steelyard.accounts.open import open_accounts_database
 from steelyard.discovery import DnsDiscovery, HostsDiscovery, discovery
-from steelyard.local.platform import administrator_token, names_of_services
+from steelyard.local.platform import administrator_token, discovery_environment
 from steelyard.local.state import StateDir
 from steelyard.settings import load
 
@@ -27,7 +27,7 @@ def test_replicas_are_found_by_the_names_of_their_cluster(
     state = StateDir(tmp_path / "state")
     settings = load(None, state.path).model_copy(update={"kubernetes": str(tmp_path / kubernetes)})
     variables = {name: str(tmp_path / path) for name, path in environment.items()}
-    discovered = discovery("dns:a.b.svc:8000", names_of_services(state, settings, variables))
+    discovered = discovery("dns:a.b.svc:8000", discovery_environment(state, settings, variables))
     if expected is None:
         assert discovered == DnsDiscovery("a.b.svc", 8000)
     else:
