@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.platform import hops, throughput
 from benchmarks.platform.residence import Residence, busy, idle
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 
 
@@ -73,7 +73,7 @@ def measure_hops(
 ) -> dict[str, object]:
     state = StateDir(folder / ("engines" if settings else "up"))
     try:
-        ready = start_detached(state.path, Asked(settings=settings))
+        ready = start_detached(state.path, UpOptions(settings=settings))
         time.sleep(5)
         residences = {"idle": idle(state)}
         with busy(state) as working:

@@ -12,7 +12,7 @@ from steelyard.local.gpus.gpus import ANNOTATION
 from steelyard.local.gpus.testing import FAKE, FakeGpus
 from steelyard.local.kubelet.testing import is_running, make_container, make_pod, phase
 from steelyard.local.node import NODE
-from steelyard.local.overview import overview_of, to_table
+from steelyard.local.overview import read_overview, to_table
 from steelyard.local.state import read_record
 from steelyard.types import Json
 from tests.gpu import holder
@@ -74,7 +74,7 @@ async def test_the_second_pod_waits_and_then_runs(gpus: Machine, tmp_path: Path)
     pods = await fill(gpus, end)
     await gpus.create(PODS, make_holder("second", later))
     await gpus.until(PODS, "second", lambda pod: waits_for("is held by default/first-", pod))
-    assert "held by default/first-0" in to_table(await overview_of(gpus.state))
+    assert "held by default/first-0" in to_table(await read_overview(gpus.state))
     end.touch()
     for pod in pods:
         done = await gpus.until(PODS, pod["metadata"]["name"], lambda pod: phase(pod) == "Succeeded")

@@ -14,7 +14,7 @@ from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
 from steelyard.kube.resource import Resource
-from steelyard.local.detached import Asked
+from steelyard.local.detached import UpOptions
 from steelyard.local.state import Ready, StateDir, read_ready
 from steelyard.local.supervisor import start_detached, stop
 from steelyard.types import Json
@@ -59,7 +59,7 @@ class Machine:
         self.state = StateDir(folder)
 
     def up(self, *without: str) -> Ready:
-        return start_detached(self.state.path, Asked(without=without))
+        return start_detached(self.state.path, UpOptions(without=without))
 
     def client(self, tries: int = 6) -> Client:
         """Open a client of the running platform; patient with one that is started again."""

@@ -30,7 +30,7 @@ from steelyard.local.images import prepare_images
 from steelyard.local.kept_process import _open_log
 from steelyard.local.lock import FileLock
 from steelyard.local.platform import _signing_secret, administrator_token
-from steelyard.local.platform_identity import identity_of
+from steelyard.local.platform_identity import load_identity
 from steelyard.local.process import SERVICES, START_THRESHOLDS, in_lines
 from steelyard.local.secret_keys import secret_keys
 from steelyard.local.service import write_kubeconfig
@@ -65,7 +65,7 @@ async def start(state: StateDir) -> None:
             lock = stack.enter_context(FileLock(state.lock(name)))
             lock.write(str(os.getpid()))
             stack.enter_context(_open_log(state.log(name)))
-        identity = identity_of(state)
+        identity = load_identity(state)
         check_images(state.images, identity)
         write_record(state, read_record(state))
         state.platform.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import pytest
 from openlineage.client.serde import Serde
 
 from steelyard.errors import UsageError
-from steelyard.local.detached import Asked
+from steelyard.local.detached import UpOptions
 from steelyard.local.supervisor import start_detached
 from steelyard.services.lineage.events import Names, event_of, run_id
 from steelyard.services.lineage.lineage import HttpReceiver, NotTaken, Unavailable, receiver_url
@@ -146,7 +146,7 @@ def test_each_run_is_reported_with_what_it_reads_and_writes(
 def test_a_receiver_that_is_away_disturbs_nothing(machine: Machine, tmp_path: Path) -> None:
     settings = tmp_path / "steelyard.toml"
     settings.write_text('[telemetry]\nopenlineage_url = "http://127.0.0.1:9"\n')
-    start_detached(machine.state.path, Asked(settings=settings))
+    start_detached(machine.state.path, UpOptions(settings=settings))
     with machine.client() as client:
         small = make(client, tmp_path / "rows", rows=5)
         client.reports.wait(small.report, timeout=120)

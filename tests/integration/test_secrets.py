@@ -19,7 +19,7 @@ import pytest
 from steelyard.client import Client, WorkflowFailed
 from steelyard.client.errors import Invalid
 from steelyard.kube.resource import DEPLOYMENTS, INFERENCE_SESSIONS, SECRETS
-from steelyard.local.detached import Asked
+from steelyard.local.detached import UpOptions
 from steelyard.local.supervisor import start_detached
 from steelyard.schema.model import Model
 from steelyard.schema.names import namespace_of
@@ -107,7 +107,7 @@ def up(machine: Machine, hub: Hub, tmp_path: Path, *without: str) -> None:
         f'[telemetry]\nopenlineage_url = "{hub.url}"\notlp_endpoint = "{hub.url}"\n'
         "[api]\naccess_log = true\n"
     )
-    start_detached(machine.state.path, Asked(settings=settings, without=without))
+    start_detached(machine.state.path, UpOptions(settings=settings, without=without))
 
 
 def create_model(client: Client, name: str = "gated") -> Model:

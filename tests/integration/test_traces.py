@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from steelyard.kube.resource import JOBS, PODS
-from steelyard.local.detached import Asked
+from steelyard.local.detached import UpOptions
 from steelyard.local.state import read_ready
 from steelyard.local.supervisor import start_detached
 from tests.integration.conftest import Machine, machine_at
@@ -115,7 +115,7 @@ def test_who_does_not_want_to_be_traced_is_not(
 def test_a_receiver_that_is_away_disturbs_nothing(machine: Machine, tmp_path: Path) -> None:
     settings = tmp_path / "steelyard.toml"
     settings.write_text('[telemetry]\notlp_endpoint = "http://127.0.0.1:9"\n')
-    start_detached(machine.state.path, Asked(settings=settings))
+    start_detached(machine.state.path, UpOptions(settings=settings))
     with machine.client() as client:
         small = make(client, tmp_path / "rows", rows=5)
         client.reports.wait(small.report, timeout=120)

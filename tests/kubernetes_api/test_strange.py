@@ -177,7 +177,7 @@ def play(server: ApiAndScheduler, case: tuple[ResourceType, Json, Any]) -> None:
     number = server.number()
     if number % 25 == 0:
         server.run(server.work_a_job(f"usual-{number}"))
-    assert server.faults.of("apiserver", "request") == 0
+    assert server.faults.number("apiserver", "request") == 0
 
 
 FEW = settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 from steelyard.types import Json
 from tests.kubernetes_api.api import Api
@@ -70,7 +70,7 @@ def embedded() -> Iterator[Path]:
     """The kubeconfig of an embedded Kubernetes whose images are this machine's programs."""
     with tempfile.TemporaryDirectory(prefix="steelyard-workloads-") as folder:
         state = StateDir(Path(folder) / "state")
-        start_detached(state.path, Asked(without=("platform",)))
+        start_detached(state.path, UpOptions(without=("platform",)))
         try:
             with state.images.open("a") as images:
                 for name in ("busybox", "python"):

@@ -10,7 +10,7 @@ from steelyard.cli.extras import needs
 from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from steelyard.local.acceptance import Accepted, Report
+    from steelyard.local.acceptance import AcceptedLog, Report
     from steelyard.local.state import StateDir
     from steelyard.settings import Settings
 
@@ -127,7 +127,7 @@ def _show(seen: "Report") -> None:
         typer.echo(f"  {name}: {word}")
 
 
-def _accepted(done: "Accepted") -> None:
+def _accepted(done: "AcceptedLog") -> None:
     if done.restored is not None:
         typer.echo(f"written to the log from the backup: {done.restored.entities} entities")
         for key in done.restored.unreadable:

@@ -10,7 +10,7 @@ from steelyard.cli.extras import needs
 from steelyard.cli.log import SettingsOption
 
 if TYPE_CHECKING:
-    from steelyard.local.moving import Moved
+    from steelyard.local.moving import TransferCounts
 
 
 @needs("local")
@@ -72,7 +72,7 @@ def import_(
     typer.echo(f"imported {_counts(moved)}")
 
 
-def _counts(moved: "Moved") -> str:
+def _counts(moved: "TransferCounts") -> str:
     return (
         f"{moved.entities} entities, {moved.commands} commands, {moved.objects} files of the storage, "
         f"{moved.accounts} accounts"

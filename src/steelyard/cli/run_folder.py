@@ -20,7 +20,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Unreachable
 from steelyard.kube.objects import conditions_of, status_of
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.local.detached import Asked, running, start_detached, stop
+from steelyard.local.detached import UpOptions, running, start_detached, stop
 from steelyard.local.state import StateDir
 from steelyard.schema.locations import complete_location
 from steelyard.schema.names import PROGRESS
@@ -78,7 +78,7 @@ async def _platform(state: StateDir, settings: Path | None, display: Display) ->
         yield storage
         return
     display.say(f"starting the embedded Kubernetes and the operator in {_short(state.path)}")
-    options = Asked(settings=settings, without=("platform",))  # manifests alone need none
+    options = UpOptions(settings=settings, without=("platform",))  # manifests alone need none
     starting = asyncio.ensure_future(asyncio.to_thread(start_detached, state.path, options))
     try:
         await asyncio.shield(starting)

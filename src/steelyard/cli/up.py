@@ -9,7 +9,7 @@ from steelyard.cli.connection import FolderOption
 from steelyard.cli.extras import check_local
 
 if TYPE_CHECKING:
-    from steelyard.local.detached import Asked
+    from steelyard.local.detached import UpOptions
 
 
 def up(
@@ -47,7 +47,7 @@ def up(
 ) -> None:
     """Start the platform, its operator and Kubernetes here. Ctrl-C ends them in order."""
     check_local()
-    from steelyard.local.detached import Asked
+    from steelyard.local.detached import UpOptions
     from steelyard.local.machine import check_file_system, check_machine
     from steelyard.local.state import StateDir, check_for_up
 
@@ -59,7 +59,7 @@ def up(
         from steelyard.settings import load
 
         load(settings, state)  # a mistake in the file is reported here, not in a log
-    asked = Asked(port, api_port, settings, ready_file, left_out, new_kubernetes)
+    asked = UpOptions(port, api_port, settings, ready_file, left_out, new_kubernetes)
     if detach:
         _start_detached(state, asked, state_dir)
     else:
@@ -90,23 +90,23 @@ def status(
     import asyncio
 
     from steelyard.errors import UsageError
-    from steelyard.local.overview import overview_of, to_json, to_table
+    from steelyard.local.overview import read_overview, to_json, to_table
     from steelyard.local.state import StateDir
 
     if output not in ("table", "json"):
         raise UsageError(f"--output {output}: should be table or json")
-    overview = asyncio.run(overview_of(StateDir(_state(state_dir))))
+    overview = asyncio.run(read_overview(StateDir(_state(state_dir))))
     typer.echo(to_json(overview) if output == "json" else to_table(overview))
     if not overview.running:
         raise typer.Exit(1)
 
 
-def _start_detached(state: Path, asked: "Asked", folder: Path | None) -> None:
+def _start_detached(state: Path, asked: "UpOptions", folder: Path | None) -> None:
     from steelyard.local.detached import start_detached
-    from steelyard.local.state import StateDir, printed_token
+    from steelyard.local.state import StateDir, token_for_terminal
 
     ready = start_detached(state, asked)
-    token = printed_token(StateDir(state), ready)
+    token = token_for_terminal(StateDir(state), ready)
     platform = f"  api:         {ready.api}\n  token:       {token}\n" if ready.api else ""
     typer.echo(
         f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
@@ -114,7 +114,7 @@ def _start_detached(state: Path, asked: "Asked", folder: Path | None) -> None:
     )
 
 
-def _supervise(state: Path, asked: "Asked") -> None:
+def _supervise(state: Path, asked: "UpOptions") -> None:
     """Run everything from this process, until it is asked to stop."""
     import asyncio
 

@@ -12,7 +12,7 @@ from steelyard.addresses import without_password
 from steelyard.broker.log import STATE
 from steelyard.errors import UsageError
 from steelyard.local.engines import Engines, open_engines, outlets
-from steelyard.local.lock import FileLock, Held
+from steelyard.local.lock import FileLock, LockHeld
 from steelyard.local.process import SERVICES
 from steelyard.local.state import StateDir
 from steelyard.services.identity import Inspection, accept, inspect, next_epoch
@@ -33,7 +33,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedLog:
     """The epoch from which on the log counts, and how many acknowledged creates are sent to it again."""
 
     id: str
@@ -54,13 +54,13 @@ async def report(settings: Settings, advice: str = "") -> Report:
         return Report(without_password(settings.log), log.id, log.epoch, inspection, missing)
 
 
-async def accept_log(settings: Settings) -> Accepted:
+async def accept_log(settings: Settings) -> AcceptedLog:
     """Let everything follow the log that is there, from a new epoch on."""
     async with open_engines(settings) as opened:
         return await _accept(opened, settings, None)
 
 
-async def restore_log(settings: Settings, now: datetime) -> Accepted:
+async def restore_log(settings: Settings, now: datetime) -> AcceptedLog:
     """Write to the log what the backup has and the log has not, then accept it."""
     async with open_engines(settings) as opened:
         known = outlets(opened, settings)
@@ -70,9 +70,9 @@ async def restore_log(settings: Settings, now: datetime) -> Accepted:
         return await _accept(opened, settings, restored)
 
 
-async def _accept(opened: Engines, settings: Settings, restored: Restored | None) -> Accepted:
+async def _accept(opened: Engines, settings: Settings, restored: Restored | None) -> AcceptedLog:
     resent = await accept(opened.log, outlets(opened, settings), opened.accounts_database.outbox)
-    return Accepted(opened.log.id, opened.log.epoch, resent, restored)
+    return AcceptedLog(opened.log.id, opened.log.epoch, resent, restored)
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def nothing_runs(state: StateDir) -> Iterator[None]:
             lock = FileLock(state.lock(name))
             try:
                 lock.acquire()
-            except Held:
+            except LockHeld:
                 raise UsageError(
                     f"--state-dir {state.path}: its {name} runs; end it first: "
                     f"steelyard down --state-dir {state.path}"

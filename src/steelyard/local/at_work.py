@@ -48,7 +48,7 @@ class Mark:
     release: str
 
     @classmethod
-    def of(cls, resource: Resource, obj: Json) -> "Mark":
+    def from_object(cls, resource: Resource, obj: Json) -> "Mark":
         metadata = obj["metadata"]
         return cls(
             resource.api_version,
@@ -137,8 +137,8 @@ class AtWork:
         if self._memory is None:
             yield
             return
-        mark = self._admitted(resource, obj)
-        with self._alone if mark in self._suspects else nullcontext(), self._marked(mark):
+        mark = self._mark_for(resource, obj)
+        with self._alone if mark in self._suspects else nullcontext(), self._hold_mark(mark):
             yield
         self._acquit(mark)
 
@@ -148,20 +148,20 @@ class AtWork:
         if self._memory is None:
             yield
             return
-        mark = self._admitted(resource, obj)
+        mark = self._mark_for(resource, obj)
         async with self._turn if mark in self._suspects else nullcontext():
-            with self._marked(mark):
+            with self._hold_mark(mark):
                 yield
         self._acquit(mark)
 
-    def _admitted(self, resource: Resource, obj: Json) -> Mark:
-        mark = Mark.of(resource, obj)
+    def _mark_for(self, resource: Resource, obj: Json) -> Mark:
+        mark = Mark.from_object(resource, obj)
         if mark in self.set_aside:
             raise SetAside(mark.message)
         return mark
 
     @contextmanager
-    def _marked(self, mark: Mark) -> Iterator[None]:
+    def _hold_mark(self, mark: Mark) -> Iterator[None]:
         content = json.dumps(list(vars(mark).values())).encode()
         with self._lock:
             # More at work than there are slots, or names of a strange length: those go unmarked.

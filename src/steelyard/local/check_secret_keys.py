@@ -29,11 +29,11 @@ async def try_secret_keys(path: Path, accounts: str | None) -> tuple[str, ...]:
         return ("is not there, and there are no secrets yet",)
     return (
         f"{len(keys)} key{'s' * (len(keys) > 1)}",
-        _opened(count),
+        _summary(count),
     )
 
 
-def _opened(count: int) -> str:
+def _summary(count: int) -> str:
     """Return how many secrets the keys open, in words."""
     if count == 1:
         return "opens the one secret"

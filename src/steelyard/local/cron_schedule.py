@@ -167,7 +167,7 @@ def _number(text: str, field: _Field) -> int:
     return int(text)
 
 
-def zone_of(cron_job: Json) -> tzinfo:
+def time_zone(cron_job: Json) -> tzinfo:
     """Return the zone of a CronJob; ZoneInfoNotFoundError or ValueError for an unknown one."""
     name = cron_job["spec"].get("timeZone")
     return ZoneInfo(name) if name else UTC

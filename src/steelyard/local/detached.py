@@ -18,14 +18,14 @@ from steelyard.local.kept_process import tail
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.lock import is_held
 from steelyard.local.network import FIRST, Network
-from steelyard.local.state import Ready, StateDir, prepare, process_started, read_ready, read_record
+from steelyard.local.state import Ready, StateDir, prepare, process_start, read_ready, read_record
 
 START_SECONDS = 300.0  # for two groups of parts, one after the other
 END_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class UpOptions:
     """Options of `up`."""
 
     port: int = 0
@@ -44,7 +44,7 @@ class Asked:
         return said + [word for name in self.without for word in ("--without", name)]
 
 
-def start_detached(state: Path, options: Asked = Asked()) -> Ready:
+def start_detached(state: Path, options: UpOptions = UpOptions()) -> Ready:
     """Start `up` on the folder and return once everything answers. Its output goes to `logs/up.log`.
 
     Raises SteelyardError with the end of the log when it ends instead, UsageError when one runs already.
@@ -148,7 +148,7 @@ def _end_supervisor(folder: StateDir) -> None:
     is gone.
     """
     pid = _holder(folder)
-    supervisor = [(pid, process_started(pid))] if pid else []
+    supervisor = [(pid, process_start(pid))] if pid else []
     for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, 5.0)):
         if living(supervisor):
             os.kill(pid, number)

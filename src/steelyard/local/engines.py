@@ -89,7 +89,7 @@ def outlets(opened: Engines, settings: Settings) -> Outlets:
     )
 
 
-def files_of(settings: Settings) -> list[Path]:
+def engine_files(settings: Settings) -> list[Path]:
     """Returns the files of log, view and accounts; those that are servers have none."""
     addresses = (settings.log, settings.view, settings.accounts)
     return [Path(address.removeprefix("sqlite:")) for address in addresses if address.startswith("sqlite:")]

@@ -17,7 +17,7 @@ class Faults:
     def count(self, part: str, kind: str) -> None:
         self._counts[part, kind] += 1
 
-    def of(self, part: str, kind: str) -> int:
+    def number(self, part: str, kind: str) -> int:
         return self._counts[part, kind]
 
     def parts(self) -> set[str]:

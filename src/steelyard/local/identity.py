@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 
 from steelyard.kube.leader import Candidate, SystemClock
-from steelyard.local.state import process_started
+from steelyard.local.state import process_start
 
 _IDENTITY = re.compile(r"(?P<host>.+)_(?P<pids>\d+)-(?P<pid>\d+)-(?P<started>[0-9a-f]+-\d+)")
 
@@ -19,7 +19,7 @@ _IDENTITY = re.compile(r"(?P<host>.+)_(?P<pids>\d+)-(?P<pid>\d+)-(?P<started>[0-
 def process_identity() -> str:
     """Host, process number and its namespace, boot and start: the start distinguishes a number that is used again."""
     pid = os.getpid()
-    return f"{socket.gethostname().lower()[:40]}_{_pid_namespace()}-{pid}-{process_started(pid)}"
+    return f"{socket.gethostname().lower()[:40]}_{_pid_namespace()}-{pid}-{process_start(pid)}"
 
 
 def has_ended(holder: str) -> bool:
@@ -27,9 +27,9 @@ def has_ended(holder: str) -> bool:
     match = _IDENTITY.fullmatch(holder)
     if match is None or match["pids"] != _pid_namespace():
         return False
-    own_boot = process_started(os.getpid()).partition("-")[0]
+    own_boot = process_start(os.getpid()).partition("-")[0]
     same_boot = match["started"].partition("-")[0] == own_boot
-    return same_boot and process_started(int(match["pid"])) != match["started"]
+    return same_boot and process_start(int(match["pid"])) != match["started"]
 
 
 def process_candidate() -> Candidate:

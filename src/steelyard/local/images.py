@@ -10,7 +10,7 @@ from pathlib import Path
 import steelyard.progress
 from steelyard import bounded_toml
 from steelyard.local.kubelet.images import OWN, own_command
-from steelyard.local.lock import waited_for
+from steelyard.local.lock import hold_lock
 from steelyard.local.platform_identity import PlatformIdentity
 from steelyard.local.state import StateDir, write_atomically
 
@@ -33,9 +33,9 @@ def prepare_images(state: StateDir, identity: PlatformIdentity) -> None:
 
     The file can be read (`files.check_images`).
     """
-    with waited_for(state.lock("images")):
+    with hold_lock(state.lock("images")):
         if not state.images.exists():
-            write_atomically(state.images, identity.marked(_HEAD + _HINT))
+            write_atomically(state.images, identity.add_mark(_HEAD + _HINT))
             return
         text = bounded_toml.read(state.images)
         if (freed := without_earlier(text, state.images)) != text:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from steelyard.errors import Refused, SteelyardError
 from steelyard.local.pipe import READY, STOP
-from steelyard.local.state import process_started
+from steelyard.local.state import process_start
 
 ROOM_SECONDS = 1.0  # between two checks whether the disk has room
 # Seconds before a start again, doubling. An operator keeps deadlines, which come late by the longest.
@@ -70,7 +70,7 @@ class KeptProcess:
         if self._process is None or self._process.returncode is not None:
             return None
         # A pid alone may be another process's by the time that it is read; with its start time it is not.
-        started = process_started(self._process.pid)
+        started = process_start(self._process.pid)
         return (
             (self._process.pid, started) if started else None
         )  # it has ended, and its end is not reported yet

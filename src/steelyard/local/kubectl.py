@@ -57,7 +57,7 @@ async def _all_running(kubeconfig: Path, namespace: str, hosts: list[str]) -> No
         await cluster.close()
 
 
-def parsed(arguments: list[str]) -> tuple[str, str, list[str]]:
+def parse_exec(arguments: list[str]) -> tuple[str, str, list[str]]:
     """Pod, container and command of `exec POD [--container NAME] -- COMMAND...`."""
     if arguments[:1] != ["exec"] or "--" not in arguments:
         raise SystemExit("usage: kubectl exec POD [--container NAME] -- COMMAND...")
@@ -79,7 +79,7 @@ async def run(access: Access, namespace: str, arguments: list[str]) -> int:
     """The command's exit status; its streams come out of ours."""
     import aiohttp
 
-    pod, container, command = parsed(arguments)
+    pod, container, command = parse_exec(arguments)
     query = [("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
     query += [("container", container)] if container else []
     url = f"{access.url.rstrip('/')}{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}"

@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Iterable
 
-from steelyard.local.state import Record, process_started
+from steelyard.local.state import Record, process_start
 
 PATIENCE = 5.0
 
@@ -30,7 +30,7 @@ async def end_leftovers(record: Record, patience: float = PATIENCE) -> None:
 
 def living(processes: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the processes that still run; a pid that another process has now does not count."""
-    return [(pid, started) for pid, started in processes if started and process_started(pid) == started]
+    return [(pid, started) for pid, started in processes if started and process_start(pid) == started]
 
 
 def _signal(pid: int, number: int) -> None:

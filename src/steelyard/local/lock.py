@@ -13,7 +13,7 @@ from steelyard.disk_space import no_room
 from steelyard.errors import UsageError
 
 
-class Held(Exception):
+class LockHeld(Exception):
     """Another process holds the lock."""
 
 
@@ -36,7 +36,7 @@ class FileLock:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
-            raise Held(str(self.path)) from error
+            raise LockHeld(str(self.path)) from error
         self._descriptor = descriptor
 
     def release(self) -> None:
@@ -78,14 +78,14 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def waited_for(path: Path, seconds: float = 5.0) -> Iterator[None]:
+def hold_lock(path: Path, seconds: float = 5.0) -> Iterator[None]:
     """Hold a lock that others hold for a moment only. Raises UsageError where one holds it for long."""
     until, lock = time.monotonic() + seconds, FileLock(path)
     while True:
         try:
             lock.acquire()
             break
-        except Held:
+        except LockHeld:
             if time.monotonic() > until:
                 raise UsageError(f"{path}: is held by another command; try again") from None
             time.sleep(0.02)

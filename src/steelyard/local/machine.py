@@ -50,7 +50,7 @@ def check_engines(addresses: Mapping[str, str], mounts: str | None = None) -> No
             check_file_system(Path(path).resolve().parent, mounts, name=f"settings: {name}:")
 
 
-def one_of_each_disk(state: Path, addresses: Iterable[str]) -> list[Path]:
+def disk_folders(state: Path, addresses: Iterable[str]) -> list[Path]:
     """The state folder, and a folder of each other disk that the addresses of engines (`sqlite:`, `file:`) lie on."""
     folders = [state]
     for address in addresses:
@@ -78,7 +78,7 @@ def file_system(folder: Path, mounts: str) -> str:
     return kind
 
 
-def reserved_lasting_port(ephemeral: Path = EPHEMERAL) -> socket.socket:
+def reserve_lasting_port(ephemeral: Path = EPHEMERAL) -> socket.socket:
     """Reserve a free port that the kernel gives to no other process: one below the range of ephemeral ports.
 
     Clients keep the address of the platform. A port of that range could be another process's, even as the local end
@@ -91,10 +91,10 @@ def reserved_lasting_port(ephemeral: Path = EPHEMERAL) -> socket.socket:
     ports = list(range(LEAST_PORT, min(first, NODE_PORTS)))
     random.SystemRandom().shuffle(ports)
     reserved = (bound for port in ports[:PORT_TRIES] if (bound := _reserve(port, shared=False)) is not None)
-    return next(reserved, None) or _bound(0, shared=False)
+    return next(reserved, None) or _bind(0, shared=False)
 
 
-def reserved_port(port: int) -> socket.socket | None:
+def reserve_port(port: int) -> socket.socket | None:
     """Reserve a port of loopback until the socket is closed: a process of ours may listen on it, and nobody else
     chooses it meanwhile. None where another process has it.
     """
@@ -103,12 +103,12 @@ def reserved_port(port: int) -> socket.socket | None:
 
 def _reserve(port: int, *, shared: bool) -> socket.socket | None:
     try:
-        return _bound(port, shared=shared)
+        return _bind(port, shared=shared)
     except OSError:
         return None
 
 
-def _bound(port: int, *, shared: bool) -> socket.socket:
+def _bind(port: int, *, shared: bool) -> socket.socket:
     """Return a socket that is bound and never listens: another one with SO_REUSEADDR may bind the port, and listen.
 
     Without `shared` the port is refused where somebody has reserved it, or where connections of it are ending.
@@ -123,7 +123,7 @@ def _bound(port: int, *, shared: bool) -> socket.socket:
     return bound
 
 
-def listener_of(port: int) -> str:
+def listener_name(port: int) -> str:
     """Return the process that listens on a TCP port, for a sentence: `pid 12 (python)`; `another process` where it is
     not known, as one of another user.
     """
@@ -146,12 +146,12 @@ def _listening(table: Path, port: int) -> Iterator[int]:
 
 
 def lasting_port() -> int:
-    """Return a port like that of `reserved_lasting_port`, which another process may choose as well."""
-    with reserved_lasting_port() as reserved:
-        return port_of(reserved)
+    """Return a port like that of `reserve_lasting_port`, which another process may choose as well."""
+    with reserve_lasting_port() as reserved:
+        return socket_port(reserved)
 
 
-def port_of(bound: socket.socket) -> int:
+def socket_port(bound: socket.socket) -> int:
     return int(bound.getsockname()[1])
 
 

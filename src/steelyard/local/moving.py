@@ -52,7 +52,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Moved:
+class TransferCounts:
     """Numbers of what was exported or imported."""
 
     entities: int
@@ -61,7 +61,7 @@ class Moved:
     accounts: int
 
 
-async def export_to(settings: Settings, target: Path, now: datetime, say: Say) -> Moved:
+async def export_to(settings: Settings, target: Path, now: datetime, say: Say) -> TransferCounts:
     """Write everything into a package. Nothing may run on the engines. Raises UsageError."""
     async with open_engines(settings) as opened:
         with (
@@ -71,7 +71,7 @@ async def export_to(settings: Settings, target: Path, now: datetime, say: Say) -
             scratch = Path(folder) / "file"
             say("the log ...")
             counts = {topic: await _export_topic(opened.log, topic, package) for topic in TOPICS}
-            held = [Entry(opened.log.epoch, record) for record in await _held(opened.log)]
+            held = [Entry(opened.log.epoch, record) for record in await _quarantined_records(opened.log)]
             package.add_bytes(HELD, encode({}, held))
             contents = await opened.accounts_database.transfer.dump()
             package.add_bytes(ACCOUNTS, gzip.compress(orjson.dumps(contents), mtime=0))
@@ -84,10 +84,10 @@ async def export_to(settings: Settings, target: Path, now: datetime, say: Say) -
                     await asyncio.to_thread(package.add, f"storage/{info.key}", scratch)
                     objects += 1
             package.finish(command_time(now), opened.log.id, opened.log.epoch)
-    return Moved(counts[STATE], counts[EVENTS], objects, len(contents["accounts"]))
+    return TransferCounts(counts[STATE], counts[EVENTS], objects, len(contents["accounts"]))
 
 
-async def import_from(settings: Settings, source: Path, now: datetime, say: Say) -> Moved:
+async def import_from(settings: Settings, source: Path, now: datetime, say: Say) -> TransferCounts:
     """Fill empty engines from a package. Raises UsageError, Damaged, and Refused where an engine is not empty."""
     with read_package(source) as package:
         say("checking the package ...")
@@ -115,7 +115,7 @@ async def import_from(settings: Settings, source: Path, now: datetime, say: Say)
             entities, commands = await _import_log(opened, settings, package)
             await fill_view(opened.log, opened.view)
             await opened.store.delete(IMPORTED)
-    return Moved(entities, commands, objects, len(contents["accounts"]))
+    return TransferCounts(entities, commands, objects, len(contents["accounts"]))
 
 
 async def check_exported(store: Store, key: str, file: Path, digests: EntityDigests) -> None:
@@ -140,7 +140,7 @@ async def _export_topic(log: Log, topic: str, package: PackageWriter) -> int:
     return count
 
 
-async def _held(log: Log) -> list[Record]:
+async def _quarantined_records(log: Log) -> list[Record]:
     keys = [entity.key for entity in await quarantined(log) if entity.consumer == COMMANDS]
     return [record for key in keys for record in await waiting_of(log, key)]
 
@@ -224,7 +224,7 @@ async def _import_log(opened: Engines, settings: Settings, package: Package) -> 
                 left.append(record)
             elif (record.partition, record.offset) not in places:
                 done.append(record)
-        await _publish(log, [_moved(record) for record in done])
+        await _publish(log, [_to_message(record) for record in done])
     ends = await log.ends(EVENTS)
     epoch = max(next_epoch(log, await inspect(log, known)), package.manifest.epoch + 1)
     if epoch > next_epoch(log, await inspect(log, known)):
@@ -236,10 +236,10 @@ async def _import_log(opened: Engines, settings: Settings, package: Package) -> 
         count += sum(
             entry.record.value is not None and FORGOTTEN not in entry.record.headers for entry in entries
         )
-    await _publish(log, [_moved(record) for record in left])
+    await _publish(log, [_to_message(record) for record in left])
     for name in package.names(f"log/{DEAD}/"):
         _, entries = await asyncio.to_thread(_entries, package, name)
-        await _publish(log, [_moved(entry.record) for entry in entries])
+        await _publish(log, [_to_message(entry.record) for entry in entries])
     await accept(log, known, opened.accounts_database.outbox)
     return count, commands
 
@@ -251,7 +251,7 @@ def _accounts(data: bytes) -> bytes:
         raise Refused(f"{ACCOUNTS}: {error}") from error
 
 
-def _moved(record: Record) -> Message:
+def _to_message(record: Record) -> Message:
     return Message(record.topic, record.key, record.value, record.headers)
 
 

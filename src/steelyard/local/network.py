@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.errors import SteelyardError
-from steelyard.local.lock import FileLock, Held
+from steelyard.local.lock import FileLock, LockHeld
 
 FIRST, LAST = 16, 239  # 127.0.x and 127.1.x are others' habits; resolvers sit at 127.0.0.53
 
@@ -45,7 +45,7 @@ def claim(state: Path, preferred: int, folder: Path) -> tuple[Network, FileLock]
     # Users cannot see each other's claims, so each begins elsewhere.
     count = LAST + 1 - FIRST
     numbers = [FIRST + (os.getuid() + step) % count for step in range(count)]
-    numbers.sort(key=lambda number: _claimed(folder / f"net-{number}"))
+    numbers.sort(key=lambda number: _claim_time(folder / f"net-{number}"))
     if preferred:
         numbers.insert(0, preferred)
     for ours_alone in (True, False):
@@ -53,7 +53,7 @@ def claim(state: Path, preferred: int, folder: Path) -> tuple[Network, FileLock]
             lock = FileLock(folder / f"net-{number}")
             try:
                 lock.acquire()
-            except Held:
+            except LockHeld:
                 continue
             owner = lock.read()
             if owner in ("", str(state)) or not ours_alone or not Path(owner).exists():
@@ -63,7 +63,7 @@ def claim(state: Path, preferred: int, folder: Path) -> tuple[Network, FileLock]
     raise SteelyardError(f"all networks 127.{FIRST}.0.0 to 127.{LAST}.0.0 are in use by other state folders")
 
 
-def _claimed(claim: Path) -> int:
+def _claim_time(claim: Path) -> int:
     """Return when a network was last claimed. The longest unused is taken first: for a minute after a
     connection's end the kernel gives its address and port to no other.
     """

@@ -53,7 +53,7 @@ class Overview:
     resources: dict[str, dict[str, int]] = field(default_factory=dict)  # plural -> status -> how many
 
 
-async def overview_of(state: StateDir) -> Overview:
+async def read_overview(state: StateDir) -> Overview:
     """Return what runs, and what is in the state folder."""
     record = read_record(state)
     running = bool(living([(record.pid, record.started)]))
@@ -107,7 +107,7 @@ async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, i
         nodes = tuple(_node(node) for node in (await cluster.list(NODES)).items)
         counts = {
             resource.plural: Counter(
-                map(_state_of, filter(_is_counted, (await cluster.list(resource)).items))
+                map(_state_word, filter(_is_counted, (await cluster.list(resource)).items))
             )
             for resource in COUNTED
         }
@@ -126,11 +126,11 @@ def _node(node: Json) -> Json:
         "name": node["metadata"]["name"],
         "ready": ready,
         "allocatable": mapping(status, "allocatable"),
-        "gpus": gpus_of(node),
+        "gpus": node_gpus(node),
     }
 
 
-def gpus_of(node: Json) -> list[Json]:
+def node_gpus(node: Json) -> list[Json]:
     """Return the GPUs that a Node says it has, with who has them; none where its annotation cannot be read."""
     text = annotations_of(node).get(GPUS)
     try:
@@ -144,7 +144,7 @@ def _is_counted(obj: Json) -> bool:
     return obj["kind"] != "Service" or not is_of_the_api(obj)
 
 
-def _state_of(obj: Json) -> str:
+def _state_word(obj: Json) -> str:
     """One word for how an object fares, whatever its kind."""
     status = status_of(obj)
     word = status.get("status") or status.get("phase")

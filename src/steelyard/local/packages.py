@@ -188,7 +188,7 @@ def read_package(source: Path) -> Iterator[Package]:
         raise Damaged(f"{source}: is damaged or cut short, or no tar file: {error}") from error
     with opened as tar:
         try:
-            members = {member.name: member for member in _checked_members(tar, source)}
+            members = {member.name: member for member in _safe_members(tar, source)}
         except damaged as error:
             raise Damaged(f"{source}: is damaged or cut short, or no tar file: {error}") from error
 
@@ -201,7 +201,7 @@ def read_package(source: Path) -> Iterator[Package]:
         yield Package(source, member, len(members))
 
 
-def _checked_members(tar: tarfile.TarFile, source: Path) -> Iterator[tarfile.TarInfo]:
+def _safe_members(tar: tarfile.TarFile, source: Path) -> Iterator[tarfile.TarInfo]:
     """Yield the members, one after the other. Raises Damaged for one that a package never has.
 
     A sparse file stands for as many zeros as it says, a symbolic link may lead to itself, and what a header says of all

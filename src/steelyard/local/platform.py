@@ -25,11 +25,12 @@ from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
-from steelyard.local.engines import Engines, advice, engines, files_of, on_servers
+from steelyard.local.engines import Engines, advice, engine_files, engines, on_servers
 from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.kubelet.images import STEPS
-from steelyard.local.resuming import resumed
+from steelyard.local.process import process_name
+from steelyard.local.resuming import retry_engine_failures
 from steelyard.local.secret_keys import secret_keys
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import listen_address, served
@@ -75,13 +76,13 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
         loops = [name for name in names if name != "api"]
         measure_lag(loops, opened)
         async with asyncio.TaskGroup() as group:
-            group.create_task(watch(files_of(settings), stop))
+            group.create_task(watch(engine_files(settings), stop))
             services = await asyncio.gather(
                 *[_service(name, opened, settings, state, stack) for name in loops]
             )
             for name, service in zip(loops, services, strict=True):
                 group.create_task(_keep_running(name, settings, partial(service, stop)))
-            metrics_file = state.metrics(_process_name(names, replica))
+            metrics_file = state.metrics(process_name(names[0] if len(names) == 1 else "platform", replica))
             stack.callback(metrics_file.unlink, missing_ok=True)
             # The API serves the figures itself; elsewhere as well only where the settings say so.
             api_has_metrics = "api" in names and settings.metrics is None
@@ -113,12 +114,6 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
                     ),
                 )
                 ready()
-
-
-def _process_name(names: Sequence[str], replica: int) -> str:
-    """Return the name of the file with the address of a process's metrics."""
-    name = names[0] if len(names) == 1 else "platform"
-    return name if replica == 1 else f"{name}-{replica}"
 
 
 async def _serve_metrics(
@@ -216,7 +211,7 @@ async def _keep_running(
     Files and databases of this machine are never away: what fails there is a fault, and ends the process.
     """
     if on_servers(settings):
-        await resumed(name, lambda: _retry_full_disk(name, run))
+        await retry_engine_failures(name, lambda: _retry_full_disk(name, run))
     else:
         await _retry_full_disk(name, run)
 

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from steelyard import bounded_toml
 from steelyard.errors import Refused, UsageError
-from steelyard.local.lock import waited_for
+from steelyard.local.lock import hold_lock
 from steelyard.local.state import StateDir, write_atomically
 
 SECRET_LENGTH, RANDOM_LENGTH = 43, 32
@@ -40,7 +40,7 @@ class PlatformIdentity:
     earlier: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 by file name."""
 
-    def marked(self, text: str) -> str:
+    def add_mark(self, text: str) -> str:
         """Return a text of lines, in which those that begin with # are comments, with the platform's mark."""
         return f"{text.rstrip()}\n# steelyard platform {self.id}\n"
 
@@ -55,7 +55,7 @@ class PlatformIdentity:
             text = bounded_toml.read(path)
             if _MARK.search(text) is None:
                 # The file that a link leads to: the link stays.
-                write_atomically(path.resolve(), self.marked(text))
+                write_atomically(path.resolve(), self.add_mark(text))
                 _log.info("%s: named no platform; it is this one's from now on", path)
         except (bounded_toml.BadToml, OSError) as error:
             _log.warning("%s: cannot be given the platform's mark: %s", path, error)
@@ -77,7 +77,7 @@ class PlatformIdentity:
         return digest[: SECRET_LENGTH - RANDOM_LENGTH]
 
 
-def identity_of(state: StateDir, *, new_kubernetes: bool = False) -> PlatformIdentity:
+def load_identity(state: StateDir, *, new_kubernetes: bool = False) -> PlatformIdentity:
     """Return the identity of a folder; made, or read again from the database of Kubernetes, where its file is lost.
 
     Raises Refused where the database is another platform's, so that no file is replaced because of a wrong one; not
@@ -86,7 +86,7 @@ def identity_of(state: StateDir, *, new_kubernetes: bool = False) -> PlatformIde
     known, database = _read(state.identity), database_platform(state.database)
     if known is None:
         # Parts that start at the same time on a folder of their own must not each make one.
-        with waited_for(state.lock("identity")):
+        with hold_lock(state.lock("identity")):
             return _read(state.identity) or _make(state, database)
     if database not in (None, known.id) and not new_kubernetes:
         raise Refused(

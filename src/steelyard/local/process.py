@@ -16,7 +16,7 @@ from pathlib import Path
 
 from steelyard.errors import Refused, SteelyardError, leaves, words_of_file_error
 from steelyard.kube.leader import LeaseLost
-from steelyard.local.lock import FileLock, Held
+from steelyard.local.lock import FileLock, LockHeld
 from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
 from steelyard.local.renewal import Renewal, execute_again
@@ -67,7 +67,7 @@ class ServiceOptions:
         return tuple(name for name in chosen if name not in self.without)
 
 
-def numbered(name: str, replica: int) -> str:
+def process_name(name: str, replica: int) -> str:
     """Return the name of one of several processes of a service; the first has the service's own."""
     return name if replica == 1 else f"{name}-{replica}"
 
@@ -85,7 +85,7 @@ def run_process(part: ServiceOptions) -> None:
         with in_lines():
             prepare(part.state)
         for name in part.services or (part.name,):
-            locks.callback(_take_lock(part.state.lock(numbered(name, part.replica))).release)
+            locks.callback(_take_lock(part.state.lock(process_name(name, part.replica))).release)
         with in_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(part, orders, renewal))
     # Only now: the folder's locks are free, and nothing of this program runs any more.
@@ -122,10 +122,10 @@ def _in_words(error: BaseException) -> SteelyardError | None:
         return None
     # Two of a moment may reserve one port, as the `up`s of two copies of a folder do; one of them listens first.
     if error.errno == errno.EADDRINUSE and (address := _ADDRESS.search(str(error))):
-        from steelyard.local.machine import listener_of
+        from steelyard.local.machine import listener_name
 
         port = int(address["port"])
-        who = f"{listener_of(port)} listens there already; end that one, or choose another port"
+        who = f"{listener_name(port)} listens there already; end that one, or choose another port"
         return SteelyardError(f"port {port} of {address['host']}: {who}")
     words = words_of_file_error(error)
     return None if words is None else SteelyardError(words)
@@ -133,7 +133,7 @@ def _in_words(error: BaseException) -> SteelyardError | None:
 
 async def _run(part: ServiceOptions, orders: Orders, renewal: Renewal) -> None:
     ready = take_orders(part.line, orders)
-    started = partial(_started, ready)
+    started = partial(_report_ready, ready)
     match part.name:
         case "kubernetes":
             from steelyard.local.service import run_kubernetes
@@ -165,7 +165,7 @@ async def _run(part: ServiceOptions, orders: Orders, renewal: Renewal) -> None:
                 )  # fmt: skip
 
 
-def _started(ready: Callable[[], None]) -> None:
+def _report_ready(ready: Callable[[], None]) -> None:
     """Report that the part runs. What it has imported is never garbage, and from now on garbage is searched as usual.
 
     Kubernetes itself says how often it searches.
@@ -188,7 +188,7 @@ def _take_lock(path: Path) -> FileLock:
     while True:
         try:
             lock.acquire()
-        except Held:
+        except LockHeld:
             if time.monotonic() > until:
                 raise SteelyardError(f"{path} is held by another process of this name") from None
             time.sleep(0.05)

@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Seconds between the end of a service and its next beginning; the pause doubles."""
 
 
-async def resumed(name: str, run: Callable[[], Awaitable[None]]) -> None:
+async def retry_engine_failures(name: str, run: Callable[[], Awaitable[None]]) -> None:
     """Run a service, again where an engine fails, for `PATIENCE_SECONDS` from the first failure on.
 
     Raises what it raised last, and at once what no wait can help: a fault of our own, an engine that refuses to be

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from steelyard.accounts.secrets import KeyFileError, SecretKeys, make_keys, read_keys
-from steelyard.local.platform_identity import identity_of
+from steelyard.local.platform_identity import load_identity
 from steelyard.local.state import StateDir
 from steelyard.settings import Settings
 
@@ -28,13 +28,13 @@ def secret_keys(state: StateDir, settings: Settings) -> SecretKeys | None:
         if not (settings.accounts.startswith("sqlite:") or state.runs(settings.kubernetes)):
             return None
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if make_keys(path, identity_of(state).marked("").lstrip()):
+        if make_keys(path, load_identity(state).add_mark("").lstrip()):
             _log.info("%s: was made; it encrypts the secrets of accounts", path)
     try:
         keys = read_keys(path)
     except KeyFileError as error:
         raise KeyFileError(f"{error}. {_GO_ON}") from error
-    if identity_of(state).is_foreign(path.read_text()):
+    if load_identity(state).is_foreign(path.read_text()):
         raise KeyFileError(f"secret_keys {path}: belongs to another platform. {_GO_ON}")
-    identity_of(state).take_over(path)
+    load_identity(state).take_over(path)
     return keys

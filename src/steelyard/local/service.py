@@ -32,7 +32,7 @@ from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.network import Network
 from steelyard.local.node import kubelet_config
 from steelyard.local.pipe import Orders
-from steelyard.local.platform_identity import identity_of
+from steelyard.local.platform_identity import load_identity
 from steelyard.local.renewal import Renewal, sample_memory, watch_memory
 from steelyard.local.set_aside import tell_set_aside
 from steelyard.local.sleeps import sleep_watch
@@ -71,7 +71,7 @@ async def run_kubernetes(
     config = ApiServerConfig(
         database=state.database,
         pki=state.pki,
-        platform=identity_of(state),
+        platform=load_identity(state),
         tokens={state.token.read_text().strip(): ADMINISTRATOR},
         pods=state.pods,
         service_network=network.services,

@@ -22,7 +22,7 @@ async def tell_set_aside(cluster: Cluster, at_work: AtWork, now: Callable[[], da
         except (KeyError, ApiError):
             continue
         else:
-            if Mark.of(resource, obj) != mark:
+            if Mark.from_object(resource, obj) != mark:
                 at_work.release(mark)
             else:
                 events.record(obj, "Warning", SET_ASIDE, mark.message)

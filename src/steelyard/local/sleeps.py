@@ -25,7 +25,7 @@ def system_clocks() -> tuple[datetime, float]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SleepState:
     """The content of the file: sleeps, and how far the wall clock was ahead of the monotonic one of a boot."""
 
     sleeps: Sleeps = NO_SLEEPS
@@ -33,19 +33,19 @@ class Kept:
     ahead: float = 0.0
 
 
-def read_kept(state: StateDir) -> Kept:
+def read_sleep_state(state: StateDir) -> SleepState:
     """Return the recorded sleeps; none where the record is missing or unreadable: then all time counts as
     time awake.
     """
     try:
         content = json.loads(state.sleeps.read_text())
         if isinstance(content, dict) and is_foreign(state, content):
-            return Kept()
+            return SleepState()
         if isinstance(content, list):  # of a version that kept sleeps alone
-            return Kept(_sleeps(content))
-        return Kept(_sleeps(content["sleeps"]), str(content["boot"]), float(content["ahead"]))
+            return SleepState(_sleeps(content))
+        return SleepState(_sleeps(content["sleeps"]), str(content["boot"]), float(content["ahead"]))
     except (OSError, ValueError, TypeError, KeyError):
-        return Kept()
+        return SleepState()
 
 
 def _sleeps(content: list[Any]) -> Sleeps:
@@ -54,7 +54,7 @@ def _sleeps(content: list[Any]) -> Sleeps:
 
 def read_sleeps(state: StateDir, clocks: Clocks = system_clocks) -> Sleeps:
     """The sleeps that are written down, and one that was missed since."""
-    kept, (wall, monotonic) = read_kept(state), clocks()
+    kept, (wall, monotonic) = read_sleep_state(state), clocks()
     missed = _ahead(wall, monotonic) - kept.ahead if kept.boot == boot_id() else 0.0
     if missed < LEAST_SECONDS:
         return kept.sleeps
@@ -78,11 +78,11 @@ class SleepRecord:
     state: StateDir
     clocks: Clocks = system_clocks
     watch: SleepWatch = field(init=False)
-    kept: Kept = field(init=False)
+    kept: SleepState = field(init=False)
 
     def __post_init__(self) -> None:
         self.watch = sleep_watch(self.state, self.clocks)
-        self.kept = read_kept(self.state)
+        self.kept = read_sleep_state(self.state)
 
     def keep(self) -> bool:
         """Write down what is new, and return whether that is a sleep. Raises OSError; then the next call tries again.
@@ -93,12 +93,12 @@ class SleepRecord:
         ahead, sleeps = _ahead(*self.clocks()), self.watch.sleeps()
         slept = sleeps != self.kept.sleeps
         if slept or self.kept.boot != boot_id() or abs(ahead - self.kept.ahead) >= LEAST_SECONDS:
-            write_kept(self.state, Kept(sleeps, boot_id(), ahead))
-            self.kept = Kept(sleeps, boot_id(), ahead)
+            write_sleep_state(self.state, SleepState(sleeps, boot_id(), ahead))
+            self.kept = SleepState(sleeps, boot_id(), ahead)
         return slept
 
 
-def write_kept(state: StateDir, kept: Kept) -> None:
+def write_sleep_state(state: StateDir, kept: SleepState) -> None:
     content = [(sleep.until.isoformat(), sleep.seconds) for sleep in kept.sleeps.known]
     named = {"platform": platform_id(state), "boot": kept.boot, "ahead": kept.ahead, "sleeps": content}
     write_atomically(state.sleeps, json.dumps(named))

@@ -149,7 +149,7 @@ class Ready:
     pid: int
 
 
-def printed_token(state: StateDir, ready: Ready) -> str:
+def token_for_terminal(state: StateDir, ready: Ready) -> str:
     """Return what `up` prints of the token: in a terminal the token, else where it is.
 
     What is no terminal is mostly a file of a log, which more people may read, and for longer.
@@ -218,9 +218,9 @@ def prepare(state: StateDir, *, new_kubernetes: bool = False) -> None:
     except OSError as error:
         raise UsageError(f"--state-dir {state.path}: cannot be used: {error.strerror}") from error
     # Only here: it needs the paths of this module.
-    from steelyard.local.platform_identity import identity_of
+    from steelyard.local.platform_identity import load_identity
 
-    identity = identity_of(state, new_kubernetes=new_kubernetes)
+    identity = load_identity(state, new_kubernetes=new_kubernetes)
     for secret in (state.token, state.signing_secret):
         _make_secret(secret, identity)
 
@@ -325,7 +325,7 @@ def write_atomically(path: Path, content: str) -> None:
         raise
 
 
-def process_started(pid: int) -> str:
+def process_start(pid: int) -> str:
     """Return when a process began: the boot, and the kernel's clock ticks since then; empty when there is
     none.
     """

@@ -25,9 +25,9 @@ from steelyard.local.files import check_images, new_kubernetes
 from steelyard.local.images import prepare_images, write_progress
 from steelyard.local.kept_process import KeptProcess, Program, service
 from steelyard.local.leftovers import PATIENCE, end_leftovers
-from steelyard.local.lock import FileLock, Held
+from steelyard.local.lock import FileLock, LockHeld
 from steelyard.local.network import Network, claim, claims_folder
-from steelyard.local.platform_identity import identity_of
+from steelyard.local.platform_identity import load_identity
 from steelyard.local.room import RoomWatch
 from steelyard.local.runners.images import enter_installed
 from steelyard.local.sleeps import SleepRecord
@@ -36,10 +36,10 @@ from steelyard.local.state import (
     Record,
     StateDir,
     prepare,
-    printed_token,
-    process_started,
+    process_start,
     read_platform,
     read_record,
+    token_for_terminal,
     write_ready,
     write_record,
 )
@@ -89,7 +89,7 @@ class Up:
 
     async def _run(self, stop: asyncio.Event, reserved: contextlib.ExitStack) -> None:
         state = self.state
-        identity = identity_of(state, new_kubernetes=self.options.new_kubernetes)
+        identity = load_identity(state, new_kubernetes=self.options.new_kubernetes)
         check_images(state.images, identity)
         old = read_record(state)
         # Children of a supervisor that was killed may still be ending: two API servers on one database are refused.
@@ -102,9 +102,9 @@ class Up:
         pid = os.getpid()
         self.record = Record(
             pid=pid,
-            started=process_started(pid),
-            port=machine.port_of(port),
-            api_port=machine.port_of(api_port),
+            started=process_start(pid),
+            port=machine.socket_port(port),
+            api_port=machine.socket_port(api_port),
             network=network.number,
         )
         self.room.check()
@@ -244,7 +244,7 @@ class Up:
 
         can = await abilities(kubelet_config(self.state, network))
         kubeconfig = self.state.kubeconfig
-        token = printed_token(self.state, ready)
+        token = token_for_terminal(self.state, ready)
         self.say(
             (f"The platform answers on {ready.api}\n  token:       {token}\n" if ready.api else "")
             + f"Kubernetes answers on https://127.0.0.1:{self.record.port}\n"
@@ -280,7 +280,7 @@ def _folders(options: Options) -> list[Path]:
 
     settings = load(options.settings, options.state.path)
     addresses = (settings.log, settings.view, settings.accounts, settings.storage, settings.backup)
-    return machine.one_of_each_disk(options.state.path, addresses)
+    return machine.disk_folders(options.state.path, addresses)
 
 
 async def _start_all(children: Sequence[KeptProcess]) -> None:
@@ -323,7 +323,7 @@ async def _take_lock(state: StateDir) -> FileLock:
         try:
             # Held for as long as this process lives; the kernel releases it also after kill -9.
             lock.acquire()
-        except Held:
+        except LockHeld:
             if loop.time() < until:
                 await asyncio.sleep(0.05)
                 continue
@@ -341,9 +341,9 @@ async def _reserve_port(
 ) -> socket.socket:
     """Reserve the port for a part that is to listen on it. Raises UsageError where a requested one is taken."""
     if requested:
-        if (reserved := machine.reserved_port(requested)) is None:
+        if (reserved := machine.reserve_port(requested)) is None:
             raise UsageError(
-                f"{option} {requested}: is taken by {machine.listener_of(requested)}; "
+                f"{option} {requested}: is taken by {machine.listener_name(requested)}; "
                 "choose another, or leave it out"
             )
         return reserved
@@ -351,12 +351,14 @@ async def _reserve_port(
     # may have it for a moment: a supervisor that was killed just as it started one left no record of it.
     until = asyncio.get_running_loop().time() + patience
     while last:
-        if (reserved := machine.reserved_port(last)) is not None:
+        if (reserved := machine.reserve_port(last)) is not None:
             return reserved
         if asyncio.get_running_loop().time() >= until:
             break
         await asyncio.sleep(0.05)
-    chosen = machine.reserved_lasting_port()
+    chosen = machine.reserve_lasting_port()
     if last:
-        say(f"port {last} is taken by {machine.listener_of(last)}; this time it is {machine.port_of(chosen)}")
+        say(
+            f"port {last} is taken by {machine.listener_name(last)}; this time it is {machine.socket_port(chosen)}"
+        )
     return chosen

@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.local.images import prepare_images
 from steelyard.local.kubelet.images import find
-from steelyard.local.platform_identity import identity_of
+from steelyard.local.platform_identity import load_identity
 from steelyard.local.state import StateDir
 
 OURS = {
@@ -41,7 +41,7 @@ def written_by_an_earlier_version(state: StateDir, python: str = "/gone/bin/pyth
 
 
 def test_the_file_names_no_installation(state: StateDir) -> None:
-    prepare_images(state, identity_of(state))
+    prepare_images(state, load_identity(state))
     text = state.images.read_text()
     assert tomllib.loads(text) == {}
     # What the head offers works once the marks of the comment are taken away.
@@ -53,7 +53,7 @@ def test_the_file_names_no_installation(state: StateDir) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_an_image_of_ours_is_the_python_that_runs_now(state: StateDir, name: str) -> None:
-    prepare_images(state, identity_of(state))
+    prepare_images(state, load_identity(state))
     image = find(state.images, f"localhost/steelyard/{name}:1@sha256:00")
     assert (image.python, image.is_own) == (sys.executable, True)
     last = [str(state.kubeconfig)] if name == "kubectl" else []
@@ -62,20 +62,20 @@ def test_an_image_of_ours_is_the_python_that_runs_now(state: StateDir, name: str
 
 def test_what_the_user_says_of_images_stays(state: StateDir) -> None:
     state.images.write_text("# mine\n")
-    prepare_images(state, identity_of(state))
-    assert state.images.read_text() == identity_of(state).marked("# mine\n")
+    prepare_images(state, load_identity(state))
+    assert state.images.read_text() == load_identity(state).add_mark("# mine\n")
 
 
 @pytest.mark.parametrize("end", ["", f"\n{MINE}", MINE])
 def test_entries_of_an_earlier_installation_go_and_those_of_users_stay(state: StateDir, end: str) -> None:
     state.images.write_text(written_by_an_earlier_version(state) + end)
-    prepare_images(state, identity_of(state))
+    prepare_images(state, load_identity(state))
     known = tomllib.loads(state.images.read_text())
     assert set(known) == ({"localhost/mine"} if end else set())
     assert find(state.images, "localhost/steelyard/runner-mock").python == sys.executable
     again = state.images.read_text()
     assert "root" not in again
-    prepare_images(state, identity_of(state))
+    prepare_images(state, load_identity(state))
     assert state.images.read_text() == again
 
 
@@ -84,7 +84,7 @@ def test_an_image_of_ours_that_a_user_has_changed_is_the_users(state: StateDir) 
     start = text.index('["localhost/steelyard/runner-sklearn"]')
     text = text[:start] + text[start:].replace("/gone/bin/python", "/mine/bin/python", 1)
     state.images.write_text(text)
-    prepare_images(state, identity_of(state))
+    prepare_images(state, load_identity(state))
     assert set(tomllib.loads(state.images.read_text())) == {"localhost/steelyard/runner-sklearn"}
     image = find(state.images, "localhost/steelyard/runner-sklearn")
     assert image.argv({})[0] == "/mine/bin/python"

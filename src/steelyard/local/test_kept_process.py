@@ -12,7 +12,7 @@ import pytest
 from steelyard.errors import SteelyardError
 from steelyard.local.kept_process import KeptProcess, Program, next_delay
 from steelyard.local.leftovers import end_leftovers, living
-from steelyard.local.state import Record, process_started
+from steelyard.local.state import Record, process_start
 
 PROGRAM = """
 import asyncio, sys
@@ -101,7 +101,7 @@ async def test_a_child_ends_when_its_supervisor_is_killed(tmp_path: Path) -> Non
     )
     assert supervisor.stdout is not None
     pid = int(await supervisor.stdout.readline())
-    started = process_started(pid)
+    started = process_start(pid)
     supervisor.kill()
     await supervisor.wait()
     await until(lambda: not living([(pid, started)]))
@@ -113,10 +113,10 @@ async def test_leftovers_are_ended_and_reused_pids_are_not(tmp_path: Path) -> No
     one = await asyncio.create_subprocess_exec(sys.executable, "-c", deaf, stdout=asyncio.subprocess.PIPE)
     assert one.stdout is not None
     await one.stdout.readline()
-    started = process_started(one.pid)
+    started = process_start(one.pid)
     another = Record(children={"operator": (one.pid, "1")})  # the pid is the same, the process is not
     await end_leftovers(another)
-    assert process_started(one.pid) == started
+    assert process_start(one.pid) == started
     await end_leftovers(Record(children={"operator": (one.pid, started)}), patience=0.2)
     assert await one.wait() == -signal.SIGKILL
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from steelyard.local.kubectl import exit_status, parsed
+from steelyard.local.kubectl import exit_status, parse_exec
 
 
 def test_the_command_line_of_the_jobs_own_script() -> None:
     plain = ["exec", "job-worker-0", "--", "/bin/sh", "-c", "orted -x"]
-    assert parsed(plain) == ("job-worker-0", "", ["/bin/sh", "-c", "orted -x"])
+    assert parse_exec(plain) == ("job-worker-0", "", ["/bin/sh", "-c", "orted -x"])
     chosen = ["exec", "job-worker-0", "--container", "mpi", "--", "/bin/sh", "-c", "--"]
-    assert parsed(chosen) == ("job-worker-0", "mpi", ["/bin/sh", "-c", "--"])
+    assert parse_exec(chosen) == ("job-worker-0", "mpi", ["/bin/sh", "-c", "--"])
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_the_command_line_of_the_jobs_own_script() -> None:
 )
 def test_nothing_else_is_served(words: list[str]) -> None:
     with pytest.raises(SystemExit, match="usage: kubectl exec"):
-        parsed(words)
+        parse_exec(words)
 
 
 def test_how_a_command_ended() -> None:

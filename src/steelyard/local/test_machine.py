@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.local import machine
-from steelyard.local.lock import FileLock, Held, is_held
+from steelyard.local.lock import FileLock, LockHeld, is_held
 from steelyard.local.network import FIRST, LAST, Network, claim
 
 MOUNTS = """\
@@ -54,7 +54,7 @@ def test_disks_are_known_by_one_folder_each(tmp_path: Path) -> None:
         f"file://{other}/new",
         "s3://away",
     ]
-    assert machine.one_of_each_disk(state, addresses) == [state, other]
+    assert machine.disk_folders(state, addresses) == [state, other]
 
 
 def test_another_system_is_refused() -> None:
@@ -75,8 +75,8 @@ def test_a_port_that_is_kept_is_none_that_the_kernel_gives_away(tmp_path: Path) 
     ephemeral = tmp_path / "ip_local_port_range"
     ephemeral.write_text("20003\t60999\n")
     for _ in range(50):
-        with machine.reserved_lasting_port(ephemeral) as reserved:
-            port = machine.port_of(reserved)
+        with machine.reserve_lasting_port(ephemeral) as reserved:
+            port = machine.socket_port(reserved)
             # Where others have all three, it is any port.
             assert port in (20000, 20001, 20002) or not any(map(machine.port_is_free, (20000, 20001, 20002)))
 
@@ -86,26 +86,26 @@ def test_without_ports_below_the_ephemeral_ones_any_free_port_is_taken(tmp_path:
     ephemeral = tmp_path / "ip_local_port_range"
     ephemeral.write_text(content)
     for path in (ephemeral, tmp_path / "missing"):
-        with machine.reserved_lasting_port(path) as reserved:
-            assert machine.port_of(reserved) > 0
+        with machine.reserve_lasting_port(path) as reserved:
+            assert machine.socket_port(reserved) > 0
 
 
 def test_a_reserved_port_is_for_those_who_know_it(tmp_path: Path) -> None:
     """A part of the platform listens on it, again after it was killed; nobody else chooses it."""
-    with machine.reserved_lasting_port() as reserved:
-        port = machine.port_of(reserved)
+    with machine.reserve_lasting_port() as reserved:
+        port = machine.socket_port(reserved)
         ephemeral = tmp_path / "ip_local_port_range"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(machine, "LEAST_PORT", port)
             ephemeral.write_text(f"{port + 1}\t60999\n")
-            with machine.reserved_lasting_port(ephemeral) as other:
-                assert machine.port_of(other) != port
+            with machine.reserve_lasting_port(ephemeral) as other:
+                assert machine.socket_port(other) != port
         for _ in range(2):
             with socket.create_server(("127.0.0.1", port)) as listening:
                 with socket.create_connection(("127.0.0.1", port)), listening.accept()[0]:
                     pass  # closed first by us: the port has a connection that is ending
-                assert machine.reserved_port(port) is None
-    again = machine.reserved_port(port)
+                assert machine.reserve_port(port) is None
+    again = machine.reserve_port(port)
     assert again is not None
     again.close()
 
@@ -115,7 +115,7 @@ def test_a_lock_is_held_once(tmp_path: Path) -> None:
     assert not is_held(path)
     with FileLock(path):
         assert is_held(path)
-        with pytest.raises(Held):
+        with pytest.raises(LockHeld):
             FileLock(path).acquire()
     assert not is_held(path)
 

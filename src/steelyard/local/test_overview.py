@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.lock import FileLock
-from steelyard.local.overview import GPUS, Overview, _metrics, gpus_of, to_table
+from steelyard.local.overview import GPUS, Overview, _metrics, node_gpus, to_table
 from steelyard.local.state import Record, StateDir
 from steelyard.types import Json
 
@@ -24,14 +24,14 @@ def node(text: str) -> Json:
 
 
 def test_gpus_are_a_table_with_who_has_them() -> None:
-    shown = {"name": "n", "ready": True, "allocatable": {}, "gpus": gpus_of(node(json.dumps([GPU])))}
+    shown = {"name": "n", "ready": True, "allocatable": {}, "gpus": node_gpus(node(json.dumps([GPU])))}
     lines = to_table(Overview("/s", True, "ready", nodes=(shown,))).splitlines()
     assert "GPU-a  nvidia.com/gpu  H100  80 GiB  held by default/one" in lines
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]"])
 def test_an_annotation_that_cannot_be_read_shows_none(text: str) -> None:
-    assert gpus_of(node(text)) == []
+    assert node_gpus(node(text)) == []
     shown = {"name": "n", "ready": True, "allocatable": {}, "gpus": []}
     assert "GPU" not in to_table(Overview("/s", True, "ready", nodes=(shown,)))
 

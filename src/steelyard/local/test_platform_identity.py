@@ -13,9 +13,9 @@ from steelyard.local import files
 from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.pki import server_context
 from steelyard.local.images import prepare_images
-from steelyard.local.platform_identity import database_platform, identity_of
+from steelyard.local.platform_identity import database_platform, load_identity
 from steelyard.local.secret_keys import secret_keys
-from steelyard.local.sleeps import Kept, read_kept, write_kept
+from steelyard.local.sleeps import SleepState, read_sleep_state, write_sleep_state
 from steelyard.local.state import Record, StateDir, prepare, read_record, write_record
 from steelyard.settings import load
 
@@ -26,10 +26,10 @@ def folders(tmp_path: Path) -> tuple[StateDir, StateDir]:
     made = StateDir(tmp_path / "own"), StateDir(tmp_path / "other")
     for state in made:
         prepare(state)
-        SqliteDatabase(state.database, identity_of(state).id).close()
-        prepare_images(state, identity_of(state))
+        SqliteDatabase(state.database, load_identity(state).id).close()
+        prepare_images(state, load_identity(state))
         write_record(state, Record(pid=1, port=8080))
-        write_kept(state, Kept(boot="b", ahead=7.0))
+        write_sleep_state(state, SleepState(boot="b", ahead=7.0))
     return made
 
 
@@ -42,7 +42,7 @@ def test_a_folder_keeps_its_identity(folders: tuple[StateDir, StateDir]) -> None
     before = (own.identity.read_text(), own.token.read_text(), own.signing_secret.read_text())
     prepare(own)
     assert (own.identity.read_text(), own.token.read_text(), own.signing_secret.read_text()) == before
-    assert identity_of(own).id != identity_of(other).id
+    assert load_identity(own).id != load_identity(other).id
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def test_a_lost_identity_is_read_again_from_the_database(
     folders: tuple[StateDir, StateDir], content: bytes | None
 ) -> None:
     own, _ = folders
-    id, token = identity_of(own).id, own.token.read_text()
+    id, token = load_identity(own).id, own.token.read_text()
     own.identity.unlink() if content is None else own.identity.write_bytes(content)
     prepare(own)
-    assert (identity_of(own).id, own.token.read_text()) == (id, token)
+    assert (load_identity(own).id, own.token.read_text()) == (id, token)
 
 
 def test_a_database_of_another_platform_is_refused_and_nothing_is_changed(
@@ -73,7 +73,7 @@ def test_a_database_of_another_platform_is_refused_and_nothing_is_changed(
     id = own.identity.read_text().split('"')[3]
     with pytest.raises(Refused, match=r"kubernetes\.db: belongs to another platform"):
         SqliteDatabase(own.database, id)
-    assert database_platform(own.database) == identity_of(other).id
+    assert database_platform(own.database) == load_identity(other).id
 
 
 def test_a_new_database_may_begin_where_another_platforms_is(folders: tuple[StateDir, StateDir]) -> None:
@@ -83,7 +83,7 @@ def test_a_new_database_may_begin_where_another_platforms_is(folders: tuple[Stat
     prepare(own, new_kubernetes=True)
     files.new_kubernetes(own, lambda text: None)
     prepare(own)
-    SqliteDatabase(own.database, identity_of(own).id).close()
+    SqliteDatabase(own.database, load_identity(own).id).close()
     assert own.token.read_text() == token
     assert [path.read_bytes() for path in own.path.glob("kubernetes.db.aside-*")] == [
         other.database.read_bytes()
@@ -106,8 +106,8 @@ def test_a_database_of_a_version_before_is_taken_over(folders: tuple[StateDir, S
     connection.close()
     assert database_platform(own.database) is None
     prepare(own)
-    SqliteDatabase(own.database, identity_of(own).id).close()
-    assert database_platform(own.database) == identity_of(own).id
+    SqliteDatabase(own.database, load_identity(own).id).close()
+    assert database_platform(own.database) == load_identity(own).id
 
 
 @pytest.mark.parametrize("name", ["token", "signing-secret"])
@@ -142,12 +142,12 @@ def test_secrets_of_a_version_before_stay_good(tmp_path: Path) -> None:
 
 def check_authority(state: StateDir) -> None:
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    server_context(state.pki, "127.0.0.1", now, platform=identity_of(state))
+    server_context(state.pki, "127.0.0.1", now, platform=load_identity(state))
 
 
 def check_own_images(state: StateDir) -> None:
-    files.check_images(state.images, identity_of(state))
-    prepare_images(state, identity_of(state))
+    files.check_images(state.images, load_identity(state))
+    prepare_images(state, load_identity(state))
 
 
 def read_secret_keys(state: StateDir) -> None:
@@ -179,16 +179,16 @@ def test_a_file_of_a_version_before_gets_the_mark(
     use(own)
     assert path.read_text() == marked
     assert path.is_symlink() == linked
-    assert identity_of(other).is_foreign(path.read_text())
+    assert load_identity(other).is_foreign(path.read_text())
 
 
 def test_a_file_that_cannot_be_marked_is_used_as_it_is(
     folders: tuple[StateDir, StateDir], caplog: pytest.LogCaptureFixture
 ) -> None:
     own, _ = folders
-    identity_of(own).take_over(own.path / "missing")
+    load_identity(own).take_over(own.path / "missing")
     (own.path / "binary").write_bytes(b"\xff")
-    identity_of(own).take_over(own.path / "binary")
+    load_identity(own).take_over(own.path / "binary")
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert [line.partition(": ")[0] for line in said] == [str(own.path / "missing"), str(own.path / "binary")]
     assert (own.path / "binary").read_bytes() == b"\xff"
@@ -198,15 +198,15 @@ def test_images_of_another_platform_are_refused(folders: tuple[StateDir, StateDi
     own, other = folders
     put(other.images, own.images)
     with pytest.raises(Refused, match=r"images\.toml: belongs to another platform"):
-        files.check_images(own.images, identity_of(own))
+        files.check_images(own.images, load_identity(own))
     own.images.write_text("# a user's own\n")
-    files.check_images(own.images, identity_of(own))
+    files.check_images(own.images, load_identity(own))
 
 
 def test_records_of_another_platform_are_none(folders: tuple[StateDir, StateDir]) -> None:
     """The processes in it would be ended, and the sleeps would lengthen deadlines."""
     own, other = folders
-    assert (read_record(own).port, read_kept(own).ahead) == (8080, 7.0)
+    assert (read_record(own).port, read_sleep_state(own).ahead) == (8080, 7.0)
     put(other.record, own.record)
     put(other.sleeps, own.sleeps)
-    assert (read_record(own), read_kept(own)) == (Record(), Kept())
+    assert (read_record(own), read_sleep_state(own)) == (Record(), SleepState())

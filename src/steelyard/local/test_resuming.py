@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.errors import EngineError, Refused
 from steelyard.local import resuming
-from steelyard.local.resuming import in_short, resumed
+from steelyard.local.resuming import in_short, retry_engine_failures
 
 
 class Flaky:
@@ -31,7 +31,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_service_begins_again_after_failures_of_an_engine() -> None:
     group = ExceptionGroup("two of its tasks", [EngineError("away"), ConnectionResetError()])
     service = Flaky(EngineError("away"), OSError("no route"), group)
-    await resumed("sink", service.run)
+    await retry_engine_failures("sink", service.run)
     assert service.begun == 4
 
 
@@ -44,7 +44,7 @@ async def test_a_service_of_several_tasks_begins_again_when_one_of_them_fails() 
             group.create_task(service.run())
             group.create_task(asyncio.sleep(0.01))
 
-    await resumed("backup-sink", run)
+    await retry_engine_failures("backup-sink", run)
     assert service.begun == 3
 
 
@@ -58,7 +58,7 @@ async def test_a_service_that_is_cancelled_ends_whatever_it_raises_then() -> Non
         finally:
             raise EngineError("away")
 
-    task = asyncio.create_task(resumed("sink", run))
+    task = asyncio.create_task(retry_engine_failures("sink", run))
     await begun.wait()
     task.cancel()
     with pytest.raises(EngineError):
@@ -77,7 +77,7 @@ async def test_a_service_that_is_cancelled_ends_whatever_it_raises_then() -> Non
 async def test_what_does_not_pass_is_raised_at_once(error: Exception) -> None:
     service = Flaky(error)
     with pytest.raises(type(error)):
-        await resumed("sink", service.run)
+        await retry_engine_failures("sink", service.run)
     assert service.begun == 1
 
 
@@ -85,7 +85,7 @@ async def test_a_server_that_stays_away_ends_the_service(monkeypatch: pytest.Mon
     monkeypatch.setattr(resuming, "PATIENCE_SECONDS", 0.05)
     service = Flaky(*[EngineError("away")] * 10_000)
     with pytest.raises(EngineError):
-        await resumed("sink", service.run)
+        await retry_engine_failures("sink", service.run)
     assert service.begun > 1
 
 
@@ -93,7 +93,7 @@ async def test_patience_begins_again_after_steady_work(monkeypatch: pytest.Monke
     monkeypatch.setattr(resuming, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(resuming, "STEADY_SECONDS", -1.0)
     service = Flaky(*[EngineError("away")] * 20)
-    await resumed("sink", service.run)
+    await retry_engine_failures("sink", service.run)
     assert service.begun == 21
 
 
@@ -107,7 +107,7 @@ async def test_a_cancelled_service_does_not_begin_again() -> None:
         finally:
             raise EngineError("on the way out")
 
-    task = asyncio.create_task(resumed("sink", run))
+    task = asyncio.create_task(retry_engine_failures("sink", run))
     await begun.wait()
     task.cancel()
     with pytest.raises(EngineError):

@@ -69,5 +69,5 @@ def test_what_cannot_be_read_of_a_run_counts_as_absent(tmp_path: Path, content: 
 
 
 def test_a_process_is_known_by_its_start() -> None:
-    assert folders.process_started(os.getpid()) == folders.process_started(os.getpid()) != ""
-    assert folders.process_started(2**22 + 1) == ""
+    assert folders.process_start(os.getpid()) == folders.process_start(os.getpid()) != ""
+    assert folders.process_start(2**22 + 1) == ""

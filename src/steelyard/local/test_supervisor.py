@@ -22,7 +22,7 @@ async def test_the_last_port_is_waited_for() -> None:
         await asyncio.sleep(0.1)
         assert not choosing.done()
     with await choosing as reserved:
-        assert machine.port_of(reserved) == port
+        assert machine.socket_port(reserved) == port
     assert said == []
 
 
@@ -33,9 +33,9 @@ async def test_a_port_that_stays_taken_is_replaced() -> None:
         other.listen()
         port = other.getsockname()[1]
         with await _reserve_port("--api-port", 0, port, said.append, patience=0.1) as reserved:
-            chosen = machine.port_of(reserved)
+            chosen = machine.socket_port(reserved)
         assert chosen != port
-        assert said == [f"port {port} is taken by {machine.listener_of(port)}; this time it is {chosen}"]
+        assert said == [f"port {port} is taken by {machine.listener_name(port)}; this time it is {chosen}"]
         assert f"pid {os.getpid()} (" in said[0]
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 from tests.engines.build import Missing, binaries, go_clients, helm
 from tests.engines.control_plane import control_plane
@@ -34,7 +34,7 @@ def servers() -> Iterator[dict[str, tuple[Path, bool]]]:
     """The kubeconfig of each server by its name, and whether Pods run there."""
     with tempfile.TemporaryDirectory(prefix="steelyard-clients-") as folder:
         state = StateDir(Path(folder) / "state")
-        start_detached(state.path, Asked(without=("platform",)))
+        start_detached(state.path, UpOptions(without=("platform",)))
         try:
             with control_plane(binaries(), Path(folder)) as real:
                 yield {"embedded": (state.kubeconfig, True), "real": (real, False)}

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from steelyard.clusters.notebooks import copy_notebooks
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 
 CELL_SECONDS = 700
@@ -46,7 +46,7 @@ def main(folder: Path, names: list[str]) -> int:
     notebooks = copy_notebooks(folder / "demos")
     chosen = [path for path in notebooks if not names or path.name.startswith(tuple(names))]
     state = StateDir(folder / "state")
-    start_detached(state.path, Asked())
+    start_detached(state.path, UpOptions())
     try:
         ready = json.loads((state.path / "ready.json").read_text())
         os.environ |= {

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.clusters import AppWrapperConfig, Client, ClusterConfig, ClusterError, FlavorConfig
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 from tests.engines.build import Missing
 from tests.engines.node.cluster import node_cluster, prepare
@@ -34,7 +34,7 @@ def embedded() -> Iterator[Path]:
     interpreter = image.python()
     with tempfile.TemporaryDirectory(prefix="steelyard-operators-") as folder:
         state = StateDir(Path(folder) / "state")
-        start_detached(state.path, Asked(without=("platform", "operator")))
+        start_detached(state.path, UpOptions(without=("platform", "operator")))
         try:
             with state.images.open("a") as images:
                 images.write(f'\n["{IMAGE.partition(":")[0]}"]\npython = "{interpreter}"\n')

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.clusters import Client
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 from tests.engines.build import Missing
 from tests.engines.control_plane import free_ports
@@ -32,7 +32,7 @@ def run() -> int:
 
 def run_session(client: str) -> int:
     """Run the session of one release of the client, which `client`.txt locks."""
-    with _up(Asked(without=("platform", "operator")), client) as (_, session):
+    with _up(UpOptions(without=("platform", "operator")), client) as (_, session):
         return session("tests.engines.ray.session")
 
 
@@ -44,7 +44,7 @@ def run_encrypted() -> int:
         fields = ["certificates = true", "client_authorities = true", "admission = true"]
         settings.write_text("\n".join(["[operator.ray]", *fields, f'listen = "127.0.0.1:{port}"\n']))
         os.environ["CODEFLARE_TLS_DIR"] = str(Path(folder) / "codeflare")
-        with _up(Asked(without=("platform",), settings=settings)) as (state, session):
+        with _up(UpOptions(without=("platform",), settings=settings)) as (state, session):
             if status := session("tests.engines.ray.encrypted"):
                 return status
             with Client(kubeconfig=state.kubeconfig, namespace="default") as client:
@@ -53,7 +53,7 @@ def run_encrypted() -> int:
 
 
 @contextmanager
-def _up(asked: Asked, client: str = "codeflare") -> Iterator[tuple[StateDir, Session]]:
+def _up(asked: UpOptions, client: str = "codeflare") -> Iterator[tuple[StateDir, Session]]:
     """Yield a machine that is up, and a function that runs a module in the client's environment on it."""
     python = environment(client, HERE / f"{client}.txt")
     with tempfile.TemporaryDirectory(prefix="steelyard-ray-") as folder:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.detached import Asked
+from steelyard.local.detached import UpOptions
 from steelyard.local.state import Ready
 from steelyard.local.supervisor import start_detached
 from tests.engines.services import together
@@ -21,7 +21,7 @@ class Served(Machine):
     settings: Path
 
     def up(self, *without: str) -> Ready:
-        return start_detached(self.state.path, Asked(settings=self.settings, without=without))
+        return start_detached(self.state.path, UpOptions(settings=self.settings, without=without))
 
     def config(self, verb: str) -> subprocess.CompletedProcess[str]:
         """Run `steelyard config`."""

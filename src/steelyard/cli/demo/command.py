@@ -95,14 +95,14 @@ def _fetch(client: "Client", audit: str, folder: Path) -> Path:
 def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
     """Yield the address and token of the platform, and end it afterwards if it was started here."""
     from steelyard.errors import SteelyardError
-    from steelyard.local.detached import Asked, running, start_detached, stop
+    from steelyard.local.detached import UpOptions, running, start_detached, stop
     from steelyard.local.state import StateDir, read_ready
 
     folder = StateDir(state)
     started = not running(folder)
     if started:
         say("starting the platform, the operator and Kubernetes ...")
-        start_detached(state, Asked(settings=settings))
+        start_detached(state, UpOptions(settings=settings))
     try:
         ready = read_ready(folder)
         if ready is None or ready.api is None or ready.token is None:

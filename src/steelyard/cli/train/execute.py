@@ -109,7 +109,7 @@ def _platform(
     if running is not None:
         yield running, lambda: None
         return
-    from steelyard.local.detached import Asked as Started
+    from steelyard.local.detached import UpOptions as Started
     from steelyard.local.detached import start_detached, stop
 
     def keep() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from steelyard import bounded_toml
 from steelyard.errors import UsageError
 from steelyard.local.kubelet.images import OWN
-from steelyard.local.lock import waited_for
+from steelyard.local.lock import hold_lock
 from steelyard.local.state import StateDir, write_atomically
 
 TIMEOUT_SECONDS = 60.0
@@ -84,7 +84,7 @@ def missing_entry(state: StateDir, python: Path) -> str | None:
 def enter(state: StateDir, python: Path) -> None:
     """Add this Python to images.toml where it is not there yet. Raises UsageError."""
     # Two commands that add an entry at once would each write the file without the other's.
-    with waited_for(state.lock("images")):
+    with hold_lock(state.lock("images")):
         if (entry := missing_entry(state, python)) is not None:
             said = bounded_toml.read(state.images) if state.images.exists() else ""
             write_atomically(state.images, f"{said.rstrip()}\n\n{entry}".lstrip())

@@ -17,7 +17,7 @@ from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.local.images import prepare_images
-from steelyard.local.platform_identity import identity_of
+from steelyard.local.platform_identity import load_identity
 from steelyard.local.state import StateDir, prepare
 
 
@@ -33,7 +33,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def here(tmp_path: Path) -> ClusterTarget:
     state = StateDir(tmp_path / "state")
     prepare(state)
-    prepare_images(state, identity_of(state))
+    prepare_images(state, load_identity(state))
     return ClusterTarget("default", state.kubeconfig, None, state)
 
 

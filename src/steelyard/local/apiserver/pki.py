@@ -255,7 +255,7 @@ def is_foreign(content: bytes, platform: PlatformIdentity | None) -> bool:
 def write_private(path: Path, content: bytes, platform: PlatformIdentity | None = None) -> None:
     """Write a file that is there whole or not at all, and for its owner alone, with the platform's mark."""
     if platform is not None:  # readers of PEM leave out what stands after its end
-        content = platform.marked(content.decode()).encode()
+        content = platform.add_mark(content.decode()).encode()
     new = path.with_suffix(".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as file:

@@ -56,7 +56,7 @@ async def test_a_stored_object_that_cannot_be_served_stops_nothing(what: str, tm
     faults = Faults()
     config = ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}, faults=faults)
     parts = await make_parts(config, Clock())
-    assert faults.of("store", "row") + faults.of("definitions", "CustomResourceDefinition") == 1
+    assert faults.number("store", "row") + faults.number("definitions", "CustomResourceDefinition") == 1
     pod = {"metadata": {"name": "good"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
     assert (await ask(parts, "POST", "/api/v1/namespaces/default/pods", pod))[0] == 201
     status, listed = await ask(parts, "GET", "/api/v1/pods")
@@ -115,7 +115,7 @@ async def test_what_follows_from_deletions_goes_on_after_one_that_cannot(tmp_pat
     work = asyncio.create_task(parts.lifecycle.run())
     while parts.store.get("configmaps", ("default", "good")) is not None:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    assert faults.of("lifecycle", "ConfigMap") >= 1
+    assert faults.number("lifecycle", "ConfigMap") >= 1
     assert not work.done()
     work.cancel()
     parts.store.close()

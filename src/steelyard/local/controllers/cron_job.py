@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, tzinfo
 from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339
-from steelyard.local.cron_schedule import Schedule, parse_schedule, zone_of
+from steelyard.local.cron_schedule import Schedule, parse_schedule, time_zone
 from steelyard.types import Json, mapping, sequence
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -40,7 +40,7 @@ def decide(cron_job: Json, jobs: list[Json], now: datetime, taken: set[str] | No
     if cron_job["spec"].get("suspend"):
         return settled
     try:
-        schedule, zone = parse_schedule(cron_job["spec"]["schedule"]), zone_of(cron_job)
+        schedule, zone = parse_schedule(cron_job["spec"]["schedule"]), time_zone(cron_job)
     except (ValueError, KeyError, OSError) as error:  # an object that an older version accepted
         warning = Event("UnparseableSchedule", f"unparseable schedule: {error}", "Warning")
         return Decision(status=changed, delete=delete, events=(*events, warning))

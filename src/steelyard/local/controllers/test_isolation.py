@@ -95,7 +95,7 @@ async def test_an_object_that_cannot_be_processed_stops_no_other(what: str) -> N
     item = (kind, ("default", "bad"))
     await simulation.turns(item, (JOB, ("default", "good")))
     assert simulation.count(PODS, "default") == 1
-    assert simulation.faults.of("controllers", kind.resource.kind) == 1
+    assert simulation.faults.number("controllers", kind.resource.kind) == 1
     assert [name for name, event in simulation.events if event.reason == "ControllerError"] == ["bad"]
     if kind is not JOB:
         stored = simulation.cluster.store.find(kind.resource, "bad", "default")

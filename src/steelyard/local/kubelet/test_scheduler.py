@@ -143,7 +143,7 @@ async def test_a_pod_that_cannot_be_read_stops_no_other(simulation: Simulation, 
     assert not await simulation.scheduler.bind_some()
     assert simulation.bound() == ["bound", "good"]
     assert simulation.scheduled("bad")["reason"] == "SchedulerError"
-    assert simulation.faults.of("scheduler", "Pod") == 2
+    assert simulation.faults.number("scheduler", "Pod") == 2
     version = simulation.cluster.store.version
     await simulation.scheduler.bind_some()
     assert simulation.cluster.store.version == version, "said once"

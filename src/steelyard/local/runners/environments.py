@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from steelyard.errors import UsageError
-from steelyard.local.lock import FileLock, Held
+from steelyard.local.lock import FileLock, LockHeld
 from steelyard.local.state import write_atomically
 from steelyard.runners.kind import Program, Variant
 
@@ -144,7 +144,7 @@ def locked(kind: Program, folder: Path) -> Iterator[None]:
     try:
         with FileLock(folder / kind.name / "lock"):
             yield
-    except Held:
+    except LockHeld:
         raise UsageError(
             f"{kind.name}: another command installs or removes it now; wait until it has ended"
         ) from None

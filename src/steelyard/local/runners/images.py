@@ -8,7 +8,7 @@ import re
 
 from steelyard import bounded_toml
 from steelyard.errors import UsageError
-from steelyard.local.lock import waited_for
+from steelyard.local.lock import hold_lock
 from steelyard.local.runners.environments import data_folder, read
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.runners.table import PROGRAMS
@@ -16,7 +16,7 @@ from steelyard.runners.table import PROGRAMS
 
 def enter_installed(state: StateDir) -> None:
     """Make the entries of the runners say what is installed now. Raises UsageError."""
-    with waited_for(state.lock("images")):
+    with hold_lock(state.lock("images")):
         try:
             said = bounded_toml.read(state.images) if state.images.exists() else ""
             known = bounded_toml.load(said)
