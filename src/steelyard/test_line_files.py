@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from steelyard import line_files
 from steelyard.api.workflows.pod_logs import MOST_LINES, _cri_entries
 from steelyard.line_files import lines_backwards
-from steelyard.local.apiserver.logs import LogOptions, _written
+from steelyard.local.apiserver.logs import LogOptions, _read_blocks
 
 LINE = b"2026-01-31T12:00:00.000000000Z stdout F %07d\n"
 
@@ -29,7 +29,7 @@ def test_lines_come_from_the_end_with_their_places(text: bytes, block: int) -> N
 
 
 async def _text_of(path: Path, options: LogOptions) -> bytes:
-    pieces = [piece async for piece in _written(path, options)]
+    pieces = [piece async for piece in _read_blocks(path, options)]
     return b"".join(pieces)
 
 
@@ -51,7 +51,7 @@ async def test_the_last_line_of_a_long_log_takes_little_memory(log: Path) -> Non
 
 async def test_a_long_log_is_sent_in_pieces(log: Path) -> None:
     whole = await _text_of(log, LogOptions(False, None, 0, ""))
-    longest = max([len(piece) async for piece in _written(log, LogOptions(False, None, 0, ""))])
+    longest = max([len(piece) async for piece in _read_blocks(log, LogOptions(False, None, 0, ""))])
     assert longest < 1 << 16
     assert await _text_of(log, LogOptions(False, 300_001, 0, "")) == whole
     assert await _text_of(log, LogOptions(False, 0, 0, "")) == b""

@@ -68,11 +68,11 @@ def check_definitions(*resources: Json) -> None:
     """
     if find_spec("cel") is None:
         return
-    from steelyard.local.apiserver.custom import kinds_of
+    from steelyard.local.apiserver.custom import read_kinds
     from steelyard.local.apiserver.schema import fill_defaults
     from steelyard.schema.training.crd import training_definitions
 
-    kinds = {kind.kind: kind for definition in training_definitions() for kind in kinds_of(definition)}
+    kinds = {kind.kind: kind for definition in training_definitions() for kind in read_kinds(definition)}
     for resource in resources:
         kind, filled = kinds[resource["kind"]], deepcopy(resource)
         fill_defaults(kind.node(), filled)

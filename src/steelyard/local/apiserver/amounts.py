@@ -88,7 +88,7 @@ def texts(values: Mapping[str, Amount]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def added(first: Mapping[str, Amount], second: Mapping[str, Amount]) -> Amounts:
+def add(first: Mapping[str, Amount], second: Mapping[str, Amount]) -> Amounts:
     return {
         **{name: value + second[name] if name in second else value for name, value in first.items()},
         **{name: value for name, value in second.items() if name not in first},

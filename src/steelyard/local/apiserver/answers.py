@@ -1,6 +1,6 @@
 """Answers from outside that a request needs: webhooks are asked between two attempts, never during one.
 
-An attempt at a request runs without an await. Where it lacks an answer it raises `Pending` before it has written
+An attempt at a request runs without an await. Where it lacks an answer it raises `AnswersPending` before it has written
 anything; `core.py` fetches the answers, during which other requests go on, and begins again. The last attempt has all
 of them, and they are still of the object that it writes: an object that has changed meanwhile has another key.
 """
@@ -24,7 +24,7 @@ class Question:
     ask: Callable[[], Awaitable[Any]]
 
 
-class Pending(Exception):
+class AnswersPending(Exception):
     """Questions without whose answers a request cannot go on."""
 
     def __init__(self, questions: list[Question]) -> None:
@@ -45,13 +45,13 @@ class Answers:
             self.kept[name] = make()
         return self.kept[name]
 
-    async def fetch(self, pending: Pending) -> None:
+    async def fetch(self, pending: AnswersPending) -> None:
         """Ask all questions at once."""
         results = await asyncio.gather(*(question.ask() for question in pending.questions))
         for question, result in zip(pending.questions, results, strict=True):
             self.known[question.key] = result
 
 
-def key_of(*parts: object) -> str:
+def question_key(*parts: object) -> str:
     """Return the key of a question by all that its answer depends on."""
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()

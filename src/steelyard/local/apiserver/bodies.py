@@ -3,7 +3,7 @@
 from typing import Any
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.content import TOO_DEEP, BadContent, decoded, is_too_deep
+from steelyard.local.apiserver.content import TOO_DEEP, BadContent, decode_json, is_too_deep
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
@@ -46,7 +46,7 @@ def read_object(request: Request, kind: ResourceType, options: Options | None = 
 
 def _json_object(body: bytes, kind: ResourceType) -> Json:
     try:
-        content = decoded(body)
+        content = decode_json(body)
     except BadContent as error:
         raise _headless(kind, str(error), body) from error
     if content is None:
@@ -64,10 +64,10 @@ def _unfit(value: Any, place: str) -> str:
 
 
 def _headless(kind: ResourceType, fault: str, body: bytes) -> errors.Refusal:
-    return _unrecognized(kind, f"couldn't get version/kind; json parse error: {fault}", body)
+    return _type_refusal(kind, f"couldn't get version/kind; json parse error: {fault}", body)
 
 
-def _unrecognized(kind: ResourceType, fault: str, body: bytes) -> errors.Refusal:
+def _type_refusal(kind: ResourceType, fault: str, body: bytes) -> errors.Refusal:
     text = f"the object provided is unrecognized (must be of type {kind.kind}): {fault} ({summary(body)})"
     return errors.bad_request(text)
 
@@ -78,7 +78,7 @@ def _yaml_object(body: bytes, kind: ResourceType, twice: list[str] | None) -> Js
         if is_too_deep(content):
             raise BadContent(TOO_DEEP)
     except (BadYaml, BadContent) as error:
-        raise _unrecognized(kind, str(error), body) from error
+        raise _type_refusal(kind, str(error), body) from error
     return content
 
 
@@ -86,7 +86,7 @@ def _protobuf_object(body: bytes, kind: ResourceType) -> Json:
     try:
         content = envelope(body)
     except BadContent as error:
-        raise _unrecognized(kind, str(error), body) from error
+        raise _type_refusal(kind, str(error), body) from error
     # Without a type it is what the path says.
     content = Envelope(content.api_version or kind.api_version, content.kind or kind.kind, content.raw)
     try:

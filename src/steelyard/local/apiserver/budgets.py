@@ -21,7 +21,7 @@ def charge(objects: Objects, pod: Json, *, dry_run: bool) -> None:
     if is_deleting(pod) or is_terminal(pod) or phase_of(pod) == "Pending":
         return
     items = objects.store.bucket(BUCKET).items(pod["metadata"]["namespace"])
-    budgets = [budget for budget in (item.parsed() for item in items) if selects(budget, pod)]
+    budgets = [budget for budget in (item.parse() for item in items) if selects(budget, pod)]
     if not budgets:
         return
     if len(budgets) > 1:

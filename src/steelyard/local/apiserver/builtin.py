@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from steelyard.local.apiserver.kinds import ResourceType, Rules, Scaling
+from steelyard.local.apiserver.kinds import ResourceType, Rules, ScalePaths
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.rules import (
     access,
@@ -67,7 +67,7 @@ _ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 Endp
 _PLAIN: dict[str, Any] = {"has_generation": False}
 _STRICT: dict[str, Any] = {"unconditional": False}
 _SCALED: dict[str, Any] = {
-    "scaling": Scaling(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+    "scaling": ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 }
 
 

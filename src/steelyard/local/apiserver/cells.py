@@ -7,10 +7,10 @@ from steelyard.local.apiserver import columns as c
 from steelyard.local.apiserver import columns_cluster as k
 from steelyard.local.apiserver import columns_workloads as w
 from steelyard.local.apiserver.columns import NONE, UNKNOWN, UNSET, Cell, at, count
-from steelyard.local.apiserver.columns_workloads import joined, pairs, truth, whole
+from steelyard.local.apiserver.columns_workloads import join_field, pairs, truth, whole
 from steelyard.types import Json, mapping, sequence
 
-NAME, AGE, CREATED = at("metadata", "name"), c.age_of, at("metadata", "creationTimestamp")
+NAME, AGE, CREATED = at("metadata", "name"), c.object_age, at("metadata", "creationTimestamp")
 PLAIN = [NAME, CREATED]
 _POD = ("spec", "template", "spec")
 _JOB_POD = ("spec", "jobTemplate", "spec", "template", "spec")
@@ -148,7 +148,7 @@ WORKLOADS: dict[str, list[Cell]] = {
     ],
     "deployments.apps": [
         NAME,
-        w.ready_of_wanted,
+        w.ready_ratio,
         whole("status", "updatedReplicas"),
         whole("status", "availableReplicas"),
         AGE,
@@ -156,12 +156,12 @@ WORKLOADS: dict[str, list[Cell]] = {
         c.selector,
     ],
     "replicasets.apps": [*_REPLICAS, c.selector],
-    "statefulsets.apps": [NAME, w.ready_of_wanted, AGE, *c.containers(*_POD)],
+    "statefulsets.apps": [NAME, w.ready_ratio, AGE, *c.containers(*_POD)],
     "cronjobs.batch": [
         NAME,
         _text("spec", "schedule"),
         at("spec", "timeZone"),
-        w.cron_suspended,
+        w.suspension,
         count("status", "active"),
         w.cron_last,
         AGE,
@@ -201,7 +201,7 @@ CLUSTER: dict[str, list[Cell]] = {
         AGE,
         _text("spec", "signerName"),
         _text("spec", "username"),
-        k.requested_duration,
+        k.request_duration,
         k.request_state,
     ],
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
@@ -261,7 +261,7 @@ CLUSTER: dict[str, list[Cell]] = {
         truth("spec", "storageCapacity"),
         w.token_audiences,
         truth("spec", "requiresRepublish"),
-        joined("spec", "volumeLifecycleModes", absent=NONE),
+        join_field("spec", "volumeLifecycleModes", absent=NONE),
         AGE,
     ],
     "csinodes.storage.k8s.io": [NAME, count("spec", "drivers"), AGE],
@@ -293,12 +293,12 @@ CLUSTER: dict[str, list[Cell]] = {
         AGE,
     ],
     "ipaddresses.networking.k8s.io": [NAME, k.address_parent],
-    "networkpolicies.networking.k8s.io": [NAME, c.selected("spec", "podSelector"), AGE],
-    "servicecidrs.networking.k8s.io": [NAME, joined("spec", "cidrs"), AGE],
+    "networkpolicies.networking.k8s.io": [NAME, c.selector_cell("spec", "podSelector"), AGE],
+    "servicecidrs.networking.k8s.io": [NAME, join_field("spec", "cidrs"), AGE],
 }
 
 
-def cells_of(bucket: str) -> Iterable[Cell]:
+def kind_cells(bucket: str) -> Iterable[Cell]:
     """Kinds without an entry show their names and when they were made."""
     for part in (CORE, WORKLOADS, CLUSTER):
         if bucket in part:

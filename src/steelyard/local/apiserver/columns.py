@@ -67,7 +67,7 @@ def count(*path: str) -> Cell:
     return lambda obj, now: len(field_of(obj, *path) or ())
 
 
-def age_of(obj: Json, now: datetime) -> str:
+def object_age(obj: Json, now: datetime) -> str:
     return age(field_of(obj, "metadata", "creationTimestamp"), now)
 
 
@@ -89,12 +89,12 @@ def selector_text(selector: Json) -> str:
     return ",".join(parts)
 
 
-def selected(*path: str) -> Cell:
+def selector_cell(*path: str) -> Cell:
     """A label selector as text."""
     return lambda obj, now: selector_text(field_of(obj, *path) or {}) or NONE
 
 
-selector = selected("spec", "selector")
+selector = selector_cell("spec", "selector")
 
 
 # ---- Pods
@@ -130,7 +130,7 @@ def _starting(pod: Json) -> str | None:
         if "terminated" in state:
             if state["terminated"].get("exitCode") == 0:
                 continue
-            return "Init:" + _ended(state["terminated"])
+            return "Init:" + _termination_text(state["terminated"])
         reason = field_of(state, "waiting", "reason")
         if reason and reason != "PodInitializing":
             return f"Init:{reason}"
@@ -146,7 +146,7 @@ def _running(pod: Json, reason: str) -> str:
         if waiting := field_of(state, "waiting", "reason"):
             reason = waiting
         elif "terminated" in state:
-            reason = _ended(state["terminated"])
+            reason = _termination_text(state["terminated"])
         elif "running" in state and status.get("ready"):
             running = True
     # One container has ended and another runs: the Pod is not at its end.
@@ -155,7 +155,7 @@ def _running(pod: Json, reason: str) -> str:
     return reason
 
 
-def _ended(terminated: Json) -> str:
+def _termination_text(terminated: Json) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     if terminated.get("signal"):

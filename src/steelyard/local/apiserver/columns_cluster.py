@@ -104,7 +104,7 @@ def binding_parameters(obj: Json, now: datetime) -> str:
 # ---- certificates
 
 
-def requested_duration(obj: Json, now: datetime) -> str:
+def request_duration(obj: Json, now: datetime) -> str:
     seconds = field_of(obj, "spec", "expirationSeconds")
     return NONE if seconds is None else duration(seconds)
 

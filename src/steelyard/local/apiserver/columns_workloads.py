@@ -35,18 +35,18 @@ def whole(*path: str) -> Cell:
     return at(*path, absent=0)
 
 
-def joined(*path: str, absent: str = "") -> Cell:
+def join_field(*path: str, absent: str = "") -> Cell:
     return lambda obj, now: ",".join(field_of(obj, *path) or ()) or absent
 
 
 # ---- workloads
 
 
-def ready_of_wanted(obj: Json, now: datetime) -> str:
+def ready_ratio(obj: Json, now: datetime) -> str:
     return f"{status_of(obj).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
 
 
-def cron_suspended(obj: Json, now: datetime) -> str:
+def suspension(obj: Json, now: datetime) -> str:
     return str(bool(field_of(obj, "spec", "suspend")))
 
 

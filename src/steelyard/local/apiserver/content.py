@@ -22,7 +22,7 @@ class BadContent(ValueError):
     """A body that is no JSON, or JSON that no object can hold."""
 
 
-def decoded(body: bytes) -> Any:
+def decode_json(body: bytes) -> Any:
     """The value of a body. Raises BadContent."""
     # Counted before they are made; the brackets of texts, which count for nothing, seldom are that many.
     if body.count(b"{") + body.count(b"[") > MAX_PARTS and _parts(body) > MAX_PARTS:

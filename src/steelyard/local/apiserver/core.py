@@ -14,16 +14,16 @@ from pathlib import Path
 from steelyard.disk_space import no_room
 from steelyard.figures import CONTENT_TYPE, Figures
 from steelyard.local.apiserver import errors, scale
-from steelyard.local.apiserver.access.attributes import attributes_of
-from steelyard.local.apiserver.access.impersonation import impersonated
-from steelyard.local.apiserver.access.refusals import refused
+from steelyard.local.apiserver.access.attributes import parse_attributes
+from steelyard.local.apiserver.access.impersonation import effective_user
+from steelyard.local.apiserver.access.refusals import forbidden
 from steelyard.local.apiserver.access.tokens import discovery_document
 from steelyard.local.apiserver.access.users import User
-from steelyard.local.apiserver.answers import ATTEMPTS, Pending
+from steelyard.local.apiserver.answers import ATTEMPTS, AnswersPending
 from steelyard.local.apiserver.components import component_response
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import NoSuchPage, Refusal
-from steelyard.local.apiserver.execution import execution_of
+from steelyard.local.apiserver.execution import prepare_execution
 from steelyard.local.apiserver.health import HEALTH, health_response, not_a_page
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.logs import PodLogs
@@ -97,19 +97,19 @@ class Core:
             item = self.rest.objects.item(target.kind, target.key)
             check_upgrade(request)
             await self._admit_session(request, target)
-            session = self._session_of(target.subresource, request, item)
+            session = self._make_session(target.subresource, request, item)
             # Last: kubectl tries SPDY once a WebSocket was refused, and shows the refusal of that.
             check_websocket(request, target.subresource)
             return session
         except Refusal as refusal:
-            return await self._refused(refusal)
+            return await self._answer_refusal(refusal)
 
-    def _session_of(self, subresource: str, request: Request, item: Item) -> Session:
+    def _make_session(self, subresource: str, request: Request, item: Item) -> Session:
         if subresource == "portforward":
             return forwarding_of(self.pods, request, item)
         if subresource == "attach":
             return attachment_of(self.pods, request, item)
-        return execution_of(self.pods, sys.executable, request, item)
+        return prepare_execution(self.pods, sys.executable, request, item)
 
     async def upstream(self, request: Request) -> Upstream | Response:
         """Return the program to which a request below `proxy` is passed on, or the refusal."""
@@ -124,7 +124,7 @@ class Core:
             await self._admit_session(request, target)
             return upstream
         except Refusal as refusal:
-            return await self._refused(refusal)
+            return await self._answer_refusal(refusal)
 
     async def _admit_session(self, request: Request, target: Target) -> None:
         """Ask webhooks and policies about a connection, in as many attempts as their answers take."""
@@ -134,7 +134,7 @@ class Core:
             try:
                 admission = self.rest.objects.admission
                 return admission.admit_part(target.kind, target.key, connection, options, target.subresource)
-            except Pending as pending:
+            except AnswersPending as pending:
                 await request.answers.fetch(pending)
         raise Refusal(
             409, "Conflict", "Operation cannot be fulfilled: the Pod changes faster than webhooks answer"
@@ -145,7 +145,7 @@ class Core:
             try:
                 self._authorize(request)
             except Refusal as refusal:
-                return await self._refused(refusal)
+                return await self._answer_refusal(refusal)
             return Response(await self.figures.text(), content_type=CONTENT_TYPE)
         request = with_parameter(request)
         began = time.perf_counter()
@@ -170,14 +170,14 @@ class Core:
             self._authorize(request)
             # Without an await: what a request reads is still so when it writes,
             # and all writes of this turn are one commit.
-            response = await self._answered(request, routed)
+            response = await self._answer(request, routed)
             await self.store.settled()
         except Refusal as refusal:
-            response = await self._refused(refusal)
+            response = await self._answer_refusal(refusal)
             response.warnings = request.warnings
             return response
         except OSError as error:
-            return _of_the_disk(error)
+            return _disk_refusal(error)
         except Exception:
             # The outermost edge: one request's fault must not end the server.
             log.exception("%s %s failed", request.method, request.path)
@@ -187,26 +187,26 @@ class Core:
             return json_response(Refusal(500, "InternalError", text).status(), 500)
         return response
 
-    async def _answered(self, request: Request, routed: "_Routed") -> Response:
+    async def _answer(self, request: Request, routed: "_Routed") -> Response:
         """Make one attempt after another, each with the answers that the last one lacked."""
         warnings = len(request.warnings)
         for _ in range(ATTEMPTS):
             del request.warnings[warnings:]  # said again by the next attempt
             try:
-                with errors.bounded_causes():
+                with errors.limit_causes():
                     return self._route(request, routed)
-            except Pending as pending:
+            except AnswersPending as pending:
                 # No write is begun and nothing is held: a client that does not answer keeps no other client waiting.
                 await request.answers.fetch(pending)
         text = "Operation cannot be fulfilled: the object changes faster than webhooks answer"
         raise Refusal(409, "Conflict", text)
 
-    async def _refused(self, refusal: Refusal) -> Response:
+    async def _answer_refusal(self, refusal: Refusal) -> Response:
         """A refusal, too, reports what is stored: for example, that a name is taken."""
         try:
             await self.store.settled()
         except OSError as error:
-            return _of_the_disk(error)
+            return _disk_refusal(error)
         if isinstance(refusal, NoSuchPage):
             return not_a_page()
         response = json_response(refusal.status(), refusal.code)
@@ -217,14 +217,14 @@ class Core:
         """Raise Refusal where the user may not do what is asked; asked before anything is looked up."""
         if request.user.is_master:
             return
-        attributes = attributes_of(request)
+        attributes = parse_attributes(request)
         decision = self.reviews.rbac.decide(request.user, attributes)
         if not decision.allowed:
-            raise refused(request.user, attributes, decision.reason)
+            raise forbidden(request.user, attributes, decision.reason)
 
-    def impersonated(self, user: User, headers: Iterable[tuple[str, str]]) -> User:
+    def effective_user(self, user: User, headers: Iterable[tuple[str, str]]) -> User:
         """The user in whose name a request is sent; raises Refusal."""
-        return impersonated(self.reviews.rbac, user, headers)
+        return effective_user(self.reviews.rbac, user, headers)
 
     def _route(self, request: Request, routed: "_Routed") -> Response:
         parts = [part for part in request.path.split("/") if part]
@@ -320,7 +320,7 @@ def _in_namespace(parts: list[str]) -> bool:
     return parts[0] == "namespaces" and len(parts) == 3
 
 
-def _of_the_disk(error: OSError) -> Response:
+def _disk_refusal(error: OSError) -> Response:
     """A commit has failed, and with it whatever was asked for; without room the same may be asked again later."""
     if not no_room(error):
         return json_response(Refusal(500, "InternalError", str(error)).status(), 500)

@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import cache, partial
 
 from steelyard.local.apiserver.errors import Cause, invalid
-from steelyard.local.apiserver.expressions.rules import rule_causes, ruled
-from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, Scaling
+from steelyard.local.apiserver.expressions.rules import compile_rules, rule_causes
+from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, ScalePaths
 from steelyard.local.apiserver.published import metadata_node
 from steelyard.local.apiserver.schema import Node, compile_schema
 from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json, mapping, sequence
 
 
-def kinds_of(crd: Json) -> list[ResourceType]:
+def read_kinds(crd: Json) -> list[ResourceType]:
     """One per served version."""
     spec = crd["spec"]
     stored = next(_kind(spec, version) for version in spec["versions"] if version.get("storage"))
@@ -30,20 +30,20 @@ def kinds_of(crd: Json) -> list[ResourceType]:
         if any(version.get("storage") and version.get("served") for version in spec["versions"])
         else []
     )
-    return served + [_converted(older, stored) for older in others]
+    return served + [_served_version(older, stored) for older in others]
 
 
-def _converted(kind: ResourceType, stored: ResourceType) -> ResourceType:
+def _served_version(kind: ResourceType, stored: ResourceType) -> ResourceType:
     """A version other than the stored one: the same object by another name (conversion strategy None)."""
     return replace(
         kind,
         stored_as=stored,
-        convert_in=partial(_named, stored.api_version),
-        convert_out=partial(_named, kind.api_version),
+        convert_in=partial(_with_version, stored.api_version),
+        convert_out=partial(_with_version, kind.api_version),
     )
 
 
-def _named(api_version: str, obj: Json) -> Json:
+def _with_version(api_version: str, obj: Json) -> Json:
     return {**obj, "apiVersion": api_version}
 
 
@@ -87,9 +87,9 @@ def _deprecation(spec: Json, version: Json) -> str:
     return own or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
 
 
-def _scaling(scale: Json) -> Scaling:
+def _scaling(scale: Json) -> ScalePaths:
     paths = (scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or "")
-    return Scaling(*(tuple(path.strip(".").split(".")) if path else () for path in paths))
+    return ScalePaths(*(tuple(path.strip(".").split(".")) if path else () for path in paths))
 
 
 def _node(schema: Json) -> Node:
@@ -114,7 +114,7 @@ def _name_metadata(node: Node) -> None:
 
 
 def _checks(schema: Json) -> Check:
-    compiled = cache(lambda: (Validator(schema), ruled(schema)))
+    compiled = cache(lambda: (Validator(schema), compile_rules(schema)))
 
     def check(obj: Json, old: Json | None) -> list[Cause]:
         try:

@@ -40,7 +40,7 @@ class StoredDefaults:
             # Written since, it has its defaults.
             if (stored.uid, stored.version) != (item.uid, item.version):
                 stored = item
-            obj = stored.parsed()
+            obj = stored.parse()
             if obj.get("apiVersion") == kind.api_version:
                 drop_unknown(node, obj)
             fill_defaults(node, obj)
@@ -69,9 +69,9 @@ class Definitions:
         # What was stored before this start is served from the first request on.
         for item in store.bucket(BUCKET).items():
             self._try_to_serve(item)
-        store.listeners.append(self._committed)
+        store.listeners.append(self._on_commit)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         for change in changes:
             if change.kind != BUCKET:
                 continue
@@ -85,7 +85,7 @@ class Definitions:
     def _try_to_serve(self, item: Item) -> None:
         """One definition that cannot be served, stored by an older version for one, keeps no other from it."""
         try:
-            with self._at_work.on(CRDS, item.parsed()):
+            with self._at_work.on(CRDS, item.parse()):
                 self._serve(item)
         except SetAside as problem:
             log.warning("the definition %s is not served: %s", item.name, problem)
@@ -95,7 +95,7 @@ class Definitions:
 
     def _serve(self, item: Item) -> None:
         """Register the kinds, unless another has their names, and write what came of it."""
-        definition = item.parsed()
+        definition = item.parse()
         accepted, conflict = self._names(definition)
         # Our own write of the status comes back as a change: only another spec is compiled again.
         if not conflict and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:

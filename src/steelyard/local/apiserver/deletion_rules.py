@@ -28,7 +28,7 @@ def set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> Non
         metadata["finalizers"] = finalizers
 
 
-def grace_of(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
+def grace_seconds(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
     """Seconds that a Pod gets to end; None for kinds without such."""
     if kind.bucket != "pods":
         return None

@@ -1,7 +1,7 @@
 """Options of a deletion: the DeleteOptions in the body, or else the query parameters, read and checked."""
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
@@ -44,7 +44,7 @@ def deletion_options(request: Request) -> tuple[Deletion, Options]:
         cascades=orphan is False,
     )
     options = write_options(request, "DeleteOptions", dry_run=content.get("dryRun") or [])
-    options.sent |= _sent(deletion)
+    options.sent |= _options_object(deletion)
     return deletion, options
 
 
@@ -55,7 +55,7 @@ def _body(request: Request) -> Json:
         elif content_type(request) == YAML:
             content = yaml_object(request.body)
         else:
-            content = decoded(request.body)
+            content = decode_json(request.body)
     except (BadContent, BadYaml) as error:
         raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
     if not isinstance(content, dict):
@@ -76,7 +76,7 @@ def _query(request: Request) -> Json:
     if "orphanDependents" in request.query:
         content["orphanDependents"] = request.flag("orphanDependents")
     if "dryRun" in request.query:
-        content["dryRun"] = list(request.repeated("dryRun"))
+        content["dryRun"] = list(request.all_values("dryRun"))
     return content
 
 
@@ -90,7 +90,7 @@ def _causes(content: Json) -> list[Cause]:
     return causes + dry_run_causes(content.get("dryRun") or [])
 
 
-def _sent(deletion: Deletion) -> Json:
+def _options_object(deletion: Deletion) -> Json:
     """The options of a deletion as their object has them."""
     fields: Json = {"gracePeriodSeconds": deletion.grace, "propagationPolicy": deletion.propagation or None}
     conditions = {"uid": deletion.uid, "resourceVersion": deletion.version}

@@ -50,8 +50,8 @@ class Discovery:
                 return json_response(VERSION)
             # kubectl asks for everything at once, and for one document after another
             # only where the server does not know that form.
-            case ["api" | "apis"] if form := _aggregated_form(request):
-                return self._aggregated(parts[0], form)
+            case ["api" | "apis"] if form := _aggregated_version(request):
+                return self._aggregate(parts[0], form)
             case ["api"]:
                 return json_response(
                     {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -120,13 +120,13 @@ class Discovery:
 
     # ---- all in one document
 
-    def _aggregated(self, root: str, version: str) -> Response:
+    def _aggregate(self, root: str, version: str) -> Response:
         groups = [name for name in self._groups() if bool(name) == (root == "apis")]
         content = {
             "kind": "APIGroupDiscoveryList",
             "apiVersion": f"apidiscovery.k8s.io/{version}",
             "metadata": {},
-            "items": [self._discovered_group(group) for group in groups],
+            "items": [self._group_discovery(group) for group in groups],
         }
         response = json_response(content)
         # By this type clients recognise the form: with another one they read the body as the old form, and find no
@@ -134,11 +134,13 @@ class Discovery:
         response.content_type = _AGGREGATED.format(version)
         return response
 
-    def _discovered_group(self, name: str) -> Json:
+    def _group_discovery(self, name: str) -> Json:
         versions = [
             {
                 "version": version,
-                "resources": _discovered(self._entries(name, version), self._custom_versions(name, version)),
+                "resources": _with_subresources(
+                    self._entries(name, version), self._custom_versions(name, version)
+                ),
                 "freshness": "Current",
             }
             for version in self._groups()[name]
@@ -165,13 +167,13 @@ def _version_order(version: str) -> tuple[object, ...]:
 
 
 def _custom_entries(kind: ResourceType) -> Iterable[Json]:
-    entry: Json = {"name": kind.plural, "singularName": kind.named, "namespaced": kind.namespaced}
+    entry: Json = {"name": kind.plural, "singularName": kind.singular_name, "namespaced": kind.namespaced}
     entry |= {"kind": kind.kind, "verbs": list(_CUSTOM_VERBS)}
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
-    stored = f"{kind.group}/{kind.stored.version}/{kind.kind}"
+    stored = f"{kind.group}/{kind.storage_version.version}/{kind.kind}"
     # Clients know by it whether objects have been stored in another version.
     entry["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
     yield entry
@@ -182,7 +184,7 @@ def _custom_entries(kind: ResourceType) -> Iterable[Json]:
         yield {"name": f"{kind.plural}/scale", **own, **SCALE, "verbs": list(_PART_VERBS)}
 
 
-def _discovered(entries: list[Json], versions: dict[str, Json]) -> list[Json]:
+def _with_subresources(entries: list[Json], versions: dict[str, Json]) -> list[Json]:
     """The same resources with their subresources inside them."""
     resources: dict[str, Json] = {}
     for entry in entries:
@@ -204,7 +206,7 @@ def _discovered(entries: list[Json], versions: dict[str, Json]) -> list[Json]:
     return list(resources.values())
 
 
-def _aggregated_form(request: Request) -> str:
+def _aggregated_version(request: Request) -> str:
     """The version of aggregated discovery that the client asks for; empty for none."""
     for part in request.headers.get("accept", "").split(","):
         fields = {parameter.strip() for parameter in part.split(";")}

@@ -36,7 +36,7 @@ _left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
 @contextmanager
-def bounded_causes() -> Iterator[None]:
+def limit_causes() -> Iterator[None]:
     """End a check with a Refusal once it has found very many faults: each byte of a body can give hundreds of bytes."""
     token = _left.set([MAX_CAUSES, MAX_CAUSE_LENGTH])
     try:
@@ -75,7 +75,7 @@ def too_many(path: str, count: int, most: int) -> Cause:
 
 
 def invalid(path: str, value: object, detail: str) -> Cause:
-    return Cause(path, f"Invalid value: {shown(value)}{': ' + detail if detail else ''}")
+    return Cause(path, f"Invalid value: {value_text(value)}{': ' + detail if detail else ''}")
 
 
 def forbidden_field(path: str, detail: str) -> Cause:
@@ -84,11 +84,11 @@ def forbidden_field(path: str, detail: str) -> Cause:
 
 def unsupported(path: str, value: object, supported: list[str]) -> Cause:
     choices = ", ".join(f'"{choice}"' for choice in supported)
-    text = f"Unsupported value: {shown(value)}: supported values: {choices}"
+    text = f"Unsupported value: {value_text(value)}: supported values: {choices}"
     return Cause(path, text, "FieldValueNotSupported")
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value as Go prints it in these messages."""
     match value:
         case bool():
@@ -99,13 +99,13 @@ def shown(value: object) -> str:
             return orjson.dumps(value).decode()
 
 
-def qualified(group: str, plural: str) -> str:
+def resource_name(group: str, plural: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
 def not_found(group: str, plural: str, name: str) -> Refusal:
     details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
-    return Refusal(404, "NotFound", f'{qualified(group, plural)} "{name}" not found', details)
+    return Refusal(404, "NotFound", f'{resource_name(group, plural)} "{name}" not found', details)
 
 
 def no_such_path() -> Refusal:
@@ -121,7 +121,7 @@ class NoSuchPage(Refusal):
 
 def already_exists(group: str, plural: str, name: str) -> Refusal:
     details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
-    return Refusal(409, "AlreadyExists", f'{qualified(group, plural)} "{name}" already exists', details)
+    return Refusal(409, "AlreadyExists", f'{resource_name(group, plural)} "{name}" already exists', details)
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -129,7 +129,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 def conflict(group: str, plural: str, name: str, detail: str = MODIFIED) -> Refusal:
     details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
-    message = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {detail}'
+    message = f'Operation cannot be fulfilled on {resource_name(group, plural)} "{name}": {detail}'
     return Refusal(409, "Conflict", message, details)
 
 
@@ -137,7 +137,9 @@ def forbidden(group: str, plural: str, name: str, detail: str, cause: Cause | No
     details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
     if cause:
         details["causes"] = [{"reason": cause.reason, "message": cause.message, "field": cause.field}]
-    return Refusal(403, "Forbidden", f'{qualified(group, plural)} "{name}" is forbidden: {detail}', details)
+    return Refusal(
+        403, "Forbidden", f'{resource_name(group, plural)} "{name}" is forbidden: {detail}', details
+    )
 
 
 def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal:
@@ -147,7 +149,7 @@ def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal
     named = {"name": name, "kind": kind, "group": group}
     details: Json = {key: value for key, value in named.items() if value}
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
-    return Refusal(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {text}', details)
+    return Refusal(422, "Invalid", f'{resource_name(group, kind)} "{name}" is invalid: {text}', details)
 
 
 def bad_request(message: str) -> Refusal:

@@ -20,7 +20,7 @@ import orjson
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.logs import container_of
+from steelyard.local.apiserver.logs import choose_container
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.shim_processes import program
@@ -56,13 +56,13 @@ def requested_streams(request: Request) -> dict[str, bool]:
     return streams
 
 
-def execution_of(pods: Path | None, python: str, request: Request, item: Item) -> Execution:
+def prepare_execution(pods: Path | None, python: str, request: Request, item: Item) -> Execution:
     if pods is None:
         raise errors.not_implemented("this server has no folder of Pods, and so nothing to run commands in")
     streams = requested_streams(request)
-    if not request.repeated("command"):
+    if not request.all_values("command"):
         raise errors.bad_request("you must specify a command")
-    container = container_of(item.parsed(), request.query.get("container", ""))
+    container = choose_container(item.parse(), request.query.get("container", ""))
     folder = PodFolder(pods / item.uid)
     run = folder.run(container)
     if run is None or run.state != "running":
@@ -70,7 +70,7 @@ def execution_of(pods: Path | None, python: str, request: Request, item: Item) -
     intent = folder.base(container, run.attempt).with_suffix(".json")
     # With our own pid the command ends when this server dies, also before it has asked the kernel for that.
     inside = (str(intent), str(run.pid), str(os.getpid()))
-    command = (python, "-I", "-S", "-c", program("exec_main"), *inside, *request.repeated("command"))
+    command = (python, "-I", "-S", "-c", program("exec_main"), *inside, *request.all_values("command"))
     return Execution(command, run.pid, **streams)
 
 
@@ -79,7 +79,7 @@ async def execute(execution: Execution, messages: AsyncIterator[bytes], send: Se
     async with _running(execution) as (process, terminal), _ending_with(execution.pid, process):
         await send(bytes([STDOUT if execution.stdout else ERROR]))  # shows the client that all is set up
         reader = await _reader(terminal) if terminal is not None else process.stdout
-        sent = Sent(send)
+        sent = CountedSend(send)
         copies = [_copy(reader, STDOUT, sent), _copy(None if execution.tty else process.stderr, STDERR, sent)]
         output = asyncio.gather(*copies)
         # Its end is the sign that the caller is gone: the socket has nothing more to say.
@@ -94,14 +94,14 @@ async def execute(execution: Execution, messages: AsyncIterator[bytes], send: Se
             while not output.done() and sent.count != before:
                 before = sent.count
                 await asyncio.wait([output], timeout=LAST_WORDS)
-            await send(bytes([ERROR]) + orjson.dumps(status_of(process.returncode or 0)))
+            await send(bytes([ERROR]) + orjson.dumps(exit_status(process.returncode or 0)))
         finally:
             for task in (feeding, ended, output):
                 task.cancel()
             await asyncio.gather(feeding, ended, output, return_exceptions=True)
 
 
-class Sent:
+class CountedSend:
     """Counts what goes out, so that a slow caller is not taken for a silent command."""
 
     def __init__(self, send: Send) -> None:
@@ -112,7 +112,7 @@ class Sent:
         self.count += 1
 
 
-def status_of(code: int) -> Json:
+def exit_status(code: int) -> Json:
     """Return how a command ended, as clients read it; a signal becomes 128 plus its number, as in shells."""
     code = 128 - code if code < 0 else code
     if code == 0:

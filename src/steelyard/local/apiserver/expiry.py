@@ -41,13 +41,13 @@ class Expiry:
         self._store, self._clock, self._faults = store, clock, faults
         self._life = timedelta(seconds=seconds)
         # After a restart the events themselves say how old they are: no event lives longer for it.
-        stored = ((_written(item, clock.now()), item.key) for item in store.bucket(EVENTS).items())
+        stored = ((_last_written(item, clock.now()), item.key) for item in store.bucket(EVENTS).items())
         self._written: dict[Key, datetime] = {key: at for at, key in sorted(stored)}  # the oldest first
         # By the uid of a deleted Pod: when its node was first found missing.
         self._nodeless: dict[str, datetime] = {}
-        store.listeners.append(self._committed)
+        store.listeners.append(self._on_commit)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         now = self._clock.now()
         for change in changes:
             if change.kind == EVENTS:
@@ -80,7 +80,7 @@ class Expiry:
         while old := list(islice(self._old(), BATCH)):
             for key in old:
                 if (item := self._store.get(EVENTS, key)) is not None:
-                    self._store.remove(EVENTS, item.parsed())
+                    self._store.remove(EVENTS, item.parse())
                 # An entry without its event would be yielded for ever.
                 else:
                     del self._written[key]
@@ -104,7 +104,7 @@ class Expiry:
         for number, item in enumerate(removable, 1):
             # The loop pauses: what has changed since, or was made again under the name, is left to the next sweep.
             if self._store.get(PODS, item.key) is item:
-                self._store.remove(PODS, item.parsed())
+                self._store.remove(PODS, item.parse())
             if number % BATCH == 0 and not await self._settled():
                 return
         await self._settled()
@@ -113,7 +113,7 @@ class Expiry:
         now, nodeless = self._clock.now(), self._nodeless
         self._nodeless = {}
         for item in self._store.bucket(PODS).items():
-            if not item.deleting or field_of(pod := item.parsed(), "metadata", "finalizers"):
+            if not item.deleting or field_of(pod := item.parse(), "metadata", "finalizers"):
                 continue
             node = field_of(pod, "spec", "nodeName")
             if not node:
@@ -154,9 +154,9 @@ def return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _written(item: Item, now: datetime) -> datetime:
+def _last_written(item: Item, now: datetime) -> datetime:
     """Return when a stored event was last written, as far as it says so."""
-    event = item.parsed()
+    event = item.parse()
     created = field_of(event, "metadata", "creationTimestamp")
     times = [
         created,

@@ -70,7 +70,7 @@ class Front(web.Server):
             "max_headers": HEADERS,
         }
         # Cancelled when the client goes: a watch without a reader would else run on until its next change.
-        super().__init__(self._answered, handler_cancellation=True, **self._fields)
+        super().__init__(self._handle, handler_cancellation=True, **self._fields)
         self._answer, self._most = answer, waiting
         # Connections without a request in progress, and those at their handshake, each the oldest first.
         self._waiting: dict[RequestHandler, None] = {}
@@ -87,7 +87,7 @@ class Front(web.Server):
         self._waiting.pop(handler, None)
         super().connection_lost(handler, exc)
 
-    async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._waiting.pop(request.protocol, None)
         try:
             return await self._answer(request)

@@ -34,7 +34,7 @@ class Intake:
         self._turn = asyncio.Lock()
 
     @contextmanager
-    def admitted(self, user: User) -> Iterator["Share"]:
+    def admit(self, user: User) -> Iterator["Share"]:
         """Give a request its share until the block is left. Raises Refusal where the account has too many."""
         name = "" if user.is_master else f"account {user.name}"
         if name and self._requests[name] >= REQUESTS_OF_ONE:

@@ -28,13 +28,13 @@ class Item:
     def key(self) -> Key:
         return self.namespace, self.name
 
-    def parsed(self) -> Json:
+    def parse(self) -> Json:
         """A copy of its own for the caller."""
         # Parsed for each caller: a change of one's copy would else be one of the stored object, without a commit.
         return cast("Json", orjson.loads(self.raw))
 
 
-def item_of(obj: Json, earlier: Item | None = None, raw: bytes | None = None) -> Item:
+def make_item(obj: Json, earlier: Item | None = None, raw: bytes | None = None) -> Item:
     """Return the item of an object. With its earlier state, of the same key, it shares what has not changed: watches
     keep thousands of states, whose small parts took more memory than all else, and left it in pieces when they went.
     `raw` is its JSON, where it is known.

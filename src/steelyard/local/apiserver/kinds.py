@@ -24,7 +24,7 @@ def no_causes(obj: Json, old: Json | None) -> list[Cause]:
     return []
 
 
-def nothing_carried(old: Json, new: Json) -> None:
+def carry_nothing(old: Json, new: Json) -> None:
     return None
 
 
@@ -43,11 +43,11 @@ class Rules:
     status_check: Check = no_causes
     keep_status: Callable[[Json, Json], None] = keep_nothing  # what a write of the status may not change
     warn: Warn = no_warnings  # what is taken, and will not do what its author thinks
-    carry: Callable[[Json, Json], None] = nothing_carried  # an update, old and new: what stays, and what goes
+    carry: Callable[[Json, Json], None] = carry_nothing  # an update, old and new: what stays, and what goes
 
 
 @dataclass(frozen=True)
-class Scaling:
+class ScalePaths:
     """Paths at which a kind keeps the desired and the current number of replicas, and their selector."""
 
     replicas: tuple[str, ...]
@@ -84,7 +84,7 @@ class ResourceType:
     stored_as: "ResourceType | None" = None  # where another form is stored than served
     subresources: tuple[str, ...] = ()  # besides `status`
     returned: bool = False  # a deletion answers with the object, also when it is gone at once
-    scaling: Scaling | None = None  # with the subresource `scale`
+    scaling: ScalePaths | None = None  # with the subresource `scale`
     convert_in: Callable[[Json], Json] | None = None  # to the form that is stored
     convert_out: Callable[[Json], Json] | None = None
 
@@ -104,15 +104,15 @@ class ResourceType:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def stored(self) -> "ResourceType":
+    def storage_version(self) -> "ResourceType":
         return self.stored_as or self
 
     @property
-    def listed_as(self) -> str:
+    def list_name(self) -> str:
         return self.list_kind or f"{self.kind}List"
 
     @property
-    def named(self) -> str:
+    def singular_name(self) -> str:
         return self.singular or self.kind.lower()
 
 

@@ -55,11 +55,11 @@ class Lifecycle:
         self._waiting: dict[Reference, None] = {}  # a set that remembers the order
         self._wake = asyncio.Event()
         # Only after a commit: what is taken back was no deletion, and must have no consequences.
-        self._store.listeners.append(self._committed)
+        self._store.listeners.append(self._on_commit)
 
     # ---- the objects to check
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         for change in changes:
             item = change.new
             if change.kind == "pods":
@@ -143,7 +143,7 @@ class Lifecycle:
         elif kind.bucket == DEFINITIONS and item.deleting:
             self._empty_definition(kind, item)
         if item.deleting:
-            finalizers = finalizers_of(item.parsed()) if self._collects_garbage else []
+            finalizers = finalizers_of(item.parse()) if self._collects_garbage else []
             if ORPHAN in finalizers:
                 for bucket, key in self._store.dependents(item.uid):
                     # Orphaned before the owner goes: afterwards they would count as children of a missing owner, and be
@@ -158,7 +158,7 @@ class Lifecycle:
         elif item.owners and self._collects_garbage:
             self._collect(kind, item)
         elif is_new_volume(kind.bucket, item):
-            obj = item.parsed()
+            obj = item.parse()
             obj["status"] = {**status_of(obj), "phase": "Available"}
             self._objects.update(kind, item, obj, Options(), "status")
         elif is_new_network(kind.bucket, item):
@@ -173,7 +173,7 @@ class Lifecycle:
 
         self._change(kind, item, change)
         protected = self._objects.item(kind, item.key)
-        obj = protected.parsed()
+        obj = protected.parse()
         obj["status"] = ready_network(status_of(obj), self._objects.clock.stamp())
         self._objects.update(kind, protected, obj, Options(), "status")
 
@@ -187,7 +187,7 @@ class Lifecycle:
 
     def _change(self, kind: ResourceType, item: Item, change: Callable[[Json], Json]) -> None:
         """Write fields of the metadata; None takes one away."""
-        obj = item.parsed()
+        obj = item.parse()
         metadata = {**obj["metadata"], **change(obj["metadata"])}
         obj["metadata"] = {name: value for name, value in metadata.items() if value is not None}
         self._objects.update(kind, item, obj, Options())
@@ -199,7 +199,7 @@ class Lifecycle:
 
     def _collect(self, kind: ResourceType, item: Item) -> None:
         """Delete what has no owner left; forget owners that are gone where another is there."""
-        obj = item.parsed()
+        obj = item.parse()
         owners = []
         for reference in owner_references(obj):
             state = self._state(reference, item)
@@ -218,7 +218,7 @@ class Lifecycle:
     def _dependents(self, uid: str) -> Iterator[Json]:
         for reference in self._store.dependents(uid):
             if (dependent := self._store.get(*reference)) is not None:
-                yield dependent.parsed()
+                yield dependent.parse()
 
     def _state(self, owner: Json, item: Item) -> OwnerState | None:
         """Return what became of an owner, by its uid, where such an owner could be; None for an unknown kind."""
@@ -235,7 +235,7 @@ class Lifecycle:
         if kind.namespaced and parent[1][0] != item.namespace:
             return "gone"
         there = self._store.get(*parent)
-        waits = there is not None and there.deleting and garbage.waits_for_dependents(there.parsed())
+        waits = there is not None and there.deleting and garbage.waits_for_dependents(there.parse())
         return "waiting" if waits else "alive"
 
     def _forget_owners(self, kind: ResourceType, item: Item, uids: Collection[str]) -> None:
@@ -251,7 +251,7 @@ class Lifecycle:
                 self._collect(self._registry.stored(reference[0]), dependent)
         # Asked again: some of them had no finalizer, and went at once.
         left = any(
-            garbage.blocks(dependent.parsed(), item.uid)
+            garbage.blocks(dependent.parse(), item.uid)
             for reference in self._store.dependents(item.uid)
             if (dependent := self._store.get(*reference))
         )
@@ -272,7 +272,7 @@ class Lifecycle:
                 left |= self._store.get(bucket, content.key) is not None
         if left:
             return
-        obj = item.parsed()
+        obj = item.parse()
         held = sequence(obj, "spec", "finalizers")
         others = [finalizer for finalizer in held if finalizer != FINALIZER]
         # Without its own finalizer; others, and those in the metadata, may still hold it.

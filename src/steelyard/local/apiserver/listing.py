@@ -37,7 +37,7 @@ class Page:
 
 def _page(token: str) -> Page:
     try:
-        content = orjson.loads(_decoded(token))
+        content = orjson.loads(_decode(token))
         form, version, start = content.get("v"), content.get("rv", 0), str(content.get("start", ""))
         if form != _VERSION:
             raise ValueError(f"server does not recognize this encoded version {form}")
@@ -50,7 +50,7 @@ def _page(token: str) -> Page:
         raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
-def _decoded(token: str) -> bytes:
+def _decode(token: str) -> bytes:
     if token.strip(_DIGITS):
         at = next(index for index, character in enumerate(token) if character not in _DIGITS)
         raise ValueError(f"illegal base64 data at input byte {at}")
@@ -77,7 +77,7 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
     # A page of a version is that version's, also if the client does not say so.
     elif match == "Exact" or (limit > 0 and not match and version not in ("", "0")):
         moment = int(version)
-    items = _labelled(store, kind, namespace, labels) if not page and moment >= store.version else None
+    items = _items_by_label(store, kind, namespace, labels) if not page and moment >= store.version else None
     if items is None:
         items = _snapshot(store, kind, namespace, moment, token)
     if page:
@@ -93,7 +93,9 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
     return Response(renderer(kind, request).many(chosen, metadata))
 
 
-def _labelled(store: Store, kind: ResourceType, namespace: str | None, labels: str) -> Iterable[Item] | None:
+def _items_by_label(
+    store: Store, kind: ResourceType, namespace: str | None, labels: str
+) -> Iterable[Item] | None:
     """Return the objects that a label's value chooses, where the selector names one; None for all objects."""
     for requirement in parse_labels(labels) if labels else ():
         if requirement.operator in ("=", "==", "in"):

@@ -47,10 +47,10 @@ class PodLogs:
     def response(self, request: Request, item: Item) -> Response:
         if self._pods is None:
             raise errors.not_implemented("this server has no folder of Pods, and so no logs")
-        pod = item.parsed()
+        pod = item.parse()
         if causes := _option_causes(request):
             raise errors.is_invalid("", "PodLogOptions", item.name, causes)
-        container = container_of(pod, request.query.get("container", ""))
+        container = choose_container(pod, request.query.get("container", ""))
         count = int((_status(pod, container) or {}).get("restartCount") or 0) - request.flag("previous")
         if {"sinceSeconds", "sinceTime"} <= set(request.query):
             cause = errors.forbidden_field(
@@ -77,8 +77,8 @@ class PodLogs:
             raise errors.bad_request(
                 f'container "{container}" in pod "{name}" is waiting to start: {waiting}'
             )
-        pieces = self._follow(path, item, container, options) if follow else _written(path, options)
-        return Response(_limited(pieces, options.limit), content_type=TEXT)
+        pieces = self._follow(path, item, container, options) if follow else _read_blocks(path, options)
+        return Response(_cut(pieces, options.limit), content_type=TEXT)
 
     async def _follow(
         self, path: Path, item: Item, container: str, options: LogOptions
@@ -109,12 +109,12 @@ class PodLogs:
         # The Pod is gone, or another has its name: its log grows no more.
         if now is None or now.uid != item.uid:
             return True
-        pod = now.parsed()
+        pod = now.parse()
         state = field_of(_status(pod, container) or {}, "state") or {}
         return "terminated" in state or field_of(pod, "status", "phase") in ("Succeeded", "Failed")
 
 
-async def _limited(stream: AsyncGenerator[bytes, None], limit: int) -> AsyncGenerator[bytes, None]:
+async def _cut(stream: AsyncGenerator[bytes, None], limit: int) -> AsyncGenerator[bytes, None]:
     """A stream cut at so many bytes; whole where the limit is 0."""
     left = limit
     # Closed with this one: a caller that goes in the middle must not leave the log's file open.
@@ -126,7 +126,7 @@ async def _limited(stream: AsyncGenerator[bytes, None], limit: int) -> AsyncGene
                 return
 
 
-def container_of(pod: Json, name: str) -> str:
+def choose_container(pod: Json, name: str) -> str:
     spec = pod["spec"]
     names = [listed["name"] for listed in spec["containers"]]
     every = names + [listed["name"] for listed in sequence(spec, "initContainers")]
@@ -178,7 +178,7 @@ def _options(request: Request) -> LogOptions:
     return LogOptions(request.flag("timestamps"), tail, integer(request, "limitBytes"), since)
 
 
-async def _written(path: Path, options: LogOptions) -> AsyncGenerator[bytes, None]:
+async def _read_blocks(path: Path, options: LogOptions) -> AsyncGenerator[bytes, None]:
     """Yield the log as it is now by blocks: a chatty container's has gigabytes, and others wait meanwhile."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)

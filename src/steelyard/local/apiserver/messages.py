@@ -25,7 +25,7 @@ class Request:
     answers: Answers = field(default_factory=Answers)
     several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # parameters that came several times
 
-    def repeated(self, name: str) -> tuple[str, ...]:
+    def all_values(self, name: str) -> tuple[str, ...]:
         """All values of a parameter that may be given several times."""
         return self.several.get(name) or ((self.query[name],) if name in self.query else ())
 

@@ -58,7 +58,7 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
         return many
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     # What is generated of a name may end with a dash.
-    causes = name_causes(prefix, "metadata.generateName", kind, ended=_unmasked(prefix)) if prefix else []
+    causes = name_causes(prefix, "metadata.generateName", kind, ended=_without_dash(prefix)) if prefix else []
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     else:
@@ -66,7 +66,7 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
     if (metadata.get("generation") or 0) < 0:
         text = "must be greater than or equal to 0"
         causes.append(invalid("metadata.generation", metadata["generation"], text))
-    causes += shared_causes(metadata)
+    causes += labels_and_owners_causes(metadata)
     finalizers = sequence(metadata, "finalizers")
     for finalizer in finalizers:
         causes += finalizer_causes(finalizer)
@@ -85,14 +85,14 @@ def _number_causes(metadata: Json, before: Json) -> list[Cause]:
     ]
 
 
-def shared_causes(metadata: Json) -> list[Cause]:
+def labels_and_owners_causes(metadata: Json) -> list[Cause]:
     """Return the faults for which every write is checked, also one that changes something else."""
     causes = labels_causes(mapping(metadata, "labels"), "metadata.labels")
     causes += annotations_causes(mapping(metadata, "annotations"), "metadata.annotations")
     return causes + _owner_causes(sequence(metadata, "ownerReferences"))
 
 
-def changed_causes(metadata: Json, before: Json) -> list[Cause]:
+def update_causes(metadata: Json, before: Json) -> list[Cause]:
     """Return the faults of metadata that takes the place of other metadata."""
     if many := _number_causes(metadata, before):
         return many
@@ -106,10 +106,10 @@ def changed_causes(metadata: Json, before: Json) -> list[Cause]:
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if metadata.get(name) != before.get(name):
             causes.append(invalid(f"metadata.{name}", metadata.get(name), "field is immutable"))
-    return causes + shared_causes(metadata)
+    return causes + labels_and_owners_causes(metadata)
 
 
-def _unmasked(prefix: str) -> str:
+def _without_dash(prefix: str) -> str:
     return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 

@@ -16,12 +16,12 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.admission.admission import Admission
 from steelyard.local.apiserver.clock import Clock, stamp
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
-from steelyard.local.apiserver.deletion_rules import grace_of, is_held, set_propagation
+from steelyard.local.apiserver.deletion_rules import grace_seconds, is_held, set_propagation
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
-from steelyard.local.apiserver.managed.tracking import after_update, without_times, write_of
-from steelyard.local.apiserver.names import changed_causes, metadata_causes
+from steelyard.local.apiserver.managed.tracking import after_update, make_write, without_times
+from steelyard.local.apiserver.names import metadata_causes, update_causes
 from steelyard.local.apiserver.object_decoding import decode
 from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.schema import fill_defaults
@@ -138,7 +138,7 @@ class Objects:
         self, kind: ResourceType, item: Item, new: Json, options: Options, subresource: str = ""
     ) -> bytes:
         """Replace what is there by `new`, of which each subresource writes its own part. Raw JSON of the result."""
-        old = item.parsed()
+        old = item.parse()
         # Before the fields are read: an empty list means more than none.
         known, sent = (field_of(obj, "metadata", "managedFields") for obj in (old, new))
         # A stored object of this process was decoded when it was written: most of a changed one is as it was.
@@ -174,7 +174,7 @@ class Objects:
             if managers:
                 new["metadata"] = {**new["metadata"], "managedFields": managers}
             # As there: watches see the object as it was last stored, and the writer what it has written.
-            self._remove(kind, item.parsed(), options)
+            self._remove(kind, item.parse(), options)
             return orjson.dumps(new)
         # A write that changes nothing is no event: controllers that write at every reconciliation would wake themselves
         # for ever.
@@ -213,7 +213,7 @@ class Objects:
         """Managed fields after a write other than an apply."""
         # What is written as a Scale has no time, as on a real server.
         time = "" if options.part else self.clock.stamp()
-        write = write_of(kind, options.api_version or kind.api_version, options.part or subresource, time)
+        write = make_write(kind, options.api_version or kind.api_version, options.part or subresource, time)
         return after_update(write, old, new, known, sent, options.manager)
 
     def _check_identity(self, kind: ResourceType, item: Item, old: Json, new: Json) -> None:
@@ -265,7 +265,7 @@ class Objects:
         if subresource == "status" and (kind.keeps_metadata or metadata == before):
             return kind.rules.status_check(new, old)
         # A real server checks twice: for all kinds alike, and by the rules of the kind.
-        changed = changed_causes(metadata, before)
+        changed = update_causes(metadata, before)
         causes = metadata_causes(metadata, "path") + changed
         if not kind.custom:
             # An object that was stored while its name was allowed can still be changed, and let go of.
@@ -340,18 +340,18 @@ class Objects:
         """Raw JSON of the object, and whether it is gone already."""
         self.check_preconditions(kind, item, request)
         self.admission.admit_delete(kind, item, options)
-        obj = item.parsed()
+        obj = item.parse()
         metadata = obj["metadata"]
         # Written into the object: the garbage collector works later, maybe in
         # another process, and knows the wish by it alone.
         set_propagation(kind, metadata, request.propagation)
         self.admission.before_delete(kind, obj)
-        grace = grace_of(kind, obj, request.grace)
+        grace = grace_seconds(kind, obj, request.grace)
         # No client has anything left to do: it goes at once.
         if not metadata.get("finalizers") and not grace and not is_held(kind, obj):
             return self._removed_pod(kind, obj, options), True
         self._mark_deleted(kind, obj, grace or 0)
-        return (item.raw if obj == item.parsed() else self._put(kind, obj, options)), False
+        return (item.raw if obj == item.parse() else self._put(kind, obj, options)), False
 
     def _removed_pod(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
         """Remove an object at once; of a Pod the answer and the watches say first that it has no grace left."""

@@ -88,7 +88,7 @@ class OpenApi:
             if kind.custom:
                 own |= _custom_schemas(kind)
             else:
-                roots += [_schema_of(kind), schema_name(kind.group, kind.version, kind.listed_as)]
+                roots += [_schema_of(kind), schema_name(kind.group, kind.version, kind.list_name)]
             if kind.scaling:
                 roots.append(schema_name("autoscaling", "v1", "Scale"))
             paths |= _paths(kind)
@@ -133,7 +133,7 @@ def _custom_schemas(kind: ResourceType) -> Json:
     }
     listed = {
         "type": "object",
-        "description": f"{kind.listed_as} is a list of {kind.kind}",
+        "description": f"{kind.list_name} is a list of {kind.kind}",
         "required": ["items"],
         "properties": {
             "apiVersion": text,
@@ -141,7 +141,7 @@ def _custom_schemas(kind: ResourceType) -> Json:
             "items": {"type": "array", "items": _reference(name)},
             "metadata": _reference(f"{META}ListMeta"),
         },
-        "x-kubernetes-group-version-kind": [{**_gvk(kind), "kind": kind.listed_as}],
+        "x-kubernetes-group-version-kind": [{**_gvk(kind), "kind": kind.list_name}],
     }
     return {name: schema, f"{name}List": listed}
 
@@ -170,7 +170,7 @@ def _paths(kind: ResourceType) -> Json:
 def _list_name(kind: ResourceType) -> str:
     if kind.custom:
         return f"{_schema_of(kind)}List"
-    return schema_name(kind.group, kind.version, kind.listed_as)
+    return schema_name(kind.group, kind.version, kind.list_name)
 
 
 def _collection(kind: ResourceType) -> Json:

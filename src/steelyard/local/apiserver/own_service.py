@@ -62,7 +62,7 @@ class OwnService:
         if item is None:
             self._create(bucket, desired)
             return
-        current = item.parsed()
+        current = item.parse()
         if bucket == _SERVICES and not self._has_address(current) and not item.deleting:
             # An address cannot be changed. By the commit of the deletion the Service is made again.
             self._objects.delete(kind, item, Deletion(), Options())

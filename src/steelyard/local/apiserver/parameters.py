@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 import orjson
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
@@ -50,7 +50,7 @@ def is_whole(text: str) -> bool:
 
 def write_options(request: Request, kind: str, dry_run: Sequence[str] | None = None) -> Options:
     """Options of a write by its query; `dry_run` is that of a body."""
-    dry = [value for value in request.repeated("dryRun") if value] if dry_run is None else list(dry_run)
+    dry = [value for value in request.all_values("dryRun") if value] if dry_run is None else list(dry_run)
     validation = request.query.get("fieldValidation", "")
     if causes := dry_run_causes(dry):
         raise errors.is_invalid(META_GROUP, kind, "", causes)
@@ -207,6 +207,6 @@ def _refuse(causes: list[Cause]) -> None:
 
 def json_value(body: bytes) -> Any:
     try:
-        return decoded(body)
+        return decode_json(body)
     except BadContent as error:
         raise errors.bad_request(f"error decoding patch: {error}") from error

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from steelyard.local.apiserver.columns import Column, age, age_of, at
+from steelyard.local.apiserver.columns import Column, age, at, object_age
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.served import resources_of
 from steelyard.types import Json
@@ -22,7 +22,7 @@ _STEP = re.compile(
 
 def custom_columns(kind: ResourceType) -> list[Column]:
     if not kind.columns:
-        return [_name(), Column("Age", age_of, "date", description=_described("Age"))]
+        return [_name(), Column("Age", object_age, "date", description=_described("Age"))]
     return [_name(), *(_column(column) for column in kind.columns)]
 
 

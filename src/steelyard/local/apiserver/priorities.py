@@ -42,14 +42,14 @@ def _by_name(store: Store, pod: Json, name: str) -> Json:
     if item is None:
         text = f"no PriorityClass with name {name} was found"
         raise errors.forbidden("", "pods", _shown(pod), text)
-    return item.parsed()
+    return item.parse()
 
 
 def _global_default(store: Store) -> Json | None:
     """Return the default class; the lowest of several, as a real server does."""
     # By the bytes first: every new Pod asks, and hardly any class is a default.
     marked = (item for item in store.bucket(CLASSES).items() if _DEFAULT in item.raw)
-    classes = [item.parsed() for item in marked]
+    classes = [item.parse() for item in marked]
     return min(
         (priority_class for priority_class in classes if priority_class.get("globalDefault")),
         key=lambda c: int(c["value"]),

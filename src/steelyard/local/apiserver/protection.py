@@ -19,7 +19,7 @@ def expired_protection(store: Store, bucket: str, item: Item) -> str:
     """The finalizer that holds a deleted claim or volume for nothing; empty where there is none."""
     if bucket not in (CLAIMS, VOLUMES, ATTRIBUTES, NETWORKS):
         return ""
-    obj = item.parsed()
+    obj = item.parse()
     if bucket == ATTRIBUTES:
         name, used = ATTRIBUTES_PROTECTION, False  # nothing here attaches a volume
     elif bucket == NETWORKS:
@@ -35,7 +35,7 @@ def is_new_volume(bucket: str, item: Item) -> bool:
     """Return whether a volume waits for the word that it can be claimed."""
     if bucket != VOLUMES or item.deleting:
         return False
-    volume = item.parsed()
+    volume = item.parse()
     # One that is made for a claim is bound by the program that made it.
     return phase_of(volume) == "Pending" and not field_of(volume, "spec", "claimRef", "uid")
 
@@ -44,7 +44,7 @@ def is_new_network(bucket: str, item: Item) -> bool:
     """Return whether a network of Services lacks its finalizer, or the word that it is ready."""
     if bucket != NETWORKS or item.deleting:
         return False
-    network = item.parsed()
+    network = item.parse()
     ready = any(condition.get("type") == "Ready" for condition in conditions_of(network))
     return not ready or NETWORK_PROTECTION not in finalizers_of(network)
 
@@ -62,13 +62,13 @@ def released_claims(item: Item) -> list[Key]:
     # Most Pods name none: they are not parsed for it.
     if _NAMED not in item.raw:
         return []
-    return [(item.namespace, name) for name in _claims_of(item.parsed())]
+    return [(item.namespace, name) for name in _claims_of(item.parse())]
 
 
 def _is_used(store: Store, claim: Item) -> bool:
     for item in store.bucket("pods").items(claim.namespace):
         if _NAMED in item.raw:
-            pod = item.parsed()
+            pod = item.parse()
             if phase_of(pod) not in ("Succeeded", "Failed") and claim.name in _claims_of(pod):
                 return True
     return False

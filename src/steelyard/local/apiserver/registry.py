@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from steelyard.local.apiserver.builtin import builtin_kinds
-from steelyard.local.apiserver.custom import kinds_of
+from steelyard.local.apiserver.custom import read_kinds
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.types import Json
 
@@ -66,7 +66,7 @@ class Registry:
         name = crd["metadata"]["name"]
         # A version that the new spec does not serve must not go on being served.
         self.forget(name)
-        self._custom[name] = kinds_of(crd)
+        self._custom[name] = read_kinds(crd)
         self._specs[name] = crd["spec"]
         for kind in self._custom[name]:
             self._add(kind)
@@ -92,6 +92,6 @@ class Registry:
         kinds: set[str] = set()
         for kind in self._kinds.values():
             if kind.group == crd["spec"]["group"] and id(kind) not in own:
-                resources |= {kind.plural, kind.named, *kind.short_names}
-                kinds |= {kind.kind, kind.listed_as}
+                resources |= {kind.plural, kind.singular_name, *kind.short_names}
+                kinds |= {kind.kind, kind.list_name}
         return resources, kinds

@@ -76,7 +76,7 @@ def renderer(kind: ResourceType, request: Request) -> Renderer:
 def _plain(kind: ResourceType) -> Renderer:
     def one(item: Item) -> bytes:
         # The stored bytes are the answer: most reads parse nothing.
-        return orjson.dumps(kind.convert_out(item.parsed())) if kind.convert_out else item.raw
+        return orjson.dumps(kind.convert_out(item.parse())) if kind.convert_out else item.raw
 
     return Renderer(kind, one, one, partial(_list, kind, _untyped(kind) if not kind.custom else one))
 
@@ -88,14 +88,14 @@ def listed(kind: ResourceType, items: Iterable[Item], metadata: Json) -> bytes:
 
 def _untyped(kind: ResourceType) -> Callable[[Item], bytes]:
     """Items of a built-in kind as its lists have them: the list names their kind for all."""
-    typed = kind.stored
+    typed = kind.storage_version
     beginning = orjson.dumps({"apiVersion": typed.api_version, "kind": typed.kind})[:-1] + b","
 
     def one(item: Item) -> bytes:
         # Cut and not parsed: every object is stored with these two first.
         if kind.convert_out is None and item.raw.startswith(beginning):
             return b"{" + item.raw[len(beginning) :]
-        obj = kind.convert_out(item.parsed()) if kind.convert_out else item.parsed()
+        obj = kind.convert_out(item.parse()) if kind.convert_out else item.parse()
         return orjson.dumps(
             {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
         )
@@ -106,7 +106,7 @@ def _untyped(kind: ResourceType) -> Callable[[Item], bytes]:
 def _list(kind: ResourceType, one: Callable[[Item], bytes], items: Iterable[Item], metadata: Json) -> bytes:
     # Joined as bytes: a list of thousands of objects would else hold the
     # event loop, and with it leases and watches.
-    head = orjson.dumps({"kind": kind.listed_as, "apiVersion": kind.api_version, "metadata": metadata})
+    head = orjson.dumps({"kind": kind.list_name, "apiVersion": kind.api_version, "metadata": metadata})
     return head[:-1] + b',"items":[' + b",".join(map(one, items)) + b"]}"
 
 
@@ -114,7 +114,7 @@ def _partial(kind: ResourceType) -> Renderer:
     own = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 
     def one(item: Item) -> bytes:
-        return orjson.dumps({**own, "metadata": item.parsed()["metadata"]})
+        return orjson.dumps({**own, "metadata": item.parse()["metadata"]})
 
     def many(items: Iterable[Item], metadata: Json) -> bytes:
         content = {**own, "kind": "PartialObjectMetadataList", "metadata": metadata}

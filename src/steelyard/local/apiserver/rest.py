@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import orjson
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.answers import Pending, Question
+from steelyard.local.apiserver.answers import AnswersPending, Question
 from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.deletions import deletion_options
 from steelyard.local.apiserver.errors import Refusal
@@ -18,7 +18,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.listing import list_response
 from steelyard.local.apiserver.managed.apply import APPLY, apply_config, read_config
-from steelyard.local.apiserver.managed.tracking import write_of
+from steelyard.local.apiserver.managed.tracking import make_write
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.object_decoding import decode
 from steelyard.local.apiserver.objects import Objects
@@ -103,7 +103,7 @@ class Rest:
         options = self._options(request, target, write_options(request, "CreateOptions"))
         obj = read_object(request, target.kind, options)
         raw = self.objects.create(
-            target.kind.stored, target.namespace or "", self._in(target, obj, options), options
+            target.kind.storage_version, target.namespace or "", self._in(target, obj, options), options
         )
         return self._written(request, target, raw, options, 201)
 
@@ -113,7 +113,7 @@ class Rest:
         self._check_url(target, obj)
         item = self.objects.item(target.kind, target.key)
         raw = self.objects.update(
-            target.kind.stored, item, self._in(target, obj, options), options, target.subresource
+            target.kind.storage_version, item, self._in(target, obj, options), options, target.subresource
         )
         return self._written(request, target, raw, options)
 
@@ -128,7 +128,7 @@ class Rest:
         _check_uid(target.kind, item, new)
         try:
             raw = self.objects.update(
-                target.kind.stored, item, self._in(target, new, options), options, target.subresource
+                target.kind.storage_version, item, self._in(target, new, options), options, target.subresource
             )
         except Refusal as refusal:
             if not is_undecodable(refusal):
@@ -147,8 +147,8 @@ class Rest:
         stored = self.objects.store.get(kind.bucket, target.key)
         if stored is None and target.subresource:
             raise errors.not_found(kind.group, kind.plural, target.name)
-        write = write_of(kind, kind.api_version, target.subresource, self.objects.clock.stamp())
-        live = stored.parsed() if stored else {}
+        write = make_write(kind, kind.api_version, target.subresource, self.objects.clock.stamp())
+        live = stored.parse() if stored else {}
         if kind.convert_out and live:
             live = kind.convert_out(live)
         obj = apply_config(kind, write, live, config, options, force=request.flag("force"))
@@ -157,13 +157,13 @@ class Rest:
             options.kind = "CreateOptions"
             self._check_new(target, obj)
             raw = self.objects.create(
-                kind.stored, target.namespace or "", self._in(target, obj, options), options
+                kind.storage_version, target.namespace or "", self._in(target, obj, options), options
             )
             return self._written(request, target, raw, options, 201)
         self._check_url(target, obj)
         _check_uid(kind, stored, obj)
         raw = self.objects.update(
-            kind.stored, stored, self._in(target, obj, options), options, target.subresource
+            kind.storage_version, stored, self._in(target, obj, options), options, target.subresource
         )
         return self._written(request, target, raw, options)
 
@@ -217,7 +217,7 @@ class Rest:
         deletion, options = deletion_options(request)
         self._options(request, target, options)
         item = self.objects.item(target.kind, target.key)
-        raw, gone = self._deleted(target.kind.stored, item, deletion, options)
+        raw, gone = self._deleted(target.kind.storage_version, item, deletion, options)
         if gone and not target.kind.returned:
             return Response(_success(target.kind, item), warnings=options.warnings)
         # A deletion that takes its dependents along and is not done yet is accepted.
@@ -244,9 +244,9 @@ class Rest:
         items = [
             item for item in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(item)
         ]
-        admitted, refusal = self._admitted(kind.stored, items[: limit or None], options)
+        admitted, refusal = self._admitted(kind.storage_version, items[: limit or None], options)
         for item in admitted:
-            self._deleted(kind.stored, item, deletion, options)
+            self._deleted(kind.storage_version, item, deletion, options)
         if refusal is not None:
             raise refusal
         # As a list of them would have been before: nothing says what became of each.
@@ -267,18 +267,18 @@ class Rest:
             except Refusal as refusal:
                 if not questions:
                     return items[:index], refusal
-            except Pending as pending:
+            except AnswersPending as pending:
                 questions += pending.questions
             if len(questions) >= _AT_ONCE:
                 break
         if questions:
-            raise Pending(questions)
+            raise AnswersPending(questions)
         return items, None
 
 
 def _changed(kind: ResourceType, item: Item, patch: Callable[[Json], Json]) -> Json:
     """The patched object in the version that the client knows: a JSON patch may test `apiVersion`."""
-    stored = item.parsed()
+    stored = item.parse()
     return patch(kind.convert_out(stored) if kind.convert_out else stored)
 
 

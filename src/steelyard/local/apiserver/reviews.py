@@ -206,7 +206,7 @@ class Reviews:
             raise errors.conflict("", buckets[kind], name, text)
         bound: Json = {"kind": kind, "name": name, "uid": item.uid}
         if kind == "Pod":
-            spec = mapping(item.parsed(), "spec")
+            spec = mapping(item.parse(), "spec")
             if (spec.get("serviceAccountName") or "") != account.name:
                 text = f'cannot bind token for serviceaccount "{account.name}" to pod running with different '
                 text += f'serviceaccount name "{spec.get("serviceAccountName") or ""}".'

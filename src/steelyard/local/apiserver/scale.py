@@ -11,12 +11,12 @@ from steelyard.local.apiserver.columns import selector_text
 from steelyard.local.apiserver.decoding import Undecodable, decode_fields
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.kinds import ResourceType, Scaling, field_of
-from steelyard.local.apiserver.managed.apply import APPLY, check_config, read_config, refused
-from steelyard.local.apiserver.managed.entries import Entry, Manager, applier, encoded, updater
-from steelyard.local.apiserver.managed.fieldset import Path, set_of
-from steelyard.local.apiserver.managed.ownership import FIRST, Conflicts, applied
-from steelyard.local.apiserver.managed.tracking import managers_of, write_of
+from steelyard.local.apiserver.kinds import ResourceType, ScalePaths, field_of
+from steelyard.local.apiserver.managed.apply import APPLY, check_config, conflict_refusal, read_config
+from steelyard.local.apiserver.managed.entries import Entry, Manager, applier, encode_managers, updater
+from steelyard.local.apiserver.managed.fieldset import Path, field_set
+from steelyard.local.apiserver.managed.ownership import FIRST, Conflicts, apply_fields
+from steelyard.local.apiserver.managed.tracking import make_write, read_managers
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.options import Options
@@ -36,7 +36,7 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
     assert scaling is not None
     match request.method:
         case "GET":
-            return json_response(scale_of(target.kind, scaling, item.parsed()))
+            return json_response(scale_of(target.kind, scaling, item.parse()))
         case "PUT":
             scale = read_object(request, target.kind)
             options = write_options(request, "UpdateOptions")
@@ -47,7 +47,7 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
         case "PATCH":
             options = patch_options(request)
             options.part = "scale"
-            patch, obj = patched(request, target.kind, options), item.parsed()
+            patch, obj = patched(request, target.kind, options), item.parse()
             # A Scale without a number cannot be shown; a patch may be what sets the first one.
             if field_of(obj, *scaling.replicas) is None:
                 set_field(obj, scaling.replicas, 0)
@@ -69,24 +69,27 @@ def _applied(objects: Objects, request: Request, target: Target, item: Item) -> 
     check_config(API_VERSION, KIND, config)
     config.setdefault("metadata", {}).setdefault("name", target.name)
     metadata, replicas = _checked(target, config)
-    live = item.parsed()
-    managers = managers_of(live["metadata"].pop("managedFields", None))
-    write = write_of(kind, kind.api_version, "scale", "")
+    live = item.parse()
+    managers = read_managers(live["metadata"].pop("managedFields", None))
+    write = make_write(kind, kind.api_version, "scale", "")
     desired: Json = {}
     if field_of(config, "spec", "replicas") is not None:
         set_field(desired, scaling.replicas, replicas)
     if not managers:
         path = tuple(f"f:{name}" for name in scaling.replicas)
-        managers = {updater(FIRST, kind.api_version, "scale"): Entry(set_of(path), kind.api_version)}
+        managers = {updater(FIRST, kind.api_version, "scale"): Entry(field_set(path), kind.api_version)}
     try:
-        result = applied(
+        result = apply_fields(
             write, live, desired, managers, applier(options.manager, "scale"), force=request.flag("force")
         )
     except Conflicts as error:
-        raise refused([_in_scale(*conflict) for conflict in error.conflicts]) from error
-    obj = {**result.obj, "metadata": {**result.obj["metadata"], "managedFields": encoded(result.managers)}}
+        raise conflict_refusal([_in_scale(*conflict) for conflict in error.conflicts]) from error
+    obj = {
+        **result.obj,
+        "metadata": {**result.obj["metadata"], "managedFields": encode_managers(result.managers)},
+    }
     obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
-    raw = objects.update(kind.stored, item, obj, options)
+    raw = objects.update(kind.storage_version, item, obj, options)
     return json_response(scale_of(kind, scaling, orjson.loads(raw)))
 
 
@@ -97,7 +100,7 @@ def _in_scale(manager: Manager, entry: Entry, path: Path) -> tuple[Manager, Entr
     return manager, entry, ("f:spec", "f:replicas")
 
 
-def scale_of(kind: ResourceType, scaling: Scaling, obj: Json) -> Json:
+def scale_of(kind: ResourceType, scaling: ScalePaths, obj: Json) -> Json:
     replicas = field_of(obj, *scaling.replicas)
     if replicas is None:
         text = f'the spec replicas field ".{".".join(scaling.replicas)}" does not exist'
@@ -117,7 +120,7 @@ def scale_of(kind: ResourceType, scaling: Scaling, obj: Json) -> Json:
     }
 
 
-def _selector(kind: ResourceType, scaling: Scaling, obj: Json) -> str:
+def _selector(kind: ResourceType, scaling: ScalePaths, obj: Json) -> str:
     if not kind.custom:
         return selector_text(field_of(obj, *scaling.selector) or {})
     return str(field_of(obj, *scaling.selector) or "") if scaling.selector else ""
@@ -127,13 +130,13 @@ def _written(objects: Objects, target: Target, item: Item, scale: Json, options:
     scaling = target.kind.scaling
     assert scaling is not None
     metadata, replicas = _checked(target, scale)
-    obj = item.parsed()
+    obj = item.parse()
     set_field(obj, scaling.replicas, replicas)
     # The Scale's version is the object's: who scales what has changed since gets a conflict.
     obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
     obj["metadata"]["uid"] = metadata.get("uid") or item.uid
     # A write of the whole object like any other: its rules, its generation and its watchers see it.
-    raw = objects.update(target.kind.stored, item, obj, options)
+    raw = objects.update(target.kind.storage_version, item, obj, options)
     return json_response(scale_of(target.kind, scaling, orjson.loads(raw)))
 
 

@@ -63,7 +63,7 @@ def selection(kind: ResourceType, labels: str, fields: str, namespace: str | Non
         if not field_tests:
             return True
         obj: Json = (
-            {"metadata": {"name": item.name, "namespace": item.namespace}} if shallow else item.parsed()
+            {"metadata": {"name": item.name, "namespace": item.namespace}} if shallow else item.parse()
         )
         return all(test(obj) for test in field_tests)
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import orjson
 
 from steelyard.kube.tables import shrunk
-from steelyard.local.apiserver.item import Item, Key, item_of
+from steelyard.local.apiserver.item import Item, Key, make_item
 from steelyard.local.apiserver.ring import Change, Ring
 from steelyard.types import Json
 
@@ -140,7 +140,7 @@ class Store:
         self.unreadable = 0  # rows left out: no fault of one keeps the others from being served
         for kind, namespace, name, raw in rows:
             try:
-                self._apply(kind, None, item_of(orjson.loads(raw or b"{}"), raw=raw))
+                self._apply(kind, None, make_item(orjson.loads(raw or b"{}"), raw=raw))
             except (ValueError, LookupError, TypeError, AttributeError):
                 log.exception("%s %s/%s cannot be read and is left out", kind, namespace, name)
                 self.unreadable += 1
@@ -203,7 +203,7 @@ class Store:
 
     def show_as(self, kind: str, key: Key, obj: Json) -> Item:
         """Show an object in another form from now on: neither its version nor what is on the disk changes."""
-        item = item_of(obj)
+        item = make_item(obj)
         self.bucket(kind).set(key, item)
         return item
 
@@ -212,7 +212,7 @@ class Store:
         self.version += 1
         metadata["resourceVersion"] = str(self.version)
         old = self.get(kind, (metadata.get("namespace") or "", metadata["name"]))
-        item = item_of(obj, old)
+        item = make_item(obj, old)
         change = Change(kind, self.version, old, item, removed)
         self._apply(kind, old, None if removed else item)
         self._pending.append(change)

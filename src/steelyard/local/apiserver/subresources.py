@@ -28,7 +28,7 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
         # As on a real server: a plain error of the handler, which is no Invalid.
         raise errors.Refusal(500, "", "target.name: Required value")
     item = objects.item(target.kind, target.key)
-    pod = item.parsed()
+    pod = item.parse()
     uid = field_of(binding, "metadata", "uid")
     # Two schedulers may bind at once: the second learns of it, and the Pod starts once.
     if pod["spec"].get("nodeName"):
@@ -71,7 +71,7 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
     deletion = Deletion(delete_options.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
     # Before the condition is written: what is refused leaves no trace.
     objects.check_preconditions(target.kind, item, deletion)
-    budgets.charge(objects, item.parsed(), dry_run=options.dry_run)
+    budgets.charge(objects, item.parse(), dry_run=options.dry_run)
     if not (options.dry_run or item.deleting):
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
         _set_condition(objects, target, condition | {"message": "Eviction API: evicting"})
@@ -94,14 +94,14 @@ def _done() -> Response:
 def _scheduled(objects: Objects, target: Target) -> None:
     """The condition that a Pod has its node."""
     item = objects.item(target.kind, target.key)
-    pod = item.parsed()
+    pod = item.parse()
     if not field_of(pod, "spec", "nodeName"):
         return  # a dry run
     _set_condition(objects, target, {"type": "PodScheduled", "status": "True"})
 
 
 def _set_condition(objects: Objects, target: Target, condition: Json) -> None:
-    pod = objects.item(target.kind, target.key).parsed()
+    pod = objects.item(target.kind, target.key).parse()
     status = pod.setdefault("status", {})
     others = [other for other in sequence(status, "conditions") if other["type"] != condition["type"]]
     times = {"lastProbeTime": None, "lastTransitionTime": objects.clock.stamp()}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 
-from steelyard.local.apiserver.cells import cells_of
+from steelyard.local.apiserver.cells import kind_cells
 from steelyard.local.apiserver.columns import Column
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
@@ -21,7 +21,7 @@ def table_of(kind: ResourceType, items: Sequence[Item], metadata: Json, include:
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
         "columnDefinitions": [_definition(column) for column in columns],
-        "rows": [_row(columns, item.parsed(), include, now) for item in items],
+        "rows": [_row(columns, item.parse(), include, now) for item in items],
     }
 
 
@@ -30,7 +30,7 @@ def builtin_columns(kind: ResourceType) -> list[Column]:
     definitions = resources_of(kind.group, kind.version)[kind.plural]["columns"]
     return [
         Column(cell=cell, **definition)
-        for definition, cell in zip(definitions, cells_of(kind.bucket), strict=True)
+        for definition, cell in zip(definitions, kind_cells(kind.bucket), strict=True)
     ]
 
 

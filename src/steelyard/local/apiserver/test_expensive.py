@@ -11,7 +11,7 @@ from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.content import MAX_DEPTH, MAX_PARTS, TOO_MANY, BadContent, is_too_deep
 from steelyard.local.apiserver.errors import MAX_CAUSES
 from steelyard.local.apiserver.expressions.functions import why_slow
-from steelyard.local.apiserver.expressions.program import MAX_LENGTH, OVER_BUDGET, nesting_of
+from steelyard.local.apiserver.expressions.program import MAX_LENGTH, OVER_BUDGET, loop_depth
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.protobuf.decoding import decoded_message
 from steelyard.local.apiserver.protobuf.descriptors import message_of
@@ -102,10 +102,10 @@ async def test_a_loop_over_a_usual_list_is_not(tmp_path: Path) -> None:
 
 
 def test_loops_are_counted_by_how_they_lie() -> None:
-    assert nesting_of("self.a > 1") == 0
-    assert nesting_of("self.all(a, a > (1 + 2)) && self.map(b, b).size() > 0") == 1
-    assert nesting_of("self.all(a, self.exists(b, self.filter (c, c).size() > 0))") == 3
-    assert nesting_of("self.all) (") == 0
+    assert loop_depth("self.a > 1") == 0
+    assert loop_depth("self.all(a, a > (1 + 2)) && self.map(b, b).size() > 0") == 1
+    assert loop_depth("self.all(a, self.exists(b, self.filter (c, c).size() > 0))") == 3
+    assert loop_depth("self.all) (") == 0
 
 
 @pytest.mark.parametrize("pattern", ["^[a-z]+-[0-9]{1,3}$", "(ab|cd)?x", r"\d+\.\d+", "a*b*", "(?i)x+"])

@@ -112,7 +112,7 @@ async def test_another_service_may_have_the_first_address(tmp_path: Path) -> Non
         store = server.core.store
         item = store.get("services", ("default", "kubernetes"))
         assert item is not None
-        taken = {**item.parsed(), "metadata": {"name": "other", "namespace": "default", "uid": "a"}}
+        taken = {**item.parse(), "metadata": {"name": "other", "namespace": "default", "uid": "a"}}
         store.put("services", taken)
         await cluster.delete(SERVICES, "kubernetes", "default")
         service, *_ = await own(cluster)

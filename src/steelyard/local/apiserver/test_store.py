@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.database import JUMP, SqliteDatabase
-from steelyard.local.apiserver.item import item_of
+from steelyard.local.apiserver.item import make_item
 from steelyard.local.apiserver.ring import Change, Compacted
 from steelyard.local.apiserver.store import INDEXED_FROM, INDEXED_LABELS, Row, Store
 from steelyard.types import Json
@@ -111,7 +111,7 @@ async def test_objects_outlive_the_process(tmp_path: Path) -> None:
     store.put(KIND, obj("a", v="1"))
     gone = store.put(KIND, obj("gone"))
     await store.settled()
-    store.remove(KIND, gone.parsed())
+    store.remove(KIND, gone.parse())
     last = store.version
     store.close()  # commits what is pending
     again = Store(SqliteDatabase(tmp_path / "db"))
@@ -205,7 +205,7 @@ def test_an_item_takes_no_more_than_its_bytes() -> None:
     made["metadata"]["resourceVersion"] = "1"
     tracemalloc.start()
     try:
-        items = [item_of(made) for _ in range(100)]
+        items = [make_item(made) for _ in range(100)]
         taken = tracemalloc.get_traced_memory()[0] / 100
     finally:
         tracemalloc.stop()

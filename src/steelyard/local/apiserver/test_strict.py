@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
@@ -75,5 +75,5 @@ def test_faults_stand_in_the_order_of_the_body() -> None:
 )
 def test_what_is_no_json_is_refused_in_gos_words(body: bytes, fault: str) -> None:
     with pytest.raises(BadContent) as caught:
-        decoded(body)
+        decode_json(body)
     assert str(caught.value) == fault

@@ -51,11 +51,11 @@ class Transport:
                 return _whole(json_response(refusal.status(), 401))
             user = ANONYMOUS
         try:
-            user = self._core.impersonated(user, request.headers.items())
+            user = self._core.effective_user(user, request.headers.items())
         except Refusal as error:
             return _whole(json_response(error.status(), error.code))
         try:
-            with self._intake.admitted(user) as share:
+            with self._intake.admit(user) as share:
                 return await self._admitted(request, user, share)
         except Refusal as error:
             response = json_response(error.status(), error.code)

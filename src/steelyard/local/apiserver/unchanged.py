@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.local.apiserver.expressions.values import key_of
+from steelyard.local.apiserver.expressions.values import item_key
 from steelyard.types import Json, mapping
 
 _NONE = object()
@@ -40,5 +40,5 @@ def _item_before(schema: Json, item: Any, old: list[Any]) -> Any:
     if schema.get("x-kubernetes-list-type") != "map":
         # Only a list map says which old item is the same: at another place an item of another list is a new one.
         return _NONE
-    key = key_of(schema, item)
-    return next((item for item in old if key_of(schema, item) == key), _NONE)
+    key = item_key(schema, item)
+    return next((item for item in old if item_key(schema, item) == key), _NONE)

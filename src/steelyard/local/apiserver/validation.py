@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, shown, too_many, unsupported
+from steelyard.local.apiserver.errors import Cause, invalid, required, too_many, unsupported, value_text
 from steelyard.local.apiserver.unchanged import is_unchanged
 from steelyard.types import Json, mapping, sequence
 
@@ -198,7 +198,7 @@ def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
         case Kind.Pattern(pattern=pattern):
             return invalid(path, value, f"{body} should match '{pattern}'")
         case Kind.Format(format=name):
-            text = f"Invalid value: {shown(value)}: {body} must be of type {name}: {shown(value)}"
+            text = f"Invalid value: {value_text(value)}: {body} must be of type {name}: {value_text(value)}"
             return Cause(path, text, "FieldValueTypeInvalid")
         case Kind.MaxLength(limit=limit):
             return Cause(path, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
@@ -272,6 +272,8 @@ def _own_duplicates(schema: Json, value: list[Any], path: str) -> list[Cause]:
         # Items of a list map are the same by their keys alone, those of a set as a whole.
         own = {key: item.get(key) for key in keys} if kind == "map" and isinstance(item, dict) else item
         if own in seen:
-            causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {shown(own)}", "FieldValueDuplicate"))
+            causes.append(
+                Cause(f"{path}[{index}]", f"Duplicate value: {value_text(own)}", "FieldValueDuplicate")
+            )
         seen.append(own)
     return causes

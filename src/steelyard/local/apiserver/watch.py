@@ -150,7 +150,7 @@ def _framed(event: bytes, obj: bytes) -> bytes:
 
 def _at_version(item: Item, version: int) -> Item:
     """An object that left the selection, as it last was there, with the version at which it left."""
-    obj = item.parsed()
+    obj = item.parse()
     obj["metadata"]["resourceVersion"] = str(version)
     return Item(
         orjson.dumps(obj),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.local.apiserver.custom import kinds_of
+from steelyard.local.apiserver.custom import read_kinds
 from steelyard.local.apiserver.rules.crds import schema_causes
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard.schema.definitions import installed_definitions
@@ -13,7 +13,7 @@ def test_all_definitions_are_marked_and_give_a_kind_for_each_version() -> None:
     served: dict[tuple[str, str], str] = {}
     for definition in embedded_definitions():
         assert definition["metadata"]["annotations"] == {"steelyard/embedded": "true"}
-        for kind in kinds_of(definition):
+        for kind in read_kinds(definition):
             served[kind.group, kind.kind] = served.get((kind.group, kind.kind), "") + f" {kind.version}"
     assert served == {
         ("ray.io", "RayCluster"): " v1",

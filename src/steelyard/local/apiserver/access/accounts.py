@@ -24,7 +24,7 @@ class Accounts:
     def __init__(self, store: Store, objects: Objects, registry: Registry, pki: Path) -> None:
         self._store, self._objects, self._registry = store, objects, registry
         self._authority = pki / "ca.crt"
-        store.listeners.append(self._committed)
+        store.listeners.append(self._on_commit)
 
     def complete(self) -> None:
         """Complete the namespaces that are there already."""
@@ -32,7 +32,7 @@ class Accounts:
             if not item.deleting:
                 self._complete(item.name)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         for change in changes:
             if change.kind == "namespaces" and not (change.removed or change.new.deleting):
                 self._complete(change.new.name)
@@ -55,7 +55,7 @@ class Accounts:
         try:
             if item is None:
                 self._objects.create(kind, namespace, obj, Options())
-            elif "data" in obj and mapping(stored := item.parsed(), "data") != obj["data"]:
+            elif "data" in obj and mapping(stored := item.parse(), "data") != obj["data"]:
                 # The authority was made again, or a user changed it.
                 self._objects.update(kind, item, {**stored, "data": obj["data"]}, Options())
         except Refusal:

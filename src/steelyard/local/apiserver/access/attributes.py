@@ -33,19 +33,19 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-def attributes_of(request: Request) -> Attributes:
+def parse_attributes(request: Request) -> Attributes:
     """Read a request as every authorizer of Kubernetes does, also where nothing is served at its path."""
     parts = [part for part in request.path.split("/") if part]
     match parts:
         case ["api", version, *rest] if rest:
-            return _of_resource(request, "", version, rest)
+            return _resource_attributes(request, "", version, rest)
         case ["apis", group, version, *rest] if rest:
-            return _of_resource(request, group, version, rest)
+            return _resource_attributes(request, group, version, rest)
     verb = request.method.lower() if request.method != "HEAD" else "get"
     return Attributes(_VERBS.get(request.method, verb), path=request.path)
 
 
-def _of_resource(request: Request, group: str, version: str, parts: list[str]) -> Attributes:
+def _resource_attributes(request: Request, group: str, version: str, parts: list[str]) -> Attributes:
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
@@ -59,11 +59,11 @@ def _of_resource(request: Request, group: str, version: str, parts: list[str]) -
         verb = "deletecollection"
     # A list of one name is a right that a role can give for that name alone.
     if verb in ("list", "watch", "deletecollection"):
-        name = _named(request.query.get("fieldSelector", ""))
+        name = _selected_name(request.query.get("fieldSelector", ""))
     return Attributes(verb, group, version, resource, subresource, namespace, name)
 
 
-def _named(selector: str) -> str:
+def _selected_name(selector: str) -> str:
     for term in selector.split(","):
         field, _, value = term.partition("=")
         if field == "metadata.name":

@@ -30,7 +30,7 @@ def add_bootstrap_roles(store: Store, clock: Clock) -> None:
             metadata |= {"uid": clock.uid(), "creationTimestamp": clock.stamp()}
             store.put(bucket, obj)
             continue
-        current = stored.parsed()
+        current = stored.parse()
         if mapping(current["metadata"], "annotations").get(_UPDATED) != "true" or current.get(
             "aggregationRule"
         ):
@@ -50,9 +50,9 @@ class Aggregation:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        store.listeners.append(self._committed)
+        store.listeners.append(self._on_commit)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         if any(change.kind == CLUSTER_ROLES for change in changes):
             self.aggregate()
 
@@ -62,12 +62,12 @@ class Aggregation:
             # Most roles select nothing: their JSON need not be read to know it.
             if b'"aggregationRule"' not in item.raw:
                 continue
-            role = item.parsed()
+            role = item.parse()
             selectors = sequence(mapping(role, "aggregationRule"), "clusterRoleSelectors")
             rules: list[Json] = []
             for other in items:
                 if other.name != item.name and any(labels_match(s, dict(other.labels)) for s in selectors):
-                    rules += [rule for rule in sequence(other.parsed(), "rules") if rule not in rules]
+                    rules += [rule for rule in sequence(other.parse(), "rules") if rule not in rules]
             if selectors and rules != sequence(role, "rules"):
                 role["rules"] = rules
                 self._store.put(CLUSTER_ROLES, role)

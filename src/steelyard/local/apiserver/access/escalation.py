@@ -48,15 +48,15 @@ def check_escalation(rbac: Rbac, kind: ResourceType, obj: Json, old: Json | None
             return
         granted = sequence(obj, "rules")
         if kind.bucket == CLUSTER_ROLES and obj.get("aggregationRule"):
-            if not _covered(rbac.rules(user, ""), list(_EVERYTHING)):
+            if not _missing_rights(rbac.rules(user, ""), list(_EVERYTHING)):
                 return
             text = "must have cluster-admin privileges to use the aggregationRule"
             raise errors.forbidden(GROUP, kind.plural, name, text)
-    uncovered = _covered(rbac.rules(user, namespace), granted)
+    uncovered = _missing_rights(rbac.rules(user, namespace), granted)
     if uncovered:
         groups = " ".join(f'"{group}"' for group in user.groups)
         text = f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n'
-        lines = sorted({_shown(rule) for rule in _compact(uncovered)})
+        lines = sorted({_rule_text(rule) for rule in _compact(uncovered)})
         raise errors.forbidden(GROUP, kind.plural, name, text + "\n".join(lines))
 
 
@@ -65,7 +65,7 @@ def _same(obj: Json, old: Json) -> bool:
     return all(obj.get(field) == old.get(field) for field in (obj.keys() | old.keys()) - {"metadata"})
 
 
-def _covered(held: list[Json], granted: list[Json]) -> list[Json]:
+def _missing_rights(held: list[Json], granted: list[Json]) -> list[Json]:
     """The single rights that are granted and not held."""
     return [
         right for rule in granted for right in _rights(rule) if not any(_covers(own, right) for own in held)
@@ -116,7 +116,7 @@ def _compact(rights: list[Json]) -> list[Json]:
     return list(merged.values())
 
 
-def _shown(rule: Json) -> str:
+def _rule_text(rule: Json) -> str:
     """A rule as Go prints it in these messages."""
     parts = []
     for field in _FIELDS:

@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 from steelyard.local.apiserver.access.attributes import Attributes
 from steelyard.local.apiserver.access.rbac import Rbac
-from steelyard.local.apiserver.access.refusals import refused
+from steelyard.local.apiserver.access.refusals import forbidden
 from steelyard.local.apiserver.access.users import (
     ACCOUNT_PREFIX,
     ANONYMOUS,
@@ -20,7 +20,7 @@ _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
 _GROUP = "authentication.k8s.io"
 
 
-def impersonated(rbac: Rbac, user: User, headers: Iterable[tuple[str, str]]) -> User:
+def effective_user(rbac: Rbac, user: User, headers: Iterable[tuple[str, str]]) -> User:
     """The user in whose name a request is sent; raises Refusal where the sender may not."""
     sent = [(name.lower(), value) for name, value in headers if name.lower().startswith(_PREFIX)]
     if not sent:
@@ -39,7 +39,7 @@ def impersonated(rbac: Rbac, user: User, headers: Iterable[tuple[str, str]]) -> 
     for attributes in _wishes(name, uid, groups, extra):
         decision = rbac.decide(user, attributes)
         if not decision.allowed:
-            raise refused(user, attributes, decision.reason)
+            raise forbidden(user, attributes, decision.reason)
     return User(
         name, _groups(name, groups), uid, tuple((key, tuple(values)) for key, values in extra.items())
     )

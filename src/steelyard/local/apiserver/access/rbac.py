@@ -37,9 +37,9 @@ class Rbac:
         self._store = store
         self._decisions: dict[tuple[User, Attributes], Decision] = {}
         self._bindings: dict[str, dict[str, list[Grant]]] | None = None
-        store.listeners.append(self._committed)
+        store.listeners.append(self._on_commit)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         if any(change.kind in BUCKETS for change in changes):
             self._decisions.clear()
             self._bindings = None
@@ -58,7 +58,7 @@ class Rbac:
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:
         missing: list[str] = []
-        for rule, description in self._described_rules(user, attributes.namespace, missing):
+        for rule, description in self._rules_with_bindings(user, attributes.namespace, missing):
             if allows(rule, attributes):
                 return Decision(True, f"RBAC: allowed by {description}")
         if not missing:
@@ -68,9 +68,11 @@ class Rbac:
 
     def rules(self, user: User, namespace: str) -> list[Json]:
         """The rules that hold for a user in a namespace; an empty one means the whole cluster."""
-        return [rule for rule, _ in self._described_rules(user, namespace, [])]
+        return [rule for rule, _ in self._rules_with_bindings(user, namespace, [])]
 
-    def _described_rules(self, user: User, namespace: str, missing: list[str]) -> Iterator[tuple[Json, str]]:
+    def _rules_with_bindings(
+        self, user: User, namespace: str, missing: list[str]
+    ) -> Iterator[tuple[Json, str]]:
         """Rules with the binding that gives them; names of roles that are not there go to `missing`."""
         subjects = {f"User:{user.name}", *(f"Group:{group}" for group in user.groups)}
         for scope in ("", namespace) if namespace else ("",):
@@ -88,7 +90,7 @@ class Rbac:
         kind, name = reference
         bucket, key = (CLUSTER_ROLES, ("", name)) if kind == "ClusterRole" else (ROLES, (namespace, name))
         role = self._store.get(bucket, key)
-        return sequence(role.parsed(), "rules") if role else None
+        return sequence(role.parse(), "rules") if role else None
 
     def _index(self) -> dict[str, dict[str, list[Grant]]]:
         """Roles by namespace and subject; the empty namespace is the cluster."""
@@ -96,7 +98,7 @@ class Rbac:
             index: dict[str, dict[str, list[Grant]]] = defaultdict(lambda: defaultdict(list))
             for bucket in (CLUSTER_BINDINGS, BINDINGS):
                 for item in self._store.bucket(bucket).items():
-                    binding = item.parsed()
+                    binding = item.parse()
                     reference = binding["roleRef"]["kind"], binding["roleRef"]["name"]
                     for subject in sequence(binding, "subjects"):
                         key, shown = _subject(subject, item.namespace)

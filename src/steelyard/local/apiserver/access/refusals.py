@@ -7,7 +7,7 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.types import Json
 
 
-def refused(user: User, attributes: Attributes, reason: str = "") -> Refusal:
+def forbidden(user: User, attributes: Attributes, reason: str = "") -> Refusal:
     """The answer 403 to a request that authorization refuses."""
     ending = f": {reason}" if reason else ""
     if not attributes.resource:
@@ -15,7 +15,7 @@ def refused(user: User, attributes: Attributes, reason: str = "") -> Refusal:
         return Refusal(403, "Forbidden", text, {})
     what = f'cannot {attributes.verb} resource "{attributes.full_resource}" in API group "{attributes.group}"'
     where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
-    about = errors.qualified(attributes.group, attributes.resource)
+    about = errors.resource_name(attributes.group, attributes.resource)
     name = f' "{attributes.name}"' if attributes.name else ""
     details: Json = {"name": attributes.name} if attributes.name else {}
     details |= {"group": attributes.group} if attributes.group else {}

@@ -29,12 +29,12 @@ def add_account(store: Store, pod: Json, suffix: Callable[[], str]) -> None:
         said = " ".join(fault.message.rpartition(": ")[2] for fault in faults)
         text = f"error looking up service account {metadata['namespace']}/{name}: "
         text += f'invalid resource name "{name}": [{said}]'
-        raise errors.forbidden("", "pods", _shown(metadata), text)
+        raise errors.forbidden("", "pods", _pod_name(metadata), text)
     item = store.get("serviceaccounts", (metadata["namespace"], name))
     if item is None:
         text = f'error looking up service account {metadata["namespace"]}/{name}: serviceaccount "{name}" not found'
-        raise errors.forbidden("", "pods", _shown(metadata), text)
-    account = item.parsed()
+        raise errors.forbidden("", "pods", _pod_name(metadata), text)
+    account = item.parse()
     if _is_mounted(spec, account):
         _mount(spec, suffix)
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
@@ -42,10 +42,10 @@ def add_account(store: Store, pod: Json, suffix: Callable[[], str]) -> None:
             {"name": secret.get("name") or ""} for secret in account["imagePullSecrets"]
         ]
     if annotations_of(account).get(ENFORCED) in _TRUE and (text := _forbidden_secret(spec, account)):
-        raise errors.forbidden("", "pods", _shown(metadata), text)
+        raise errors.forbidden("", "pods", _pod_name(metadata), text)
 
 
-def _shown(metadata: Json) -> str:
+def _pod_name(metadata: Json) -> str:
     return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
 
 

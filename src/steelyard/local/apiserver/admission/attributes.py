@@ -46,7 +46,7 @@ class Attributes:
         return replace(self, kind=kind, obj=obj, old=old)
 
 
-def request_of(attributes: Attributes, called: Attributes, uid: str = "") -> Json:
+def review_request(attributes: Attributes, called: Attributes, uid: str = "") -> Json:
     """`request` of an AdmissionReview; `called` has the version that a webhook or policy asks for."""
     options = attributes.options
     request: Json = {"uid": uid} if uid else {}

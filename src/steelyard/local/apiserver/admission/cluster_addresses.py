@@ -36,20 +36,20 @@ class Addresses:
             # A headless Service stays one, and an address is kept, when a replacement does not name it. A new one is
             # the same in all attempts at one request: webhooks have been shown it.
             spec["clusterIP"] = before or options.keep("cluster address", self._free)
-            if not before and spec["clusterIP"] in self._used():
+            if not before and spec["clusterIP"] in self._addresses_in_use():
                 spec["clusterIP"] = self._free()
             spec["clusterIPs"] = [spec["clusterIP"]]
         # A Service that keeps its address is not asked whether that is free: it has it itself.
         elif not before and spec["clusterIP"] != "None":
             self._check(kind, service, spec["clusterIP"])
 
-    def _used(self) -> set[str]:
+    def _addresses_in_use(self) -> set[str]:
         items = self._store.bucket("services").items()
-        return {field_of(item.parsed(), "spec", "clusterIP") or "" for item in items}
+        return {field_of(item.parse(), "spec", "clusterIP") or "" for item in items}
 
     def _free(self) -> str:
         """The next one that no Service has; those lately given back come last."""
-        used, size = self._used(), self._network.num_addresses - 2
+        used, size = self._addresses_in_use(), self._network.num_addresses - 2
         for _ in range(size):
             address = str(self._network.network_address + 1 + self._next % size)
             # Round and round: a client that still holds the address of a Service
@@ -67,7 +67,7 @@ class Addresses:
                 detail += f"The range of valid IPs is {self._network}"
         except ValueError:
             detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        if not detail and address in self._used():
+        if not detail and address in self._addresses_in_use():
             detail = f"failed to allocate IP {address}: provided IP is already allocated"
         if detail:
             malformed = detail.startswith("must be")
@@ -79,7 +79,7 @@ class Addresses:
         """Give Services of an earlier network addresses of this one, and log which; the Service `apart` has its own."""
         changes = []
         for item in self._store.bucket("services").items():
-            service = item.parsed()
+            service = item.parse()
             before = field_of(service, "spec", "clusterIP")
             if item.key == apart or not self._is_foreign(before):
                 continue

@@ -25,13 +25,13 @@ def add_defaults(ranges: Sequence[Json], pod: Json) -> None:
         words: list[str] = []
         for field, word in (("containers", "container"), ("initContainers", "init container")):
             for container in sequence(pod["spec"], field):
-                words += _completed(container, word, requests, limits)
+                words += _add_defaults(container, word, requests, limits)
         if words:
             notes = pod["metadata"].setdefault("annotations", {})
             notes[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(words)}"
 
 
-def _completed(container: Json, word: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _add_defaults(container: Json, word: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
     resources = container.get("resources") or {}
     for field, defaults, said in (("requests", requests, "request"), ("limits", limits, "limit")):
         amounts_set = mapping(resources, field)
@@ -45,7 +45,7 @@ def _completed(container: Json, word: str, requests: Amounts, limits: Amounts) -
 def violations(ranges: Sequence[Json], bucket: str, obj: Json) -> list[str]:
     """Return what the first range that is broken says of an object."""
     for limit_range in ranges:
-        if said := list(_broken(limit_range, bucket, obj)):
+        if said := list(_violations(limit_range, bucket, obj)):
             return list(dict.fromkeys(said))
     return []
 
@@ -59,7 +59,7 @@ def _items(limit_range: Json, kind: str) -> Iterator[Json]:
     return (item for item in sequence(mapping(limit_range, "spec"), "limits") if item.get("type") == kind)
 
 
-def _broken(limit_range: Json, bucket: str, obj: Json) -> Iterator[str]:
+def _violations(limit_range: Json, bucket: str, obj: Json) -> Iterator[str]:
     if bucket == "persistentvolumeclaims":
         requests = amounts(mapping(obj["spec"], "resources", "requests"))
         for item in _items(limit_range, "PersistentVolumeClaim"):
@@ -74,12 +74,14 @@ def _broken(limit_range: Json, bucket: str, obj: Json) -> Iterator[str]:
             for container in (*sequence(spec, "containers"), *sequence(spec, "initContainers")):
                 resources = container.get("resources") or {}
                 own = amounts(mapping(resources, "requests")), amounts(mapping(resources, "limits"))
-                yield from _bounded("Container", item, *own)
+                yield from _bound_violations("Container", item, *own)
         elif item.get("type") == "Pod":
-            yield from _bounded("Pod", item, pod_amounts(spec, "requests"), pod_amounts(spec, "limits"))
+            yield from _bound_violations(
+                "Pod", item, pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
+            )
 
 
-def _bounded(kind: str, item: Json, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _bound_violations(kind: str, item: Json, requests: Amounts, limits: Amounts) -> Iterator[str]:
     rules: tuple[tuple[str, Callable[..., Iterable[str]]], ...] = (
         ("min", _below),
         ("max", _above),

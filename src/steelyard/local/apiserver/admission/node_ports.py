@@ -27,12 +27,12 @@ class NodePorts:
 
     def assign(self, kind: ResourceType, service: Json, old: Json | None, options: Options) -> None:
         """Give each port of the Service that needs a node port one, and check those that it names."""
-        spec, before = service["spec"], _ports_of(spec_of(old))
+        spec, before = service["spec"], _service_ports(spec_of(old))
         health = spec.get("healthCheckNodePort") or 0
-        named = _ports_of(spec)
+        named = _service_ports(spec)
         if not named and not needs_node_ports(spec) and not needs_health_check_port(spec):
             return
-        used = self._used(service)
+        used = self._other_ports(service)
         for index, port in enumerate(sequence(spec, "ports")):
             number = port.get("nodePort") or 0
             if number and number not in before:
@@ -68,13 +68,13 @@ class NodePorts:
                 return int(text)
         raise errors.Refusal(500, "InternalError", "failed to allocate a nodePort: range is full")
 
-    def _used(self, service: Json) -> set[int]:
+    def _other_ports(self, service: Json) -> set[int]:
         """Return the node ports of all other Services."""
         mine = service["metadata"].get("uid")
         used: set[int] = set()
         for item in self._store.bucket("services").items():
             if item.uid != mine:
-                used |= _ports_of(item.parsed()["spec"])
+                used |= _service_ports(item.parse()["spec"])
         return used
 
     def _check(self, kind: ResourceType, service: Json, path: str, number: int, used: set[int]) -> None:
@@ -90,6 +90,6 @@ def _any_port() -> str:
     return str(random.SystemRandom().randint(_FIRST_CHOSEN, LAST))
 
 
-def _ports_of(spec: Json) -> set[int]:
+def _service_ports(spec: Json) -> set[int]:
     numbers = {port.get("nodePort") or 0 for port in sequence(spec, "ports")}
     return (numbers | {spec.get("healthCheckNodePort") or 0}) - {0}

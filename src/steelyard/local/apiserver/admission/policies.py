@@ -13,12 +13,12 @@ from steelyard.local.apiserver.admission.attributes import (
     EXEMPT_GROUP,
     Attributes,
     matching_kind,
-    request_of,
+    review_request,
     selectors_match,
 )
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.local.apiserver.expressions.plain import evaluated
-from steelyard.local.apiserver.expressions.program import Failed, without_literals
+from steelyard.local.apiserver.expressions.plain import evaluate_plain
+from steelyard.local.apiserver.expressions.program import EvaluationFailed, without_literals
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.registry import Registry
@@ -33,7 +33,7 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 MAX_MESSAGE = 5 * 1024
 
 
-class Misconfigured(Exception):
+class PolicyError(Exception):
     """A policy or, with its name, a binding that cannot be evaluated."""
 
     def __init__(self, text: str, binding: str = "") -> None:
@@ -60,12 +60,14 @@ class Evaluation:
     def evaluate(self, expression: str) -> Any:
         """Raises Failed, worded as a real server does."""
         try:
-            return evaluated(expression, self.values | {"variables": self._used(expression)})
-        except Failed as failure:
+            return evaluate_plain(
+                expression, self.values | {"variables": self._evaluate_variables(expression)}
+            )
+        except EvaluationFailed as failure:
             text = f"expression '{expression}' resulted in error: {failure}"
-            raise Failed(text) from failure
+            raise EvaluationFailed(text) from failure
 
-    def _used(self, expression: str) -> dict[str, Any]:
+    def _evaluate_variables(self, expression: str) -> dict[str, Any]:
         """The variables that an expression names; others are not evaluated, and may fail."""
         names = _VARIABLE.findall(without_literals(expression))
         return {name: self._variable(name) for name in names if name in self.variables}
@@ -74,11 +76,11 @@ class Evaluation:
         if name not in self.known:
             expression = self.variables[name]
             try:
-                values = self.values | {"variables": self._used(expression)}
-                self.known[name] = evaluated(expression, values)
-            except Failed as failure:
+                values = self.values | {"variables": self._evaluate_variables(expression)}
+                self.known[name] = evaluate_plain(expression, values)
+            except EvaluationFailed as failure:
                 text = f'composited variable "{name}" fails to evaluate: {failure}'
-                raise Failed(text) from failure
+                raise EvaluationFailed(text) from failure
         return self.known[name]
 
 
@@ -96,25 +98,25 @@ class Policies:
         """Raise Refusal where a policy does not allow a write."""
         if attributes.kind.group == EXEMPT_GROUP:
             return
-        bindings = [item.parsed() for item in self._store.bucket(BINDINGS).items()]
+        bindings = [item.parse() for item in self._store.bucket(BINDINGS).items()]
         for item in self._store.bucket(POLICIES).items():
             own = [binding for binding in bindings if binding["spec"].get("policyName") == item.name]
             if own:
                 self._apply(item, own, attributes)
 
     def _apply(self, item: Item, bindings: list[Json], attributes: Attributes) -> None:
-        policy = item.parsed()
-        kind = self._chosen(mapping(policy["spec"], "matchConstraints"), attributes)
+        policy = item.parse()
+        kind = self._matching_version(mapping(policy["spec"], "matchConstraints"), attributes)
         if kind is None:
             return
         strict = policy["spec"].get("failurePolicy") != "Ignore"
         for binding in bindings:
             resources = mapping(binding["spec"], "matchResources")
-            if resources and self._chosen(resources, attributes) is None:
+            if resources and self._matching_version(resources, attributes) is None:
                 continue
             try:
                 denials = list(self._denials(policy, binding, attributes, attributes.in_version(kind)))
-            except Misconfigured as error:
+            except PolicyError as error:
                 if strict:
                     raise _refusal(attributes, item.name, error.binding, Denial(str(error))) from error
                 continue
@@ -129,7 +131,7 @@ class Policies:
         if "Deny" in actions:
             raise _refusal(attributes, policy, name, denial)
 
-    def _chosen(self, match: Json, attributes: Attributes) -> ResourceType | None:
+    def _matching_version(self, match: Json, attributes: Attributes) -> ResourceType | None:
         """The version in which a policy sees the object; None where it does not hold for it."""
         if not selectors_match(match, attributes, self._store):
             return None
@@ -148,7 +150,7 @@ class Policies:
         values = {
             "object": called.obj,
             "oldObject": called.old,
-            "request": request_of(attributes, called),
+            "request": review_request(attributes, called),
             "namespaceObject": self._namespace(attributes),
         }
         variables = {variable["name"]: variable["expression"] for variable in sequence(spec, "variables")}
@@ -160,7 +162,7 @@ class Policies:
         if attributes.kind.bucket == "namespaces" or not attributes.namespace:
             return None
         item = self._store.get("namespaces", ("", attributes.namespace))
-        return item.parsed() if item is not None else None
+        return item.parse() if item is not None else None
 
     def _params(self, spec: Json, binding: Json, attributes: Attributes) -> list[Json | None]:
         """Raises Misconfigured."""
@@ -172,24 +174,26 @@ class Policies:
             group, _, version = param_kind["apiVersion"].rpartition("/")
             shown = f"{group}/{version}" if group else version
             text = f"failed to find resource referenced by paramKind: '{shown}, Kind={param_kind['kind']}'"
-            raise Misconfigured(text)
+            raise PolicyError(text)
         name = binding["metadata"]["name"]
-        objects = self._referred(kind, name, reference, attributes.namespace)
+        objects = self._find_parameters(kind, name, reference, attributes.namespace)
         if not objects and reference.get("parameterNotFoundAction") == "Deny":
             text = "no params found for policy binding with `Deny` parameterNotFoundAction"
-            raise Misconfigured(text, name)
+            raise PolicyError(text, name)
         convert = kind.convert_out
-        return [convert(item.parsed()) if convert else item.parsed() for item in objects]
+        return [convert(item.parse()) if convert else item.parse() for item in objects]
 
-    def _referred(self, kind: ResourceType, binding: str, reference: Json, namespace: str) -> list[Item]:
+    def _find_parameters(
+        self, kind: ResourceType, binding: str, reference: Json, namespace: str
+    ) -> list[Item]:
         named_namespace = reference.get("namespace") or ""
         if named_namespace and not kind.namespaced:
             text = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
-            raise Misconfigured(text, binding)
+            raise PolicyError(text, binding)
         namespace = (named_namespace or namespace) if kind.namespaced else ""
         if kind.namespaced and not namespace:
             text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-            raise Misconfigured(text, binding)
+            raise PolicyError(text, binding)
         if name := reference.get("name"):
             item = self._store.get(kind.bucket, (namespace, name))
             return [item] if item is not None else []
@@ -205,7 +209,7 @@ def _decisions(spec: Json, evaluation: Evaluation) -> Iterator[Denial]:
         try:
             if evaluation.evaluate(condition["expression"].strip()) is False:
                 return
-        except Failed as failure:
+        except EvaluationFailed as failure:
             failures.append(str(failure))
     if failures:
         if strict:
@@ -214,7 +218,7 @@ def _decisions(spec: Json, evaluation: Evaluation) -> Iterator[Denial]:
     for validation in sequence(spec, "validations"):
         try:
             holds = evaluation.evaluate(validation["expression"])
-        except Failed as failure:
+        except EvaluationFailed as failure:
             if strict:
                 yield Denial(str(failure))
             continue
@@ -229,7 +233,7 @@ def _message(validation: Json, evaluation: Evaluation) -> str:
     if expression := (validation.get("messageExpression") or "").strip():
         try:
             said = evaluation.evaluate(expression)
-        except Failed:
+        except EvaluationFailed:
             said = ""
         text = said.strip() if isinstance(said, str) else ""
         if "\n" in text or len(text.encode()) > MAX_MESSAGE:
@@ -243,7 +247,7 @@ def _audit_failures(spec: Json, evaluation: Evaluation) -> Iterator[Denial]:
     for annotation in sequence(spec, "auditAnnotations"):
         try:
             evaluation.evaluate(annotation["valueExpression"].strip())
-        except Failed as failure:
+        except EvaluationFailed as failure:
             yield Denial(str(failure))
 
 

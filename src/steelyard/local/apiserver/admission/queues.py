@@ -28,7 +28,7 @@ def add_queue(store: Store, kind: ResourceType, obj: Json) -> None:
     if kind.bucket not in _BUCKETS or not isinstance(obj.get("spec"), dict):
         return
     definition = store.get(_DEFINITIONS, _WORKLOADS)
-    if definition is None or EMBEDDED not in annotations_of(definition.parsed()):
+    if definition is None or EMBEDDED not in annotations_of(definition.parse()):
         return
     named = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
     if takes_default_queue(named) and store.get(_QUEUES, (obj["metadata"].get("namespace", ""), DEFAULT)):

@@ -9,14 +9,14 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.admission.usage import (
     IGNORED,
     PODS,
-    buckets_of,
-    counted_names,
     growth,
     in_scope,
     unsaid,
     usage,
+    usage_buckets,
+    usage_names,
 )
-from steelyard.local.apiserver.amounts import Amount, Amounts, added, amount, amounts, texts
+from steelyard.local.apiserver.amounts import Amount, Amounts, add, amount, amounts, texts
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.options import Options
@@ -30,37 +30,37 @@ BUCKET = "resourcequotas"
 _GROWING = frozenset(["services", "persistentvolumeclaims"])  # whose updates may use more
 
 
-class Exceeded(Exception):
+class QuotaExceeded(Exception):
     """A quota that refuses a write; the text says why."""
 
 
 def charge(quota: Json, bucket: str, obj: Json, old: Json | None) -> Amounts | None:
     """Return what a quota has in use after a write, None where the write does not touch it; raises Exceeded."""
     hard = amounts(mapping(quota, "status", "hard"))
-    names = counted_names(bucket, hard)
+    names = usage_names(bucket, hard)
     if not names or not in_scope(quota, bucket, obj):
         return None
     name = quota["metadata"]["name"]
     used = amounts(mapping(quota, "status", "used"))
     if bucket == PODS and (said := unsaid(obj, names)):
-        raise Exceeded(f"failed quota: {name}: {said}")
+        raise QuotaExceeded(f"failed quota: {name}: {said}")
     if any(resource not in used for resource in names):
-        raise Exceeded(f"status unknown for quota: {name}, resources: {','.join(sorted(names))}")
+        raise QuotaExceeded(f"status unknown for quota: {name}, resources: {','.join(sorted(names))}")
     requested = usage(bucket, obj)
     # What the quota did not count before is new to it as a whole.
     before = usage(bucket, old) if old is not None and in_scope(quota, bucket, old) else {}
     requested = {key: value for key, value in growth(requested, before).items() if key in hard}
     if not requested:
         return None
-    after = added(used, requested)
+    after = add(used, requested)
     over = sorted(key for key in requested if after[key].number > hard[key].number)
     if over:
-        text = f"exceeded quota: {name}, requested: {_listed(requested, over)}, used: {_listed(used, over)}"
-        raise Exceeded(f"{text}, limited: {_listed(hard, over)}")
+        text = f"exceeded quota: {name}, requested: {_amounts_text(requested, over)}, used: {_amounts_text(used, over)}"
+        raise QuotaExceeded(f"{text}, limited: {_amounts_text(hard, over)}")
     return after
 
 
-def _listed(values: Amounts, names: list[str]) -> str:
+def _amounts_text(values: Amounts, names: list[str]) -> str:
     return ",".join(f"{name}={values[name]}" for name in names)
 
 
@@ -93,10 +93,10 @@ class QuotaAdmission:
         metadata = obj["metadata"]
         charged: list[tuple[Json, Amounts]] = []
         for item in self._store.bucket(BUCKET).items(metadata["namespace"]):
-            quota = item.parsed()
+            quota = item.parse()
             try:
                 used = charge(quota, kind.bucket, obj, old)
-            except Exceeded as error:
+            except QuotaExceeded as error:
                 raise errors.forbidden(kind.group, kind.plural, metadata["name"], str(error)) from error
             if used is not None:
                 charged.append((quota, used))
@@ -117,9 +117,9 @@ class QuotaController:
         self._ledgers: dict[Key, _Ledger] = {}
         for item in store.bucket(BUCKET).items():
             self._follow(item)
-        store.listeners.append(self._committed)
+        store.listeners.append(self._on_commit)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         if not self._ledgers and not any(change.kind == BUCKET for change in changes):
             return
         touched: dict[Key, None] = {}
@@ -145,12 +145,12 @@ class QuotaController:
             self._faults.count("quota", "ResourceQuota")
 
     def _write(self, item: Item) -> None:
-        quota = item.parsed()
+        quota = item.parse()
         ledger = self._ledgers.get(item.key)
         if ledger is None or ledger.spec != quota["spec"]:
             ledger = self._ledgers[item.key] = _Ledger(item.key, quota, self._store)
         status = mapping(quota, "status")
-        hard, used = amounts(mapping(quota["spec"], "hard")), ledger.used()
+        hard, used = amounts(mapping(quota["spec"], "hard")), ledger.usage()
         if _numbers(status, "hard") == _plain(hard) and _numbers(status, "used") == _plain(used):
             return
         quota["status"] = {"hard": texts(hard), "used": texts(used)}
@@ -171,16 +171,16 @@ class _Ledger:
     def __init__(self, key: Key, quota: Json, store: Store) -> None:
         self.key, self.spec, self._quota = key, quota["spec"], quota
         self._names = list(mapping(quota["spec"], "hard"))
-        self._buckets = buckets_of(self._names)
+        self._buckets = usage_buckets(self._names)
         self._rows: dict[tuple[str, Key], Amounts] = {}
         self._total: Amounts = {}
         for bucket in sorted(self._buckets):
             for item in store.bucket(bucket).items(key[0]):
                 self._set((bucket, item.key), self._usage(bucket, item))
 
-    def used(self) -> Amounts:
+    def usage(self) -> Amounts:
         """The resources that anything here counts; others keep what their quota says of them, which is nothing."""
-        counted = [name for bucket in self._buckets for name in counted_names(bucket, self._names)]
+        counted = [name for bucket in self._buckets for name in usage_names(bucket, self._names)]
         return {name: self._total.get(name, _NOTHING) for name in self._names if name in counted}
 
     def apply(self, change: Change) -> bool:
@@ -193,16 +193,16 @@ class _Ledger:
         return True
 
     def _usage(self, bucket: str, item: Item) -> Amounts:
-        obj = item.parsed()
+        obj = item.parse()
         if not in_scope(self._quota, bucket, obj):
             return {}
         used = usage(bucket, obj)
-        return {name: used[name] for name in counted_names(bucket, self._names) if name in used}
+        return {name: used[name] for name in usage_names(bucket, self._names) if name in used}
 
     def _set(self, row: tuple[str, Key], used: Amounts) -> None:
         for name, value in self._rows.pop(row, {}).items():
             self._total[name] -= value
-        self._total = added(self._total, used)
+        self._total = add(self._total, used)
         if used:
             self._rows[row] = used
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from steelyard.local.apiserver.amounts import Amounts, added, amounts, largest
+from steelyard.local.apiserver.amounts import Amounts, add, amounts, largest
 from steelyard.types import Json, mapping, sequence
 
 _OF_PODS = ("cpu", "memory")
@@ -17,10 +17,10 @@ def pod_amounts(spec: Json, field: str) -> Amounts:
         own = _own(container, field)
         if container.get("restartPolicy") == "Always":
             # A sidecar runs along with all that comes after it.
-            total, sidecars = added(total, own), added(sidecars, own)
+            total, sidecars = add(total, own), add(sidecars, own)
             needed.append(sidecars)
         else:
-            needed.append(added(own, sidecars))
+            needed.append(add(own, sidecars))
     total = largest([total, *needed])
     whole = amounts(mapping(spec, "resources", field))
     huge = {name: whole[name] for name in whole if name in _OF_PODS or name.startswith("hugepages-")}
@@ -34,5 +34,5 @@ def _own(container: Json, field: str) -> Amounts:
 def _sum(lists: Iterable[Amounts]) -> Amounts:
     total: Amounts = {}
     for values in lists:
-        total = added(total, values)
+        total = add(total, values)
     return total

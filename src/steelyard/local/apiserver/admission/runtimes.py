@@ -47,7 +47,7 @@ def _runtime(store: Store, pod: Json) -> Json:
     item = store.get(BUCKET, ("", name))
     if item is None:
         raise _forbidden(pod, f'pod rejected: RuntimeClass "{name}" not found')
-    return item.parsed()
+    return item.parse()
 
 
 def _forbidden(pod: Json, text: str) -> errors.Refusal:

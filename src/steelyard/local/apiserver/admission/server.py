@@ -81,7 +81,7 @@ class ServerAdmission(Admission):
             limits.add_defaults(self._limit_ranges(obj), obj)
         if options.answers is None or not self._webhooks.exist(MUTATING):
             return
-        attributes = attributes_of(kind, obj, old, options, subresource)
+        attributes = write_attributes(kind, obj, old, options, subresource)
         self._webhooks.mutate(attributes, partial(_complete, kind))
         if attributes.obj is not obj:
             set_replicas(kind, obj, attributes.obj)
@@ -116,7 +116,7 @@ class ServerAdmission(Admission):
     def _ask(
         self, kind: ResourceType, obj: Json | None, old: Json | None, options: Options, subresource: str
     ) -> None:
-        self._ask_about(lambda: attributes_of(kind, obj, old, options, subresource))
+        self._ask_about(lambda: write_attributes(kind, obj, old, options, subresource))
 
     def _ask_about(self, facts: Callable[[], Attributes]) -> None:
         """Ask the policies first, which answer at once, and then the webhooks."""
@@ -141,7 +141,7 @@ class ServerAdmission(Admission):
 
     def _limit_ranges(self, obj: Json) -> list[Json]:
         namespace = obj["metadata"]["namespace"]
-        return [item.parsed() for item in self._store.bucket(limits.BUCKET).items(namespace)]
+        return [item.parse() for item in self._store.bucket(limits.BUCKET).items(namespace)]
 
     def _check_limits(self, kind: ResourceType, obj: Json, old: Json | None) -> None:
         if not self._store.bucket(limits.BUCKET).size or kind.bucket not in limits.LIMITED:
@@ -186,9 +186,9 @@ class ServerAdmission(Admission):
         if options.answers is None:
             return
         if self._webhooks.exist(MUTATING):
-            self._webhooks.mutate(attributes_of(kind, None, item.parsed(), options, ""), nothing)
+            self._webhooks.mutate(write_attributes(kind, None, item.parse(), options, ""), nothing)
         if self._policies.exist() or self._webhooks.exist(VALIDATING):
-            self._ask(kind, None, item.parsed(), options, "")
+            self._ask(kind, None, item.parse(), options, "")
 
     def before_delete(self, kind: ResourceType, obj: Json) -> None:
         """A definition waits for its objects."""
@@ -201,7 +201,7 @@ class ServerAdmission(Admission):
             metadata["finalizers"] = [*sequence(metadata, "finalizers"), CLEANUP]
 
 
-def attributes_of(
+def write_attributes(
     kind: ResourceType, obj: Json | None, old: Json | None, options: Options, subresource: str
 ) -> Attributes:
     """Facts about a write; of a Scale they are those of the Scale."""

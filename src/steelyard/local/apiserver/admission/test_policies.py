@@ -10,7 +10,7 @@ import pytest
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.admission.policies import Evaluation
 from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.expressions.program import Failed
+from steelyard.local.apiserver.expressions.program import EvaluationFailed
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.types import Json
@@ -26,7 +26,7 @@ def test_a_variable_that_is_not_used_may_fail() -> None:
         {"object": {"a": 1}}, {"one": "object.a + 1", "two": "variables.one * 2", "bad": "object.b"}
     )
     assert evaluation.evaluate("variables.two == 4") is True
-    with pytest.raises(Failed, match='composited variable "bad" fails to evaluate: no such key: b'):
+    with pytest.raises(EvaluationFailed, match='composited variable "bad" fails to evaluate: no such key: b'):
         evaluation.evaluate("variables.bad == 1")
     # A name in a text is no variable.
     assert evaluation.evaluate("'variables.bad' != ''") is True

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.access.users import administrator
-from steelyard.local.apiserver.admission.quota import BUCKET, Exceeded, charge
-from steelyard.local.apiserver.admission.usage import buckets_of, in_scope, usage
+from steelyard.local.apiserver.admission.quota import BUCKET, QuotaExceeded, charge
+from steelyard.local.apiserver.admission.usage import in_scope, usage, usage_buckets
 from steelyard.local.apiserver.amounts import texts
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
@@ -76,7 +76,7 @@ def test_services_and_claims_use_their_own_kinds_of_resources() -> None:
 
 def test_kinds_are_known_by_their_resources() -> None:
     names = ["cpu", "requests.storage", "secrets", "count/jobs.batch", "count/events"]
-    assert buckets_of(names) == {"pods", "persistentvolumeclaims", "secrets", "jobs.batch"}
+    assert usage_buckets(names) == {"pods", "persistentvolumeclaims", "secrets", "jobs.batch"}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_selectors_of_scopes_choose_by_name(operator: str, names: list[str], ins
 def test_what_does_not_fit_is_refused_in_the_words_of_a_real_server(
     hard: Json, used: Json, text: str
 ) -> None:
-    with pytest.raises(Exceeded) as refused:
+    with pytest.raises(QuotaExceeded) as refused:
         charge(quota(hard, used), "pods", pod(resources=RESOURCES), None)
     assert str(refused.value) == text
 
@@ -163,7 +163,7 @@ async def ask(
 def status_of(parts: Parts) -> Json:
     item = parts.store.get(BUCKET, ("default", "q"))
     assert item is not None
-    status: Json = item.parsed()["status"]
+    status: Json = item.parse()["status"]
     return status
 
 
@@ -217,7 +217,7 @@ async def test_another_limit_counts_at_once_and_what_is_there_is_counted(parts: 
     await settled(parts)
     stored = parts.store.get(BUCKET, ("default", "q"))
     assert stored is not None
-    changed = stored.parsed()
+    changed = stored.parse()
     changed["spec"]["hard"] = {"secrets": "1", "example.dev/nothing": "1"}
     parts.store.put(BUCKET, changed)
     await settled(parts)

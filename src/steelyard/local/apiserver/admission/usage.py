@@ -29,7 +29,7 @@ _OF_CLASS = ".storageclass.storage.k8s.io/"
 _ONE, _NOTHING = amount(1), amount(0)
 
 
-def counted_names(bucket: str, names: Iterable[str]) -> list[str]:
+def usage_names(bucket: str, names: Iterable[str]) -> list[str]:
     """The resources among a quota's that objects of this kind use."""
     match bucket:
         case "pods":
@@ -42,14 +42,14 @@ def counted_names(bucket: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in own]
 
 
-def buckets_of(names: Iterable[str]) -> set[str]:
+def usage_buckets(names: Iterable[str]) -> set[str]:
     """The kinds whose objects use these resources."""
     buckets = set()
     for name in names:
         if name.startswith("count/"):
             buckets.add(name.removeprefix("count/"))
         else:
-            buckets |= {bucket for bucket in (PODS, SERVICES, CLAIMS) if counted_names(bucket, [name])}
+            buckets |= {bucket for bucket in (PODS, SERVICES, CLAIMS) if usage_names(bucket, [name])}
             buckets |= {name} & _COUNTED
     return buckets - IGNORED
 
@@ -134,14 +134,14 @@ def _claim_usage(claim: Json) -> Amounts:
 # ---- which quotas count it
 
 
-def selectors_of(quota: Json) -> list[Json]:
+def scope_selectors(quota: Json) -> list[Json]:
     scopes = [{"scopeName": scope, "operator": "Exists"} for scope in sequence(quota["spec"], "scopes")]
     return scopes + sequence(quota["spec"], "scopeSelector", "matchExpressions")
 
 
 def in_scope(quota: Json, bucket: str, obj: Json) -> bool:
     matches = _SCOPED.get(bucket)
-    selectors = selectors_of(quota)
+    selectors = scope_selectors(quota)
     if matches is None:
         # A scope speaks of Pods or of claims: nothing else is in one.
         return not selectors

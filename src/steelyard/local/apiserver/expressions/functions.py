@@ -38,7 +38,7 @@ def functions() -> dict[str, Function]:
     return ready | own
 
 
-def known_functions() -> frozenset[str]:
+def function_names() -> frozenset[str]:
     """Return the functions that a rule may call, by the names that the engine reports."""
     # The engine reports `sets.contains` as `contains`.
     return frozenset(_ENGINE.split()) | {name.rpartition(".")[2] for name in functions()}

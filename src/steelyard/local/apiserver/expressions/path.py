@@ -7,7 +7,7 @@ from steelyard.types import Json, mapping
 _PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
 
 
-def parts_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """Field names; empty where it is none of the paths that may be written."""
     steps, end = [], 0
     while match := _PART.match(path, end):
@@ -18,7 +18,7 @@ def parts_of(path: str) -> list[str]:
 
 def leads_somewhere(schema: Json, path: str) -> bool:
     """Return whether the schema has such a field."""
-    parts = parts_of(path)
+    parts = split_path(path)
     for part in parts:
         extra = schema.get("additionalProperties")
         below = extra if isinstance(extra, dict) else mapping(schema, "properties").get(part)
@@ -28,9 +28,9 @@ def leads_somewhere(schema: Json, path: str) -> bool:
     return bool(parts)
 
 
-def joined(path: str, below: str, schema: Json) -> str:
+def join_path(path: str, below: str, schema: Json) -> str:
     """The whole path of a field, as causes name it."""
-    for part in parts_of(below):
+    for part in split_path(below):
         extra = schema.get("additionalProperties")
         keyed = isinstance(extra, dict)
         # A key of a map is written in brackets, since it may hold dots itself.

@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from steelyard.local.apiserver.expressions.functions import known_functions
+from steelyard.local.apiserver.expressions.functions import function_names
 from steelyard.local.apiserver.expressions.program import (
     BadExpression,
-    Failed,
+    EvaluationFailed,
     Program,
+    fault_at,
     outside_literals,
-    placed,
 )
 
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|existsOne|map|filter)\(\s*(\w+)\s*,")
@@ -49,7 +49,7 @@ _HAS = re.compile(r"\bhas\(\s*(object|oldObject|params|namespaceObject)\.([A-Za-
 
 
 @lru_cache(maxsize=500)
-def compiled(source: str) -> Program:
+def compile_plain(source: str) -> Program:
     """Raises BadExpression."""
     # A deleted object is null, and null has no fields; to this engine it has no answer.
     return Program(outside_literals(source, lambda code: _HAS.sub(r"(\1 != null && has(\1.\2))", code)))
@@ -60,40 +60,40 @@ def is_untyped(source: str) -> bool:
     return _FIELD.fullmatch(source.strip()) is not None
 
 
-def untyped(result_type: type[Any]) -> str:
+def type_fault(result_type: type[Any]) -> str:
     return f"must evaluate to {_NAMES[result_type]} but got dyn"
 
 
-def fault_of(source: str, names: Collection[str], result_type: type[Any] | None = None) -> str:
+def find_fault(source: str, names: Collection[str], result_type: type[Any] | None = None) -> str:
     """Return why an expression over these variables cannot be evaluated here; empty where it can be."""
     try:
-        program = compiled(source.strip())
+        program = compile_plain(source.strip())
     except BadExpression as error:
         return f"compilation failed: ERROR: {error}"
     bound = set(_BOUND.findall(program.code))
     unknown = sorted(program.variables - _TYPES - bound - set(names))
     if unknown == ["authorizer"]:
         return "compilation failed: ERROR: this server does not evaluate `authorizer`"
-    unknown = unknown or sorted(program.functions - known_functions())
+    unknown = unknown or sorted(program.functions - function_names())
     if unknown:
         match = re.search(rf"(?<![\w.]){re.escape(unknown[0])}\b", source)
         text = f"undeclared reference to '{unknown[0]}' (in container '')"
-        return f"compilation failed: ERROR: {placed(source, match.start() if match else 0, text)}"
+        return f"compilation failed: ERROR: {fault_at(source, match.start() if match else 0, text)}"
     if result_type is not None and is_untyped(source):
-        return untyped(result_type)
+        return type_fault(result_type)
     # Without types this engine knows the type of a constant only.
     if not program.variables and result_type is not None:
-        with suppress(Failed):
+        with suppress(EvaluationFailed):
             value = program.run({})
             if not isinstance(value, result_type):
                 return f"must evaluate to {_NAMES[result_type]} but got {_NAMES.get(type(value), 'dyn')}"
     return ""
 
 
-def evaluated(source: str, values: dict[str, Any]) -> Any:
+def evaluate_plain(source: str, values: dict[str, Any]) -> Any:
     """Raises Failed, also for an expression that this server cannot evaluate."""
     try:
-        program = compiled(source.strip())
+        program = compile_plain(source.strip())
     except BadExpression as error:
-        raise Failed(str(error), fault=True) from error
+        raise EvaluationFailed(str(error), fault=True) from error
     return program.run(values)

@@ -28,7 +28,7 @@ class BadExpression(Exception):
     """One that is not CEL, or not of the CEL that this engine evaluates."""
 
 
-class Failed(Exception):
+class EvaluationFailed(Exception):
     """An evaluation without a result; `fault` says whether the expression does not fit the values' types."""
 
     def __init__(self, text: str, fault: bool = False) -> None:
@@ -45,7 +45,7 @@ class Program:
 
         self.source = source
         self.code = without_literals(source)
-        self.nesting = nesting_of(self.code)
+        self.nesting = loop_depth(self.code)
         try:
             self._program: Compiled = cel.compile(
                 outside_literals(source, lambda code: _SIZE.sub(SIZE, code))
@@ -67,21 +67,21 @@ class Program:
         # Asked before it runs: the engine has no budget of its own, and an evaluation cannot be ended
         # from outside (one object cannot stop the embedded Kubernetes).
         if self.nesting and _most_items(values) ** self.nesting > MAX_STEPS:
-            raise Failed(OVER_BUDGET)
+            raise EvaluationFailed(OVER_BUDGET)
         try:
             return self._program.execute(cel.Context(values, self._functions) if self._functions else values)
         except KeyError as error:
-            raise Failed(f"no such key: {error.args[0]}", fault=True) from error
+            raise EvaluationFailed(f"no such key: {error.args[0]}", fault=True) from error
         except IndexError as error:
-            raise Failed("index out of bounds") from error
+            raise EvaluationFailed("index out of bounds") from error
         except TypeError as error:
-            raise Failed("no such overload", fault=True) from error
+            raise EvaluationFailed("no such overload", fault=True) from error
         except RuntimeError as error:
             undefined = re.match(r"Undefined variable or function: '(.*?)'", str(error))
             text = f"undeclared reference to '{undefined[1]}'" if undefined else str(error).splitlines()[0]
-            raise Failed(text, fault=undefined is not None) from error
+            raise EvaluationFailed(text, fault=undefined is not None) from error
         except (ValueError, ArithmeticError) as error:
-            raise Failed(str(error).splitlines()[0]) from error
+            raise EvaluationFailed(str(error).splitlines()[0]) from error
 
 
 def _as_gos(text: str) -> str:
@@ -89,7 +89,7 @@ def _as_gos(text: str) -> str:
     return "\n".join(f" {line}" if line.startswith("|") else line for line in text.splitlines())
 
 
-def placed(source: str, offset: int, fault: str) -> str:
+def fault_at(source: str, offset: int, fault: str) -> str:
     """Return the message of a fault at an offset of an expression, as a real server shows it."""
     before = source[:offset]
     line, column = before.count("\n"), offset - (before.rfind("\n") + 1)
@@ -97,7 +97,7 @@ def placed(source: str, offset: int, fault: str) -> str:
     return f"<input>:{line + 1}:{column + 1}: {fault}\n | {shown}\n | {'.' * column}^"
 
 
-def nesting_of(code: str) -> int:
+def loop_depth(code: str) -> int:
     """Count how deep loops over lists or maps are nested in an expression without its texts."""
     depth, most = 0, 0
     opened: list[bool] = []  # of each open parenthesis, whether it is a loop's

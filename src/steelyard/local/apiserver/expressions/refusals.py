@@ -12,11 +12,17 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
-from steelyard.local.apiserver.expressions.functions import known_functions
+from steelyard.local.apiserver.expressions.functions import function_names
 from steelyard.local.apiserver.expressions.path import leads_somewhere
-from steelyard.local.apiserver.expressions.program import BadExpression, Failed, Program, placed
+from steelyard.local.apiserver.expressions.program import BadExpression, EvaluationFailed, Program, fault_at
 from steelyard.local.apiserver.expressions.rule import IMMUTABLE, optional
-from steelyard.local.apiserver.expressions.values import cel_value, escaped, example, fields_of, is_loose
+from steelyard.local.apiserver.expressions.values import (
+    cel_value,
+    escape_name,
+    example,
+    is_loose,
+    readable_fields,
+)
 from steelyard.types import Json
 
 _SCALARS = {"integer": "int", "number": "double", "boolean": "bool"}
@@ -29,7 +35,7 @@ _NAMES = {"self", "oldSelf", "sets", "optional", "type", "null_type", "list", "m
 _NAMES |= {"int", "uint", "double", "bool", "string", "bytes"}
 
 
-def refused(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
+def rule_causes(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
     """`schema` is the rule's own; `apart` is the list in which items have no past, if it is in one.
 
     The rule has no faults of its wording.
@@ -93,12 +99,12 @@ def _fault(source: str, rule: Json, schema: Json, wanted: type[bool] | type[str]
         program = Program(source)
     except BadExpression as error:
         return f"compilation failed: ERROR: {error}"
-    if unknown := _unknown(program, schema):
+    if unknown := _unknown_name(program, schema):
         return f"compilation failed: ERROR: {unknown}"
     values = _examples(program, rule, schema)
     try:
         value = program.run(values)
-    except Failed as failure:
+    except EvaluationFailed as failure:
         # A failure on the example proves something only where every object has the example's types and keys.
         fault = failure.fault and not is_loose(schema)
         return f"compilation failed: ERROR: {failure}" if fault else ""
@@ -109,19 +115,19 @@ def _fault(source: str, rule: Json, schema: Json, wanted: type[bool] | type[str]
     return "cel expression must evaluate to a bool"
 
 
-def _unknown(program: Program, schema: Json) -> str:
+def _unknown_name(program: Program, schema: Json) -> str:
     """A name that nothing has: a variable, a function, a field."""
     bound = set(_BOUND.findall(program.code))
-    names = sorted(program.variables - _NAMES - bound) or sorted(program.functions - known_functions())
+    names = sorted(program.variables - _NAMES - bound) or sorted(program.functions - function_names())
     if names:
         place = re.search(rf"\b{re.escape(names[0])}\b", program.code)
         text = f"undeclared reference to '{names[0]}' (in container '')"
-        return placed(program.source, place.start(), text) if place else text
+        return fault_at(program.source, place.start(), text) if place else text
     for match in _PATH.finditer(program.code):
         if match[1] == "self" and (missing := _missing(schema, match[2].split(".")[1:])):
             index, text = missing
             dots = [at for at, sign in enumerate(match[0]) if sign == "."]
-            return placed(program.source, match.start() + dots[index], text)
+            return fault_at(program.source, match.start() + dots[index], text)
     return ""
 
 
@@ -136,7 +142,7 @@ def _missing(schema: Json, names: list[str]) -> tuple[int, str] | None:
         if isinstance(extra, dict):
             schema = extra
             continue
-        fields = {escaped(field): below for field, below in fields_of(schema).items()}
+        fields = {escape_name(field): below for field, below in readable_fields(schema).items()}
         if name not in fields:
             return index, f"undefined field '{name}'"
         schema = fields[name]

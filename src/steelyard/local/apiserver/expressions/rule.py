@@ -6,8 +6,8 @@ from typing import Any
 
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.expressions import engine
-from steelyard.local.apiserver.expressions.path import joined
-from steelyard.local.apiserver.expressions.program import Failed, Program
+from steelyard.local.apiserver.expressions.path import join_path
+from steelyard.local.apiserver.expressions.program import EvaluationFailed, Program
 from steelyard.local.apiserver.expressions.values import cel_value
 from steelyard.types import Json
 
@@ -64,23 +64,23 @@ class Rule:
         try:
             if self.program.run(values) is True:
                 return None
-        except Failed as failure:
+        except EvaluationFailed as failure:
             return self._failure(change, path, f"{failure} evaluating rule: {self.message or self.text}")
-        return self._failure(change, path, self._said(values))
+        return self._failure(change, path, self._message(values))
 
-    def _said(self, values: dict[str, Any]) -> str:
+    def _message(self, values: dict[str, Any]) -> str:
         """The message; where it cannot be made, the one that always can."""
         if self.message_program:
             try:
                 said = self.message_program.run(values)
-            except Failed:
+            except EvaluationFailed:
                 said = ""
             if isinstance(said, str) and said.strip() and "\n" not in said:
                 return said.strip()
         return self.message or f"failed rule: {self.text}"
 
     def _failure(self, change: Change, path: str, text: str) -> Cause:
-        where = joined(path, self.field_path, change.schema) if self.field_path else path
+        where = join_path(path, self.field_path, change.schema) if self.field_path else path
         return Cause(where or "<nil>", f"{_opening(self.reason, change.schema)}: {text}", self.reason)
 
 
@@ -101,7 +101,7 @@ def optional(value: Any, there: bool) -> Any:
     return OptionalValue.of(value) if there else OptionalValue.none()
 
 
-def rule_of(rule: Json) -> Rule:
+def compile_rule(rule: Json) -> Rule:
     """Raises BadExpression."""
     text = rule["rule"].strip()
     program = None if text == IMMUTABLE else Program(text)

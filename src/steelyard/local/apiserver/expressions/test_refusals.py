@@ -3,7 +3,7 @@
 
 import pytest
 
-from steelyard.local.apiserver.expressions.refusals import refused
+from steelyard.local.apiserver.expressions.refusals import rule_causes
 from steelyard.types import Json
 
 
@@ -19,5 +19,5 @@ from steelyard.types import Json
     ids=["a number", "an object", "after a text", "a variable of the second line", "a rule that ends early"],
 )  # fmt: skip
 def test_faults_have_their_place(rule: str, schema: Json, fault: str) -> None:
-    causes = list(refused({"rule": rule, "message": "m"}, schema, "r", ""))
+    causes = list(rule_causes({"rule": rule, "message": "m"}, schema, "r", ""))
     assert fault in causes[0].message

@@ -22,7 +22,7 @@ ROOT_FIELDS: Json = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
 
 
 @cache
-def escaped(name: str) -> str | None:
+def escape_name(name: str) -> str | None:
     """A field's name in CEL; None for one that CEL cannot read."""
     if not _NAME.fullmatch(name):
         return None
@@ -31,13 +31,13 @@ def escaped(name: str) -> str | None:
     return re.sub(r"__|[./-]", lambda match: _STANDS_FOR[match[0]], name)
 
 
-def fields_of(schema: Json) -> Json:
+def readable_fields(schema: Json) -> Json:
     """The fields that rules may read; every whole object has some of its own."""
     own: Json = mapping(schema, "properties")
     return {**own, **ROOT_FIELDS} if schema.get("x-kubernetes-embedded-resource") else own
 
 
-def rooted(schema: Json) -> Json:
+def with_root_fields(schema: Json) -> Json:
     """A kind's schema with what rules at the root may read of every object."""
     return {**schema, "x-kubernetes-embedded-resource": True}
 
@@ -65,9 +65,9 @@ def _object(schema: Json, value: Json, like: Any) -> Json:
     if isinstance(extra, dict):
         return {key: cel_value(extra, member, like.get(key)) for key, member in value.items()}
     values: Json = {}
-    fields = fields_of(schema)
+    fields = readable_fields(schema)
     for name, member in value.items():
-        if name in fields and member is not None and (key := escaped(name)):
+        if name in fields and member is not None and (key := escape_name(name)):
             values[key] = cel_value(fields[name], member, like.get(name))
     return values
 
@@ -76,12 +76,12 @@ def _in_order(schema: Json, value: list[Any], like: Any) -> list[Any]:
     if not isinstance(like, list) or schema.get("x-kubernetes-list-type") not in ("set", "map"):
         return value
     last = len(like)
-    at = {repr(key_of(schema, item)): last - 1 - place for place, item in enumerate(reversed(like))}
-    places = [at.get(repr(key_of(schema, item)), last) for item in value]
+    at = {repr(item_key(schema, item)): last - 1 - place for place, item in enumerate(reversed(like))}
+    places = [at.get(repr(item_key(schema, item)), last) for item in value]
     return [item for _, item in sorted(zip(places, value, strict=True), key=lambda pair: pair[0])]
 
 
-def key_of(schema: Json, item: Any) -> Any:
+def item_key(schema: Json, item: Any) -> Any:
     """Return the key that distinguishes an item of a list."""
     keys = schema.get("x-kubernetes-list-map-keys")
     return [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
@@ -131,14 +131,14 @@ def example(schema: Json) -> Any:
     extra = schema.get("additionalProperties")
     if isinstance(extra, dict):
         return {"a": example(extra)}
-    return {name: example(below) for name, below in fields_of(schema).items()}
+    return {name: example(below) for name, below in readable_fields(schema).items()}
 
 
 def is_loose(schema: Json) -> bool:
     """Return whether values may differ from the example in their types or keys."""
     if schema.get("x-kubernetes-int-or-string") or isinstance(schema.get("additionalProperties"), dict):
         return True
-    below = [*fields_of(schema).values()]
+    below = [*readable_fields(schema).values()]
     if isinstance(items := schema.get("items"), dict):
         below.append(items)
     return any(is_loose(subschema) for subschema in below)

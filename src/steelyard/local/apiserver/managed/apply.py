@@ -6,12 +6,12 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, is_too_deep
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.kinds import ResourceType, field_of
-from steelyard.local.apiserver.managed.entries import Entry, Manager, applier, encoded
+from steelyard.local.apiserver.managed.entries import Entry, Manager, applier, encode_managers
 from steelyard.local.apiserver.managed.fieldset import Path, path_text
-from steelyard.local.apiserver.managed.ownership import Applied, Conflicts, Write, applied, yielding
-from steelyard.local.apiserver.managed.reading import faults_of
+from steelyard.local.apiserver.managed.ownership import ApplyResult, Conflicts, Write, apply_fields, yielding
+from steelyard.local.apiserver.managed.reading import apply_faults
 from steelyard.local.apiserver.managed.shape import ANY, below
-from steelyard.local.apiserver.managed.tracking import managers_of
+from steelyard.local.apiserver.managed.tracking import read_managers
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
@@ -46,23 +46,23 @@ def apply_config(
     check_config(kind.api_version, kind.kind, config)
     live, known = _without_managers(live)
     manager = applier(options.manager, write.subresource)
-    if faults := faults_of(write.node, config):
+    if faults := apply_faults(write.node, config):
         text = faults[0] if len(faults) == 1 else "errors:\n  " + "\n  ".join(faults)
         name = (
             f"{field_of(config, 'metadata', 'namespace') or ''}/{field_of(config, 'metadata', 'name') or ''}"
         )
         described = f"{name}; {_group_version(kind.api_version)}, Kind={kind.kind}"
         raise Refusal(500, "", f"failed to create typed patch object ({described}): {text}")
-    managers = managers_of(known)
+    managers = read_managers(known)
     try:
-        result = applied(write, live, config, managers, manager, force=force)
+        result = apply_fields(write, live, config, managers, manager, force=force)
     except Conflicts as error:
-        result = _kubectl_applied(write, live, config, known, manager, error)
+        result = _apply_after_kubectl(write, live, config, known, manager, error)
     obj = result.obj
     if kind.custom and (causes := null_causes(write.node, obj)):
         name = field_of(obj, "metadata", "name") or ""
         raise errors.is_invalid(kind.group, kind.kind, name, causes)
-    if entries := encoded(result.managers):
+    if entries := encode_managers(result.managers):
         obj = {**obj, "metadata": {**obj.get("metadata", {}), "managedFields": entries}}
     if manager.name == "kubectl":
         _renew_last_applied(obj, config)
@@ -110,34 +110,34 @@ def null_causes(node: Node, value: object, path: str = "") -> list[Cause]:
 # ---- conflicts
 
 
-def _kubectl_applied(
+def _apply_after_kubectl(
     write: Write, live: Json, config: Json, known: object, manager: Manager, error: Conflicts
-) -> Applied:
+) -> ApplyResult:
     """Apply with force where kubectl's earlier client-side apply set all that conflicts; refuse otherwise."""
     text = field_of(live, "metadata", "annotations", _LAST_APPLIED)
     conflicts = error.conflicts
-    if manager.name == "kubectl" and isinstance(text, str) and (last := _last_applied(write, text)):
+    if manager.name == "kubectl" and isinstance(text, str) and (last := _read_last_applied(write, text)):
         yields = yielding(write.node, live, last)
         conflicts = [conflict for conflict in conflicts if not yields(conflict[2])]
         if not conflicts:
-            return applied(write, live, config, managers_of(known), manager, force=True)
-    raise refused(conflicts)
+            return apply_fields(write, live, config, read_managers(known), manager, force=True)
+    raise conflict_refusal(conflicts)
 
 
-def _last_applied(write: Write, text: str) -> Json:
+def _read_last_applied(write: Write, text: str) -> Json:
     try:
         last = orjson.loads(text)
     except orjson.JSONDecodeError:
         return {}
     fits = isinstance(last, dict) and last.get("apiVersion") == write.api_version
-    return last if fits and not faults_of(write.node, last) else {}
+    return last if fits and not apply_faults(write.node, last) else {}
 
 
-def refused(conflicts: list[tuple[Manager, Entry, Path]]) -> Refusal:
+def conflict_refusal(conflicts: list[tuple[Manager, Entry, Path]]) -> Refusal:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {_named(manager)}",
+            "message": f"conflict with {_manager_text(manager)}",
             "field": path_text(path),
         }
         for manager, _, path in conflicts
@@ -148,15 +148,15 @@ def refused(conflicts: list[tuple[Manager, Entry, Path]]) -> Refusal:
 def _message(conflicts: list[tuple[Manager, Entry, Path]]) -> str:
     if len(conflicts) == 1:
         manager, _, path = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {_named(manager)}: {path_text(path)}"
+        return f"Apply failed with 1 conflict: conflict with {_manager_text(manager)}: {path_text(path)}"
     lines: list[str] = []
     for manager in dict.fromkeys(manager for manager, _, _ in conflicts):
-        lines.append(f"conflicts with {_named(manager)}:")
+        lines.append(f"conflicts with {_manager_text(manager)}:")
         lines += [f"- {path_text(path)}" for other, _, path in conflicts if other == manager]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
-def _named(manager: Manager) -> str:
+def _manager_text(manager: Manager) -> str:
     text = orjson.dumps(manager.name).decode()
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'

@@ -40,7 +40,7 @@ def updater(name: str, api_version: str, subresource: str) -> Manager:
     return Manager(name or "unknown", "Update", api_version, subresource)
 
 
-def decoded(entries: Iterable[Any]) -> Managers:
+def decode_managers(entries: Iterable[Any]) -> Managers:
     """Read `managedFields`. ValueError where an entry is none."""
     managers: Managers = {}
     for entry in entries:
@@ -56,14 +56,14 @@ def decoded(entries: Iterable[Any]) -> Managers:
     return managers
 
 
-def encoded(managers: Managers) -> list[Json]:
+def encode_managers(managers: Managers) -> list[Json]:
     """Entries in the order of a real server: those who apply first, then by time and name."""
-    entries = [_encoded(manager, entry) for manager, entry in managers.items()]
+    entries = [_encode_entry(manager, entry) for manager, entry in managers.items()]
     keys = ("operation", "time", "manager", "apiVersion", "subresource")
     return sorted(entries, key=lambda entry: [entry.get(key, "") for key in keys])
 
 
-def _encoded(manager: Manager, entry: Entry) -> Json:
+def _encode_entry(manager: Manager, entry: Entry) -> Json:
     content: Json = {"manager": manager.name, "operation": manager.operation, "apiVersion": entry.api_version}
     if entry.time:
         content["time"] = entry.time
@@ -71,7 +71,7 @@ def _encoded(manager: Manager, entry: Entry) -> Json:
     return content | ({"subresource": manager.subresource} if manager.subresource else {})
 
 
-def capped(managers: Managers) -> Managers:
+def merge_surplus(managers: Managers) -> Managers:
     """Keep ten who update at most: the oldest of a version become one."""
     updaters = [manager for manager in managers if manager.operation == "Update"]
     surplus = len(updaters) - MOST_UPDATERS

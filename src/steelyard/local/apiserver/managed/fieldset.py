@@ -78,7 +78,7 @@ class FieldSet:
                 yield (element, *path)
 
 
-def set_of(*paths: Path) -> FieldSet:
+def field_set(*paths: Path) -> FieldSet:
     result = FieldSet()
     for path in paths:
         within = result
@@ -128,11 +128,11 @@ def _element_text(element: str) -> str:
         return f".{rest}"
     value = json.loads(rest)
     if kind == "k":
-        return "[" + ",".join(f"{name}={_shown(value[name])}" for name in sorted(value)) + "]"
-    return f"[={_shown(value)}]"
+        return "[" + ",".join(f"{name}={_json_text(value[name])}" for name in sorted(value)) + "]"
+    return f"[={_json_text(value)}]"
 
 
-def _shown(value: object) -> str:
+def _json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

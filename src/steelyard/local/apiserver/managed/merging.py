@@ -8,24 +8,24 @@ from steelyard.local.apiserver.managed.shape import (
     ANY,
     MISSING,
     below,
-    elements_of,
     is_declared,
     is_granular_list,
-    kind_of,
+    shape_kind,
+    stored_elements,
 )
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
 
-def merged(node: Node, live: Any, applied: Any) -> Any:
+def merge(node: Node, live: Any, applied: Any) -> Any:
     """`applied` over `live`; MISSING where nothing is left."""
     result: Any = MISSING
-    for kind in {kind_of(node, value): None for value in (live, applied) if value is not MISSING}:
-        result = _merged_as(kind, node, live, applied)
+    for kind in {shape_kind(node, value): None for value in (live, applied) if value is not MISSING}:
+        result = _merge_as(kind, node, live, applied)
     return result
 
 
-def _merged_as(kind: str, node: Node, live: Any, applied: Any) -> Any:
+def _merge_as(kind: str, node: Node, live: Any, applied: Any) -> Any:
     whole = applied if applied is not MISSING else live
     if kind == "scalar":
         return whole
@@ -36,29 +36,29 @@ def _merged_as(kind: str, node: Node, live: Any, applied: Any) -> Any:
     granular = not node.atomic if kind == "map" else is_granular_list(node)
     if not granular or not (before or after):
         return whole
-    result = _merged_maps(node, before, after) if kind == "map" else _merged_lists(node, before, after)
+    result = _merge_maps(node, before, after) if kind == "map" else _merge_lists(node, before, after)
     return result or MISSING
 
 
-def _merged_maps(node: Node, live: Json, applied: Json) -> Json:
+def _merge_maps(node: Node, live: Json, applied: Json) -> Json:
     result: Json = {}
     for name in [*live, *(name for name in applied if name not in live)]:
-        value = merged(below(node, name), live.get(name, MISSING), applied.get(name, MISSING))
+        value = merge(below(node, name), live.get(name, MISSING), applied.get(name, MISSING))
         if value is not MISSING:
             result[name] = value
     return result
 
 
-def _merged_lists(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
+def _merge_lists(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
     """Items that only one side has keep their place next to those that both have; those go in the applied order."""
-    left, right = elements_of(node, live), elements_of(node, applied)
+    left, right = stored_elements(node, live), stored_elements(node, applied)
     old, new = _once(left, live), dict(zip(right, applied, strict=True))
     shared = iter([element for element in right if element in old])
     following, taken = next(shared, None), set[str]()
     result: list[Any] = []
 
     def take(element: str, before: Any, after: Any) -> None:
-        value = merged(node.items or ANY, before, after)
+        value = merge(node.items or ANY, before, after)
         if value is not MISSING:
             result.append(value)
 
@@ -105,7 +105,7 @@ def _once(elements: list[str], items: list[Any]) -> dict[str, Any]:
 
 def without(node: Node, value: Any, fields: FieldSet) -> Any:
     """The value without these fields; null where nothing is left."""
-    match kind_of(node, value):
+    match shape_kind(node, value):
         case "map" if isinstance(value, dict):
             return (not node.atomic and _map_without(node, value, fields)) or None
         case "list" if isinstance(value, list):
@@ -126,7 +126,7 @@ def _map_without(node: Node, value: Json, fields: FieldSet) -> Json:
 
 def _list_without(node: Node, value: list[Any], fields: FieldSet) -> list[Any]:
     result: list[Any] = []
-    for element, item in zip(elements_of(node, value), value, strict=True):
+    for element, item in zip(stored_elements(node, value), value, strict=True):
         if element in fields.members:
             continue
         inner = fields.children.get(element)

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steelyard.local.apiserver.managed.entries import Entry, Manager, Managers, capped, updater
-from steelyard.local.apiserver.managed.fieldset import FieldSet, Path, contains, set_of
-from steelyard.local.apiserver.managed.merging import merged, with_named_fields, without
-from steelyard.local.apiserver.managed.reading import Difference, difference, fields_of
-from steelyard.local.apiserver.managed.shape import MISSING, completed, same
+from steelyard.local.apiserver.managed.entries import Entry, Manager, Managers, merge_surplus, updater
+from steelyard.local.apiserver.managed.fieldset import FieldSet, Path, contains, field_set
+from steelyard.local.apiserver.managed.merging import merge, with_named_fields, without
+from steelyard.local.apiserver.managed.reading import Difference, difference, read_fields
+from steelyard.local.apiserver.managed.shape import MISSING, same, with_empty_values
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
 FIRST = "before-first-apply"
 _SELF = Manager("", "Update", "")  # the write at hand, until it is known whether it took any field
-_IDENTITY = set_of(
+_IDENTITY = field_set(
     *((f"f:{name}",) for name in ("apiVersion", "kind", "metadata")),
     *(
         ("f:metadata", f"f:{name}")
@@ -45,51 +45,53 @@ class Write:
     time: str
 
 
-def updated(write: Write, live: Json, new: Json, managers: Managers, name: str) -> Managers:
+def managers_after_update(write: Write, live: Json, new: Json, managers: Managers, name: str) -> Managers:
     """Managers after an update: who wrote manages what changed."""
     node = write.node
-    changes = difference(node, completed(node, live), completed(node, new)).without(write.reset)
-    rest = _taken_over(changes, managers, _SELF)
+    changes = difference(node, with_empty_values(node, live), with_empty_values(node, new)).without(
+        write.reset
+    )
+    rest = _take_over(changes, managers, _SELF)
     taken = (changes.modified | changes.added).without_below(write.reset) - _IDENTITY
     if taken:
         manager = updater(name, write.api_version, write.subresource)
         if manager in rest:
             taken = taken | rest[manager].fields
         rest[manager] = Entry(taken, write.api_version, write.time)
-    return capped(rest)
+    return merge_surplus(rest)
 
 
 @dataclass(frozen=True)
-class Applied:
+class ApplyResult:
     obj: Json
     managers: Managers
 
 
-def applied(
+def apply_fields(
     write: Write, live: Json, config: Json, managers: Managers, manager: Manager, *, force: bool
-) -> Applied:
+) -> ApplyResult:
     """The live object with what was applied, and its managers. Raises Conflicts."""
     if not managers:
         # It is unknown who set what: it belongs to a manager of its own, which yields to `force` only.
-        managers = updated(write, {}, live, {}, FIRST)
+        managers = managers_after_update(write, {}, live, {}, FIRST)
     last = managers.get(manager)
-    fields = fields_of(write.node, config).without_below(write.reset)
+    fields = read_fields(write.node, config).without_below(write.reset)
     managers = managers | {manager: Entry(fields, write.api_version, last.time if last else "")}
-    result = merged(write.node, live, config)
+    result = merge(write.node, live, config)
     obj = {} if result is MISSING else result
     if last is not None and last.fields:
-        obj = _pruned(write.node, obj, last.fields, managers)
+        obj = _prune(write.node, obj, last.fields, managers)
     changes = difference(write.node, live, obj).without(write.reset)
     conflicts = _conflicts(changes, managers, manager)
     if conflicts and not force:
         raise Conflicts(conflicts)
-    managers = _taken_over(changes, managers, manager)
+    managers = _take_over(changes, managers, manager)
     own = managers.pop(manager).fields - _IDENTITY if manager in managers else FieldSet()
     if own:
         # As on a real server, only an apply that changes something has a time.
         time = write.time if not same(live, obj) else last.time if last else ""
         managers[manager] = Entry(own, write.api_version, time)
-    return Applied(obj, managers)
+    return ApplyResult(obj, managers)
 
 
 def _conflicts(
@@ -104,7 +106,7 @@ def _conflicts(
     ]
 
 
-def _taken_over(changes: Difference, managers: Managers, manager: Manager) -> Managers:
+def _take_over(changes: Difference, managers: Managers, manager: Manager) -> Managers:
     """Managers without the fields that another one changed, or that are gone."""
     changed = changes.modified | changes.added
     result: Managers = {}
@@ -115,13 +117,13 @@ def _taken_over(changes: Difference, managers: Managers, manager: Manager) -> Ma
     return result
 
 
-def _pruned(node: Node, obj: Json, last: FieldSet, managers: Managers) -> Json:
+def _prune(node: Node, obj: Json, last: FieldSet, managers: Managers) -> Json:
     """Remove what the manager applied last time and now leaves out, unless others manage it."""
-    everything = with_named_fields(node, fields_of(node, obj))
+    everything = with_named_fields(node, read_fields(node, obj))
     last = with_named_fields(node, last)
 
     def kept(value: Any) -> FieldSet:
-        return with_named_fields(node, fields_of(node, value or {}))
+        return with_named_fields(node, read_fields(node, value or {}))
 
     owned = FieldSet()
     for entry in managers.values():
@@ -136,5 +138,5 @@ def _pruned(node: Node, obj: Json, last: FieldSet, managers: Managers) -> Json:
 def yielding(node: Node, live: Json, last_applied: Json) -> Callable[[Path], bool]:
     """Return whether a field has the value that a client-side apply gave it: the same user may change it."""
     changes = difference(node, last_applied, live)
-    fields = fields_of(node, last_applied) - changes.modified - changes.added - changes.removed
+    fields = read_fields(node, last_applied) - changes.modified - changes.added - changes.removed
     return lambda path: contains(fields, path)

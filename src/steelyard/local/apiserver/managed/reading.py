@@ -10,13 +10,13 @@ from steelyard.local.apiserver.managed.shape import (
     MISSING,
     Unfit,
     below,
-    element_of,
-    elements_of,
     is_declared,
     is_free,
     is_granular_list,
-    kind_of,
+    item_element,
     same,
+    shape_kind,
+    stored_elements,
 )
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
@@ -26,14 +26,14 @@ _MOST_FAULTS = 100  # that are named
 # ---- fields of one value
 
 
-def fields_of(node: Node, value: Any) -> FieldSet:
+def read_fields(node: Node, value: Any) -> FieldSet:
     """The fields that a value sets: leaves, items of lists, empty maps and keys of free maps."""
     return _fields(node, value) or FieldSet()
 
 
 def _fields(node: Node, value: Any) -> FieldSet | None:
     """None for a leaf, which belongs to what contains it."""
-    kind = kind_of(node, value)
+    kind = shape_kind(node, value)
     if kind == "map" and isinstance(value, dict) and not node.atomic:
         return _map_fields(node, value)
     if kind == "list" and isinstance(value, list) and is_granular_list(node):
@@ -54,7 +54,7 @@ def _map_fields(node: Node, value: Json) -> FieldSet:
 
 def _list_fields(node: Node, value: list[Any]) -> FieldSet:
     fields = FieldSet()
-    elements = elements_of(node, value)
+    elements = stored_elements(node, value)
     counts = Counter(elements)
     for element, item in zip(elements, value, strict=True):
         if not element:
@@ -91,7 +91,7 @@ def _compare(node: Node, element: str, old: Any, new: Any, result: Difference) -
     """Compare what is at an element, into the sets of what contains it."""
     inner, leaf = Difference(), False
     # A free value may have become another kind of value: it is compared as both.
-    for kind in {kind_of(node, value): None for value in (old, new) if value is not MISSING}:
+    for kind in {shape_kind(node, value): None for value in (old, new) if value is not MISSING}:
         leaf = _compare_as(kind, node, old, new, inner)
         if leaf:
             _compare_leaf(element, old, new, result)
@@ -161,7 +161,7 @@ def _compare_lists(node: Node, old: list[Any], new: list[Any], result: Differenc
 def _by_element(node: Node, items: list[Any]) -> dict[str, list[Any]]:
     """Items by their element; other writes than applies may have left several of one."""
     grouped: dict[str, list[Any]] = {}
-    for element, item in zip(elements_of(node, items), items, strict=True):
+    for element, item in zip(stored_elements(node, items), items, strict=True):
         if element:
             grouped.setdefault(element, []).append(item)
     return grouped
@@ -170,7 +170,7 @@ def _by_element(node: Node, items: list[Any]) -> dict[str, list[Any]]:
 # ---- fitting
 
 
-def faults_of(node: Node, value: Any) -> list[str]:
+def apply_faults(node: Node, value: Any) -> list[str]:
     """Reasons that keep a value from being applied, in a real server's words; the first ones of very many."""
     faults: list[str] = []
     _check(node, value, (), faults)
@@ -182,22 +182,22 @@ def _check(node: Node, value: Any, path: tuple[str, ...], faults: list[str]) -> 
         return None
 
     def fault(text: str) -> None:
-        where = _where(path)
+        where = _place_text(path)
         faults.append(f"{where}: {text}" if where else text)
 
-    match kind_of(node, value):
+    match shape_kind(node, value):
         case "map" if value is not None:
             if not isinstance(value, dict):
-                return fault(f"expected map, got &{{{_printed(value)}}}")
+                return fault(f"expected map, got &{{{_go_text(value)}}}")
             for name, member in value.items():
                 if not (is_declared(node, name) or node.values or node.preserve or is_free(node)):
-                    where = _where((*path, field_element(name)))
+                    where = _place_text((*path, field_element(name)))
                     faults.append(f"{where}: field not declared in schema")
                 else:
                     _check(below(node, name), member, (*path, field_element(name)), faults)
         case "list" if value is not None:
             if not isinstance(value, list):
-                return fault(f"expected list, got &{{{_printed(value)}}}")
+                return fault(f"expected list, got &{{{_go_text(value)}}}")
             _check_items(node, value, path, faults)
         case "scalar" if value is not None:
             if text := _scalar_fault(node, value):
@@ -211,17 +211,17 @@ def _check_items(node: Node, items: list[Any], path: tuple[str, ...], faults: li
         element = f"i:{index}"
         if is_granular_list(node):
             try:
-                element = element_of(node, item)
+                element = item_element(node, item)
             except Unfit as error:
-                faults.append(f"{_where(path)}: element {index}: {error}")
+                faults.append(f"{_place_text(path)}: element {index}: {error}")
                 return
             if element in seen:
-                faults.append(f"{_where(path)}: duplicate entries for key {path_text((element,))}")
+                faults.append(f"{_place_text(path)}: duplicate entries for key {path_text((element,))}")
             seen.add(element)
         _check(node.items or ANY, item, (*path, element), faults)
 
 
-def _where(path: tuple[str, ...]) -> str:
+def _place_text(path: tuple[str, ...]) -> str:
     return "".join(f"[{part[2:]}]" if part.startswith("i:") else path_text((part,)) for part in path)
 
 
@@ -233,9 +233,9 @@ def _scalar_fault(node: Node, value: Any) -> str:
         case "string" if node.plain_text and not isinstance(value, str):
             return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
         case "boolean" if not isinstance(value, bool):
-            return f"expected boolean, got &{{{_printed(value)}}}"
+            return f"expected boolean, got &{{{_go_text(value)}}}"
         case "string" | "time" | "quantity" if isinstance(value, dict | list):
-            return f"expected any scalar, got &{{{_printed(value)}}}"
+            return f"expected any scalar, got &{{{_go_text(value)}}}"
     return ""
 
 
@@ -252,13 +252,13 @@ def _go_type(value: Any) -> str:
     return "int64" if isinstance(value, int) else "float64"
 
 
-def _printed(value: Any) -> str:
+def _go_text(value: Any) -> str:
     """A value as Go's %v prints it."""
     match value:
         case dict():
-            return "map[" + " ".join(f"{name}:{_printed(value[name])}" for name in sorted(value)) + "]"
+            return "map[" + " ".join(f"{name}:{_go_text(value[name])}" for name in sorted(value)) + "]"
         case list():
-            return "[" + " ".join(map(_printed, value)) + "]"
+            return "[" + " ".join(map(_go_text, value)) + "]"
         case None:
             return "<nil>"
         case bool():
@@ -276,4 +276,4 @@ def _go_syntax(value: Any) -> str:
             return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
         case str():
             return f'"{value}"'
-    return _printed(value)
+    return _go_text(value)

@@ -14,7 +14,7 @@ class Unfit(Exception):
     """A value that does not fit its schema, in a real server's words."""
 
 
-def kind_of(node: Node, value: Any) -> str:
+def shape_kind(node: Node, value: Any) -> str:
     """`map`, `list` or `scalar`."""
     if node.type == "object":
         return "map"
@@ -44,7 +44,7 @@ def below(node: Node, name: str) -> Node:
     return (node.properties or {}).get(name) or node.values or ANY
 
 
-def element_of(node: Node, item: Any) -> str:
+def item_element(node: Node, item: Any) -> str:
     """Element that names an item of a granular list. Raises Unfit."""
     if node.list_type == "set":
         return _set_element(item)
@@ -76,12 +76,12 @@ def _set_element(item: Any) -> str:
     return value_element(item)
 
 
-def elements_of(node: Node, items: list[Any]) -> list[str]:
+def stored_elements(node: Node, items: list[Any]) -> list[str]:
     """Elements of a stored list; an item that has none is left out, since others wrote it."""
     elements = []
     for item in items:
         try:
-            elements.append(element_of(node, item))
+            elements.append(item_element(node, item))
         except Unfit:
             elements.append("")
     return elements
@@ -92,14 +92,14 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
-def completed(node: Node, value: Any) -> Any:
+def with_empty_values(node: Node, value: Any) -> Any:
     """The value with what Go writes though it is empty: setting a field in it does not make a manager of it."""
     if isinstance(value, list):
-        return [completed(node.items or ANY, item) for item in value]
+        return [with_empty_values(node.items or ANY, item) for item in value]
     if not isinstance(value, dict) or not (node.properties or node.values):
         return value
-    result = {name: completed(below(node, name), member) for name, member in value.items()}
+    result = {name: with_empty_values(below(node, name), member) for name, member in value.items()}
     for name, empty in node.written.items():
         if result.get(name) is None:
-            result[name] = completed(below(node, name), {}) if empty == {} else empty
+            result[name] = with_empty_values(below(node, name), {}) if empty == {} else empty
     return result

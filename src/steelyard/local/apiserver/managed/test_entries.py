@@ -1,6 +1,6 @@
 """The order of managers in `metadata.managedFields`."""
 
-from steelyard.local.apiserver.managed.entries import Entry, applier, encoded, updater
+from steelyard.local.apiserver.managed.entries import Entry, applier, encode_managers, updater
 from steelyard.local.apiserver.managed.fieldset import from_fields
 
 FIELDS = from_fields({"f:data": {}})
@@ -14,5 +14,5 @@ def test_entries_are_by_operation_then_time_then_name() -> None:
         applier("b", ""): Entry(FIELDS, "v1", EARLIER),
         applier("a", ""): Entry(FIELDS, "v1", LATER),
     }
-    entries = [(entry["operation"], entry["manager"]) for entry in encoded(managers)]
+    entries = [(entry["operation"], entry["manager"]) for entry in encode_managers(managers)]
     assert entries == [("Apply", "b"), ("Apply", "c"), ("Apply", "a"), ("Update", "a")]

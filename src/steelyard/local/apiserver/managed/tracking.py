@@ -9,28 +9,28 @@ long as the write itself, and they are two thirds of an object's bytes. What a r
 from typing import Any
 
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.managed.entries import Managers, decoded, encoded
-from steelyard.local.apiserver.managed.fieldset import FieldSet, set_of
-from steelyard.local.apiserver.managed.ownership import Write, updated
+from steelyard.local.apiserver.managed.entries import Managers, decode_managers, encode_managers
+from steelyard.local.apiserver.managed.fieldset import FieldSet, field_set
+from steelyard.local.apiserver.managed.ownership import Write, managers_after_update
 from steelyard.types import Json
 
-_STATUS = set_of(("f:status",))
+_STATUS = field_set(("f:status",))
 
 
-def write_of(kind: ResourceType, api_version: str, subresource: str, time: str) -> Write:
+def make_write(kind: ResourceType, api_version: str, subresource: str, time: str) -> Write:
     node = kind.node()
     reset = FieldSet()
     if subresource == "status":
-        reset = set_of(*((f"f:{name}",) for name in node.properties or {} if name != "status"))
+        reset = field_set(*((f"f:{name}",) for name in node.properties or {} if name != "status"))
     elif not subresource and kind.has_status:
         reset = _STATUS
     return Write(node, api_version, subresource, reset, time)
 
 
-def managers_of(entries: Any) -> Managers:
+def read_managers(entries: Any) -> Managers:
     """Managers of a stored object; none where its entries cannot be read, as on a real server."""
     try:
-        return decoded(entries or ())
+        return decode_managers(entries or ())
     except (ValueError, TypeError):
         return {}
 
@@ -39,9 +39,13 @@ def after_update(write: Write, old: Json, new: Json, known: Any, sent: Any, mana
     """Entries after an update, from those that are stored and those in the request, which come first."""
     if sent in ([], [{}]):
         return []  # by this a client ends the tracking
-    managers = (managers_of(sent) if sent else {}) or managers_of(known)
+    managers = (read_managers(sent) if sent else {}) or read_managers(known)
     # Without managers a stored object has no tracking; with a new one it begins.
-    return encoded(updated(write, old, new, managers, manager)) if managers or not old else []
+    return (
+        encode_managers(managers_after_update(write, old, new, managers, manager))
+        if managers or not old
+        else []
+    )
 
 
 def without_times(entries: list[Json] | None) -> list[Json]:

@@ -50,11 +50,11 @@ def yaml_object(body: bytes, twice: list[str] | None = None) -> Json:
     try:
         value = orjson.loads(body)  # JSON is YAML, and what nearly all clients send
     except orjson.JSONDecodeError:
-        value = _loaded(body, twice)
+        value = _load(body, twice)
     else:
         if twice is not None and not _is_plain_json(body):
             with suppress(BadYaml):
-                _loaded(body, twice)
+                _load(body, twice)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -64,19 +64,19 @@ def yaml_object(body: bytes, twice: list[str] | None = None) -> Json:
     return value
 
 
-def _loaded(body: bytes, twice: list[str] | None) -> Any:
+def _load(body: bytes, twice: list[str] | None) -> Any:
     try:
         check(body, _Loader, LIMITS)
-        return _as_json(_constructed(body, twice))
+        return _as_json(_construct(body, twice))
     except bounded_yaml.BadYaml as error:
         raise BadYaml(f"error converting YAML to JSON: yaml: {error}") from error
     except yaml.MarkedYAMLError as error:
-        raise BadYaml(f"error converting YAML to JSON: yaml: {_where(error)}{error.problem}") from error
+        raise BadYaml(f"error converting YAML to JSON: yaml: {_line_text(error)}{error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadYaml(f"error converting YAML to JSON: yaml: {error}") from error
 
 
-def _constructed(body: bytes, twice: list[str] | None) -> Any:
+def _construct(body: bytes, twice: list[str] | None) -> Any:
     loader = _Loader(body)
     try:
         node = loader.get_single_node()
@@ -132,7 +132,7 @@ def _visit(node: Any, duplicates: list[str]) -> None:
             _visit(item, duplicates)
 
 
-def _where(error: yaml.MarkedYAMLError) -> str:
+def _line_text(error: yaml.MarkedYAMLError) -> str:
     """The line, as Go counts it."""
     mark = error.problem_mark or error.context_mark
     line = (mark.line if mark else 0) + isinstance(error, yaml.scanner.ScannerError)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.protobuf.descriptors import META
 from steelyard.types import Json
 
@@ -57,7 +57,7 @@ def _int_or_string(value: Json) -> int | str:
 
 def _json(value: Json) -> Any:
     raw = next(iter(value.values()), b"")  # its only field, whose name is not always the same
-    return decoded(raw) if raw else None
+    return decode_json(raw) if raw else None
 
 
 def _schema_or_bool(value: Json) -> Any:

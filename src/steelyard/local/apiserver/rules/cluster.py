@@ -3,7 +3,7 @@
 import base64
 
 from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.local.apiserver.content import BadContent, decoded
+from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
@@ -71,7 +71,7 @@ def _type_causes(secret: Json) -> list[Cause]:
     if kind.startswith("kubernetes.io/dockerc") and not causes:
         key = _KEYS[kind][0]
         try:
-            decoded(base64.b64decode(data[key]))
+            decode_json(base64.b64decode(data[key]))
         except BadContent as error:
             causes.append(invalid(f"data[{key}]", "<secret contents redacted>", str(error)))
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():

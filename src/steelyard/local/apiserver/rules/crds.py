@@ -9,7 +9,7 @@ import orjson
 
 from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
-from steelyard.local.apiserver.expressions.rules import ruled
+from steelyard.local.apiserver.expressions.rules import compile_rules
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
@@ -226,7 +226,7 @@ def schema_causes(schema: Json, path: str, *, status: bool) -> list[Cause]:
         if causes := structural_causes(schema, path, status=status):
             return causes
         Validator(schema)
-        ruled(schema)
+        compile_rules(schema)
         compile_schema(schema)
     except Exception as error:  # noqa: BLE001 - what a client wrote may have any shape
         return [invalid(path, "", f"this server cannot check objects by it: {str(error)[:500]}")]

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from steelyard.kube.pods import containers_of
-from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
+from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported, value_text
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import at_most, not_negative
 from steelyard.types import Json, mapping, sequence
@@ -138,7 +138,7 @@ def _exit_code_causes(spec: Json, codes: Json, path: str) -> list[Cause]:
         if value == 0 and codes.get("operator") == "In":
             causes.append(invalid(f"{path}.values[{index}]", 0, "must not be 0 for the In operator"))
         if value in values[:index]:
-            text = f"Duplicate value: {shown(value)}"
+            text = f"Duplicate value: {value_text(value)}"
             causes.append(Cause(f"{path}.values[{index}]", text, "FieldValueDuplicate"))
     if values != sorted(values):
         listed = f"[{','.join(map(str, values))}]"

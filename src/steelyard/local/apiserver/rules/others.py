@@ -1,6 +1,6 @@
 """Kinds that are stored for those who make and read them: signing requests, runtimes, flows, devices, networks."""
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, shown
+from steelyard.local.apiserver.errors import Cause, invalid, required, value_text
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
@@ -63,7 +63,7 @@ def _check_api_service(obj: Json, old: Json | None) -> list[Cause]:
     named, name = f"{version}.{group}", obj["metadata"]["name"]
     causes = []
     if name != named:
-        text = f'must be `spec.version+"."+spec.group`: {shown(named)}'
+        text = f'must be `spec.version+"."+spec.group`: {value_text(named)}'
         causes.append(invalid("metadata.name", name, text))
     if not group and version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from steelyard.kube.objects import annotations_of
-from steelyard.local.apiserver.errors import shown
+from steelyard.local.apiserver.errors import value_text
 from steelyard.local.apiserver.rules.fields import amount_of
 from steelyard.local.apiserver.rules.overlaps import overlaps
 from steelyard.schema.object_names import name_faults
@@ -135,11 +135,11 @@ def _volume_warnings(spec: Json, path: str) -> Iterator[str]:
 
 def _overlap_warnings(volume: Json) -> Iterator[str]:
     """Files of one volume of which one hides another."""
-    name = shown(volume.get("name"))
+    name = value_text(volume.get("name"))
     for field, kind, called in (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")):
         source = mapping(volume, field)
         for text in _overlaps([(item.get("path") or "", "") for item in sequence(source, "items")]):
-            yield f"volume {name} ({kind} {shown(source.get(called) or '')}): overlapping paths: {text}"
+            yield f"volume {name} ({kind} {value_text(source.get(called) or '')}): overlapping paths: {text}"
     files = [(item.get("path") or "", "") for item in sequence(volume, "downwardAPI", "items")]
     for text in _overlaps(files):
         yield f"volume {name} (DownwardAPI): overlapping paths: {text}"
@@ -156,13 +156,13 @@ def _projected_files(source: Json) -> list[tuple[str, str]]:
     """Return the paths of one source of a projected volume, each with the words for that source."""
     for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
         if items := sequence(source, field, "items"):
-            called = "" if field == "downwardAPI" else f" {shown(source[field].get('name') or '')}"
+            called = "" if field == "downwardAPI" else f" {value_text(source[field].get('name') or '')}"
             return [(item.get("path") or "", f"{kind}{called}") for item in items]
     if (token := source.get("serviceAccountToken")) is not None:
         return [(token.get("path") or "", "ServiceAccountToken")]
     if (bundle := source.get("clusterTrustBundle")) is not None:
         name = bundle["name"] if bundle.get("name") is not None else bundle.get("signerName")
-        return [(bundle.get("path") or "", f"ClusterTrustBundle {shown(name)}")]
+        return [(bundle.get("path") or "", f"ClusterTrustBundle {value_text(name)}")]
     certificate, fields = mapping(source, "podCertificate"), {
         "certificateChainPath": "chain", "keyPath": "key", "credentialBundlePath": "credential bundle",
     }  # fmt: skip
@@ -177,7 +177,7 @@ def _overlaps(files: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _file(path: str, source: str) -> str:
-    return f"{shown(path)} ({source})" if source else shown(path)
+    return f"{value_text(path)} ({source})" if source else value_text(path)
 
 
 def _duplicates(spec: Json, path: str, field: str, name: str) -> Iterator[str]:
@@ -185,7 +185,7 @@ def _duplicates(spec: Json, path: str, field: str, name: str) -> Iterator[str]:
     for index, item in enumerate(sequence(spec, field)):
         value = item.get(name) or ""
         if value in seen:
-            yield f"{path}.{field}[{index}].{name}: duplicate {name} {shown(value)}"
+            yield f"{path}.{field}[{index}].{name}: duplicate {name} {value_text(value)}"
         seen.add(value)
 
 
@@ -204,7 +204,7 @@ def _secret_warnings(spec: Json, path: str) -> Iterator[str]:
 def _fractions(amounts: Json, path: str, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         if name in amounts and amount_of(amounts[name]) % 1:
-            text = f"fractional byte value {shown(str(amounts[name]))} is invalid, must be an integer"
+            text = f"fractional byte value {value_text(str(amounts[name]))} is invalid, must be an integer"
             yield f"{path}[{name}]: {text}"
 
 
@@ -228,7 +228,9 @@ def _container_warnings(spec: Json, path: str) -> Iterator[str]:
             value = variable.get("value") or ""
             kept = variable.get("valueFrom") is None and own in value and value != own
             if name in seen and not kept:
-                text = f"hides previous definition of {shown(name)}, which may be dropped when using apply"
+                text = (
+                    f"hides previous definition of {value_text(name)}, which may be dropped when using apply"
+                )
                 yield f"{where}.env[{index}]: {text}"
             seen.add(name)
 
@@ -248,7 +250,7 @@ def _port_warnings(spec: Json, path: str) -> Iterator[str]:
         if name := port.get("name"):
             if first := by_name.get(name):
                 twice.append(
-                    f"{where}: duplicate port name {shown(name)} with {first}, "
+                    f"{where}: duplicate port name {value_text(name)} with {first}, "
                     f"services and probes that select ports by name will use {first}"
                 )
             by_name.setdefault(name, where)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from steelyard.kube.objects import spec_of, status_of
 from steelyard.kube.pods import containers_of
-from steelyard.local.apiserver.amounts import Amounts, added, amounts, texts
+from steelyard.local.apiserver.amounts import Amounts, add, amounts, texts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
@@ -287,7 +287,7 @@ def _request_of_containers(whole: Json, containers: list[Json]) -> None:
     """Let a Pod with resources of its own request what its containers do."""
     total: Amounts = {}
     for container in containers:
-        total = added(total, amounts(mapping(container, "resources", "requests")))
+        total = add(total, amounts(mapping(container, "resources", "requests")))
     for name, amount in texts(total).items():
         if name in ("cpu", "memory"):
             whole.setdefault("requests", {}).setdefault(name, amount)

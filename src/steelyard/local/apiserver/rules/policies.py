@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
-from steelyard.local.apiserver.expressions.plain import CONDITION, fault_of, is_untyped, untyped
+from steelyard.local.apiserver.expressions.plain import CONDITION, find_fault, is_untyped, type_fault
 from steelyard.local.apiserver.expressions.program import without_literals
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
@@ -49,8 +49,8 @@ def check(obj: Json, old: Json | None) -> list[Cause]:
         # A variable has the type of its expression.
         whole = _VARIABLE.fullmatch(expression.strip())
         if whole and result_type is not None and is_untyped(defined[whole[1]]):
-            return untyped(result_type)
-        return fault_of(expression, names, result_type)
+            return type_fault(result_type)
+        return find_fault(expression, names, result_type)
 
     validations, annotations = sequence(spec, "validations"), sequence(spec, "auditAnnotations")
     if not validations and not annotations:
@@ -95,7 +95,7 @@ def _variable_causes(spec: Json, names: tuple[str, ...]) -> list[Cause]:
             causes.append(invalid(f"{path}.name", name, "must be a valid CEL identifier"))
         if not expression.strip():
             causes.append(required(f"{path}.expression", "expression is not specified"))
-        elif fault := fault_of(expression, names):
+        elif fault := find_fault(expression, names):
             causes.append(invalid(f"{path}.expression", expression, fault))
     return causes
 

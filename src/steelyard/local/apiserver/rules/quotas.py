@@ -1,7 +1,7 @@
 """Bounds of a namespace: quotas, ranges of limits, and budgets of disruptions."""
 
 from steelyard.local.apiserver.amounts import Amount, amounts
-from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, shown
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, value_text
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.common import defaults
@@ -30,7 +30,7 @@ def _check_range(obj: Json, old: Json | None) -> list[Cause]:
         path = f"spec.limits[{index}]"
         if limit.get("type") in types:
             causes.append(
-                Cause(f"{path}.type", f"Duplicate value: {shown(limit['type'])}", "FieldValueDuplicate")
+                Cause(f"{path}.type", f"Duplicate value: {value_text(limit['type'])}", "FieldValueDuplicate")
             )
         types.append(limit.get("type"))
         causes += _type_causes(limit.get("type") or "", f"{path}.type")

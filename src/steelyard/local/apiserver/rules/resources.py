@@ -1,6 +1,6 @@
 """Requests and limits of a container and of a whole Pod: names, amounts, and how the two relate."""
 
-from steelyard.local.apiserver.amounts import Amounts, added, amount, largest
+from steelyard.local.apiserver.amounts import Amounts, add, amount, largest
 from steelyard.local.apiserver.amounts import amounts as parsed_amounts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
@@ -79,14 +79,14 @@ def _requests_of_containers(spec: Json) -> Amounts:
     """The most that containers request at one time: those that run on, or one that is run before them."""
     running: Amounts = {}
     for container in sequence(spec, "containers"):
-        running = added(running, parsed_amounts(mapping(container, "resources", "requests")))
+        running = add(running, parsed_amounts(mapping(container, "resources", "requests")))
     sidecars: Amounts = {}
     at_start: list[Amounts] = []
     for container in sequence(spec, "initContainers"):
         own = parsed_amounts(mapping(container, "resources", "requests"))
         if container.get("restartPolicy") == "Always":
-            sidecars, running = added(sidecars, own), added(running, own)
-        at_start.append(sidecars if container.get("restartPolicy") == "Always" else added(sidecars, own))
+            sidecars, running = add(sidecars, own), add(running, own)
+        at_start.append(sidecars if container.get("restartPolicy") == "Always" else add(sidecars, own))
     return largest([running, *at_start])
 
 

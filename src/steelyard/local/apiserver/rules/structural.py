@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
-from steelyard.local.apiserver.expressions.refusals import refused, wording_causes
-from steelyard.local.apiserver.expressions.values import rooted
+from steelyard.local.apiserver.expressions.refusals import rule_causes, wording_causes
+from steelyard.local.apiserver.expressions.values import with_root_fields
 from steelyard.local.apiserver.rules.go_schema import go_form, root_fault
 from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json, mapping, sequence
@@ -313,7 +313,7 @@ def _schema_causes(schema: Json, path: str, place: _Place) -> list[Cause]:
     for index, part in enumerate(items if isinstance(items, list) else ()):
         causes += _schema_causes(part, f"{path}.items[{index}]", inner)
     causes += [*_extension_causes(schema, path), *_list_causes(schema, path)]
-    ruled = rooted(schema) if place.root else schema
+    ruled = with_root_fields(schema) if place.root else schema
     for index, rule in enumerate(sequence(schema, "x-kubernetes-validations")):
         causes += wording_causes(rule, ruled, f"{path}.x-kubernetes-validations[{index}]")
     return causes
@@ -436,7 +436,7 @@ def _rule_causes(schema: Json, path: str, place: _Rules) -> list[Cause]:
     # Rules of a schema that is wrong itself, or in what is below it, are not tried.
     if any(cause.field.startswith((f"{path}.", f"{path}[")) for cause in place.faults):
         return causes
-    own = rooted(schema) if place.root else schema
+    own = with_root_fields(schema) if place.root else schema
     for index, rule in enumerate(sequence(schema, "x-kubernetes-validations")):
-        causes += refused(rule, own, f"{path}.x-kubernetes-validations[{index}]", place.apart)
+        causes += rule_causes(rule, own, f"{path}.x-kubernetes-validations[{index}]", place.apart)
     return causes

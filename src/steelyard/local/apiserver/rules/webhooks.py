@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
-from steelyard.local.apiserver.expressions.plain import CONDITION, fault_of
+from steelyard.local.apiserver.expressions.plain import CONDITION, find_fault
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
 from steelyard.local.apiserver.rules.fields import at_most, duplicate, one_of
@@ -198,7 +198,7 @@ def condition_causes(conditions: list[Json], path: str, names: tuple[str, ...] =
         expression, name = (condition.get("expression") or "").strip(), condition.get("name") or ""
         if not expression:
             causes.append(required(f"{where}.expression"))
-        elif fault := fault_of(expression, names, bool):
+        elif fault := find_fault(expression, names, bool):
             causes.append(invalid(f"{where}.expression", expression, fault))
         causes += key_causes(name, f"{where}.name") if name else [required(f"{where}.name")]
         if name and name in seen:

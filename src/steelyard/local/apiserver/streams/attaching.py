@@ -16,9 +16,16 @@ from typing import BinaryIO
 import orjson
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.execution import ERROR, PROTOCOLS, STDERR, STDOUT, requested_streams, status_of
+from steelyard.local.apiserver.execution import (
+    ERROR,
+    PROTOCOLS,
+    STDERR,
+    STDOUT,
+    exit_status,
+    requested_streams,
+)
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.logs import container_of
+from steelyard.local.apiserver.logs import choose_container
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.streams.session import Send
 from steelyard.local.kubelet.attach import PACKET, connect
@@ -59,7 +66,7 @@ class Attachment:
                 if calling.done() and not calling.exception() and calling.result():
                     await asyncio.wait([showing])
                 if showing.done():
-                    await send(bytes([ERROR]) + orjson.dumps(status_of(0)))
+                    await send(bytes([ERROR]) + orjson.dumps(exit_status(0)))
             finally:
                 for task in (showing, calling):
                     task.cancel()
@@ -98,7 +105,7 @@ def attachment_of(pods: Path | None, request: Request, item: Item) -> Attachment
     if pods is None:
         raise errors.not_implemented("this server has no folder of Pods, and so nothing to attach to")
     streams = requested_streams(request)
-    container = container_of(item.parsed(), request.query.get("container", ""))
+    container = choose_container(item.parse(), request.query.get("container", ""))
     folder = PodFolder(pods / item.uid)
     run = folder.run(container)
     if run is None or run.state != "running":

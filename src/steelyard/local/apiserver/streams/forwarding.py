@@ -79,11 +79,11 @@ class Forwarding:
 def forwarding_of(pods: Path | None, request: Request, item: Item) -> Forwarding:
     if pods is None:
         raise errors.not_implemented("this server has no folder of Pods, and so no ports to forward")
-    texts = [text for value in request.repeated("ports") for text in value.split(",")]
+    texts = [text for value in request.all_values("ports") for text in value.split(",")]
     for text in texts:
         if not is_port(text):
             raise errors.bad_request(f'unable to parse "{text}" as a port')
-    pod = item.parsed()
+    pod = item.parse()
     ip = field_of(pod, "status", "podIP")
     if field_of(pod, "status", "phase") != "Running" or not ip:
         raise errors.bad_request(f"pod {item.name} is not running")

@@ -27,13 +27,16 @@ def connection_options(request: Request, subresource: str) -> Json:
         return {"path": f"/{path}"} if path else {}
     if subresource == "portforward":
         ports = [
-            int(text) for value in request.repeated("ports") for text in value.split(",") if text.isdecimal()
+            int(text)
+            for value in request.all_values("ports")
+            for text in value.split(",")
+            if text.isdecimal()
         ]
         return {"ports": ports} if ports else {}
     options: Json = {name: True for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
     if container := request.query.get("container"):
         options["container"] = container
-    if subresource == "exec" and (command := list(request.repeated("command"))):
+    if subresource == "exec" and (command := list(request.all_values("command"))):
         options["command"] = command
     return options
 

@@ -38,11 +38,11 @@ class Upstream:
 def upstream_of(objects: Objects, target: Target) -> Upstream:
     """Return the program that a target of the subresource `proxy` means; raises Refusal."""
     scheme, name, port = _parts(target.name, target.kind.kind.lower())
-    obj = objects.item(target.kind, (target.key[0], name)).parsed()
+    obj = objects.item(target.kind, (target.key[0], name)).parse()
     if target.kind.bucket == "pods":
         return _of_pod(scheme, obj, port)
     slices = [
-        item.parsed()
+        item.parse()
         for item in objects.store.bucket(_SLICES).items()
         if item.namespace == target.key[0] and item.labels.get(_SERVICE_NAME) == name
     ]

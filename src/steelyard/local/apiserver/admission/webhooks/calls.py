@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 
 from steelyard.connections import TrackingConnector
-from steelyard.local.apiserver.admission.webhooks.review import Verdict, verdict_of
+from steelyard.local.apiserver.admission.webhooks.review import Verdict, read_verdict
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.store import Store
@@ -34,7 +34,7 @@ class Address:
     failure: str = ""  # why it cannot be called
 
 
-def address_of(config: Json, store: Store) -> Address:
+def resolve_address(config: Json, store: Store) -> Address:
     """Resolve the `clientConfig` of a webhook."""
     service = mapping(config, "service")
     if not service:
@@ -48,7 +48,7 @@ def address_of(config: Json, store: Store) -> Address:
     if item is None:
         return Address(shown, "", failure=f'service "{name}" not found')
     service_port = next(
-        (entry for entry in sequence(item.parsed()["spec"], "ports") if entry["port"] == port), None
+        (entry for entry in sequence(item.parse()["spec"], "ports") if entry["port"] == port), None
     )
     if service_port is None:
         return Address(shown, "", failure=f'no service port {port} found for service "{name}"')
@@ -66,7 +66,7 @@ def _ready_endpoint(store: Store, namespace: str, service: str, port: str) -> st
 
 
 def _in_slice(item: Item, port: str) -> str | None:
-    content = item.parsed()
+    content = item.parse()
     numbers = [entry.get("port") for entry in sequence(content, "ports") if (entry.get("name") or "") == port]
     for endpoint in sequence(content, "endpoints"):
         if numbers and numbers[0] and field_of(endpoint, "conditions", "ready") is not False:
@@ -89,17 +89,17 @@ async def call(address: Address, bundle: str, seconds: int, review: Json, *, mut
         return Verdict(failure=f"{shown}{address.failure}")
     try:
         async with asyncio.timeout(seconds):
-            status, body, media = await _posted(address, bundle, seconds, review)
+            status, body, media = await _post(address, bundle, seconds, review)
     except TimeoutError:
         return Verdict(failure=f"{shown}context deadline exceeded")
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return Verdict(failure=f"{shown}{_reason(error, address.connect)}")
     if status >= 300:
-        return Verdict(failure=f"failed to call webhook: {_of_status(status, body, media)}")
-    return verdict_of(review, body, mutating=mutating)
+        return Verdict(failure=f"failed to call webhook: {_status_text(status, body, media)}")
+    return read_verdict(review, body, mutating=mutating)
 
 
-async def _posted(address: Address, bundle: str, seconds: int, review: Json) -> tuple[int, bytes, str]:
+async def _post(address: Address, bundle: str, seconds: int, review: Json) -> tuple[int, bytes, str]:
     # A session for each call: a connection that a webhook has left open would have to be managed.
     async with (
         aiohttp.ClientSession(connector=TrackingConnector()) as session,
@@ -160,7 +160,7 @@ _WORDS = {
 }
 
 
-def _of_status(status: int, body: bytes, media: str) -> str:
+def _status_text(status: int, body: bytes, media: str) -> str:
     if status in _WORDS:
         return _WORDS[status]
     # Go's client shows what is meant for people to read.

@@ -1,6 +1,7 @@
 """The choice of the webhooks that a write is shown to, in which order, and the effect of their answers.
 
-`admission/server.py` calls it in each attempt at a request; answers that are not there yet are raised as `Pending`.
+`admission/server.py` calls it in each attempt at a request; answers that are not there yet are raised as
+`AnswersPending`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,22 +15,22 @@ from steelyard.local.apiserver.admission.attributes import (
     EXEMPT_GROUP,
     Attributes,
     matching_kind,
-    request_of,
+    review_request,
     selectors_match,
 )
-from steelyard.local.apiserver.admission.webhooks.calls import address_of, call
+from steelyard.local.apiserver.admission.webhooks.calls import call, resolve_address
 from steelyard.local.apiserver.admission.webhooks.review import (
     Verdict,
+    call_failure,
     denial,
-    failed_call,
+    make_review,
     no_dry_run,
-    review_of,
 )
-from steelyard.local.apiserver.answers import Pending, Question, key_of
+from steelyard.local.apiserver.answers import AnswersPending, Question, question_key
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.local.apiserver.expressions.plain import evaluated
-from steelyard.local.apiserver.expressions.program import Failed
+from steelyard.local.apiserver.expressions.plain import evaluate_plain
+from steelyard.local.apiserver.expressions.program import EvaluationFailed
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.store import Store
@@ -74,7 +75,7 @@ class Webhooks:
             key = f"{bucket}/{item.name}"
             known = self._parsed.get(key)
             if known is None or known[0] is not item:
-                content = sequence(item.parsed(), "webhooks")
+                content = sequence(item.parse(), "webhooks")
                 known = self._parsed[key] = item, [Hook(item.name, item.version, hook) for hook in content]
             yield from known[1]
 
@@ -99,7 +100,7 @@ class Webhooks:
 
     def _patched(self, hook: Hook, attributes: Attributes, round_: int, complete: Complete) -> bool:
         """Return whether a webhook changes the object."""
-        called = self._called(hook, attributes)
+        called = self._call_attributes(hook, attributes)
         if called is None:
             return False
         verdict = self._verdict(hook, attributes, called, round_)
@@ -129,23 +130,25 @@ class Webhooks:
         if attributes.kind.group == EXEMPT_GROUP:
             return
         called = [
-            (hook, call) for hook in self._hooks(VALIDATING) if (call := self._called(hook, attributes))
+            (hook, call)
+            for hook in self._hooks(VALIDATING)
+            if (call := self._call_attributes(hook, attributes))
         ]
         verdicts: list[tuple[Hook, Verdict]] = []
         pending: list[Question] = []
         for hook, call_attributes in called:
             try:
                 verdicts.append((hook, self._verdict(hook, attributes, call_attributes, 0)))
-            except Pending as error:
+            except AnswersPending as error:
                 pending += error.questions  # all of them are asked at once
         if pending:
-            raise Pending(pending)
+            raise AnswersPending(pending)
         for hook, verdict in verdicts:
             self._passes(hook, verdict, attributes)
 
     # ---- asking
 
-    def _called(self, hook: Hook, attributes: Attributes) -> Attributes | None:
+    def _call_attributes(self, hook: Hook, attributes: Attributes) -> Attributes | None:
         """The write as a webhook is shown it; None for one that is not asked."""
         content = hook.content
         if not selectors_match(content, attributes, self._store):
@@ -162,13 +165,17 @@ class Webhooks:
         conditions = sequence(hook.content, "matchConditions")
         if not conditions:
             return True
-        values = {"object": called.obj, "oldObject": called.old, "request": request_of(attributes, called)}
+        values = {
+            "object": called.obj,
+            "oldObject": called.old,
+            "request": review_request(attributes, called),
+        }
         failures = []
         for condition in conditions:
             try:
-                if evaluated(condition["expression"], values) is False:
+                if evaluate_plain(condition["expression"], values) is False:
                     return False
-            except Failed as failure:
+            except EvaluationFailed as failure:
                 failures.append(f"expression '{condition['expression']}' resulted in error: {failure}")
         if failures and not hook.ignores_failures:
             text = failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]"
@@ -180,30 +187,32 @@ class Webhooks:
         content, options = hook.content, attributes.options
         if options.dry_run and content.get("sideEffects") not in ("None", "NoneOnDryRun"):
             raise no_dry_run(hook.name)
-        request = request_of(attributes, called)
+        request = review_request(attributes, called)
         assert options.answers is not None
-        key = key_of(hook.configuration, hook.version, hook.name, round_, _without_managers(request))
+        key = question_key(hook.configuration, hook.version, hook.name, round_, _without_managers(request))
         if (verdict := options.answers.known.get(key)) is not None:
             known: Verdict = verdict
             return known
         mutating = "reinvocationPolicy" in content
-        review = review_of(content, {"uid": self._clock.uid(), **request})
+        review = make_review(content, {"uid": self._clock.uid(), **request})
         if review is None:
             failure = (
                 "could not create admission objects: webhook does not accept known AdmissionReview versions"
             )
             return Verdict(failure=f"{failure} (v1, v1beta1)")
         config = content["clientConfig"]
-        address, bundle = address_of(config, self._store), str(config.get("caBundle") or "")
+        address, bundle = resolve_address(config, self._store), str(config.get("caBundle") or "")
         seconds = int(content.get("timeoutSeconds") or 10)
-        raise Pending([Question(key, partial(call, address, bundle, seconds, review, mutating=mutating))])
+        raise AnswersPending(
+            [Question(key, partial(call, address, bundle, seconds, review, mutating=mutating))]
+        )
 
     def _passes(self, hook: Hook, verdict: Verdict, attributes: Attributes) -> bool:
         """Return whether a webhook has answered; raise Refusal where it refuses."""
         if verdict.failure:
             if hook.ignores_failures:
                 return False
-            raise failed_call(hook.name, verdict.failure)
+            raise call_failure(hook.name, verdict.failure)
         said = attributes.options.warnings
         said += [warning for warning in verdict.warnings if warning not in said]
         if not verdict.allowed:

@@ -26,7 +26,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-def review_of(hook: Json, request: Json) -> Json | None:
+def make_review(hook: Json, request: Json) -> Json | None:
     """The question in a version that the webhook reads; None where there is none."""
     for version in hook.get("admissionReviewVersions") or []:
         if version in ("v1", "v1beta1"):
@@ -34,7 +34,7 @@ def review_of(hook: Json, request: Json) -> Json | None:
     return None
 
 
-def verdict_of(review: Json, body: bytes, *, mutating: bool) -> Verdict:
+def read_verdict(review: Json, body: bytes, *, mutating: bool) -> Verdict:
     """Read an answer to a question."""
     try:
         answer = orjson.loads(body)
@@ -108,7 +108,7 @@ def denial(hook: str, status: Json | None) -> Refusal:
     return Refusal(code if code >= 400 else 400, reason, text, status.get("details"))
 
 
-def failed_call(hook: str, failure: str) -> Refusal:
+def call_failure(hook: str, failure: str) -> Refusal:
     """A write for which a webhook has no answer."""
     text = f'failed calling webhook "{hook}": {failure}'
     details = {"causes": [{"message": text}]}

@@ -222,7 +222,7 @@ async def test_an_object_that_changes_meanwhile_is_shown_again(parts: Parts, hoo
     await hooks.hanging.wait()
     stored = parts.store.get("configmaps", ("default", "a"))
     assert stored is not None
-    changed = stored.parsed()
+    changed = stored.parse()
     changed["data"]["between"] = "1"
     parts.store.put("configmaps", changed)
     hooks.released.set()
@@ -251,7 +251,7 @@ async def test_a_webhook_sees_an_object_again_where_a_later_one_changes_it(
 async def test_a_dry_run_asks_no_webhook_with_side_effects(parts: Parts, hooks: Hooks) -> None:
     # Only an older API took such a webhook; the newer one still has it.
     await configure(parts, "Validating", hooks.hook("/do"))
-    stored = parts.store.bucket(VALIDATING).items()[0].parsed()
+    stored = parts.store.bucket(VALIDATING).items()[0].parse()
     stored["webhooks"][0]["sideEffects"] = "Some"
     parts.store.put(VALIDATING, stored)
     code, answer = await ask(parts, "POST", f"{CORE}/configmaps", config_map(), dryRun="All")
