@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.content import BadContent
-from steelyard.local.apiserver.protobuf.body import PROTOBUF, envelope, enveloped_object
+from steelyard.local.apiserver.protobuf.body import PROTOBUF, decode_envelope, envelope
 from steelyard.types import Json
 from tests.kubernetes_api.api import Answer, Api
 from tests.kubernetes_api.conftest import CRDS, Server
@@ -32,7 +32,7 @@ CONFIG_MAP = enveloped("v1", "ConfigMap", {1: {1: "a"}, 2: labels(k="v")})
 
 
 def read(body: bytes) -> Json:
-    return enveloped_object(envelope(body))
+    return decode_envelope(envelope(body))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

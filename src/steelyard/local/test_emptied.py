@@ -16,16 +16,16 @@ async def test_a_store_whose_objects_are_gone_is_small() -> None:
         obj = make(number)
         labels, owner = {"number": str(number)}, {"ownerReferences": [{"uid": f"owner-{number}"}]}
         store.put("pods", {**obj, "metadata": {**obj["metadata"], "labels": labels, **owner}})
-    await store.settled()
-    assert store.bucket("pods").labelled("number", ["7"], None)
+    await store.wait_durable()
+    assert store.bucket("pods").find_by_label("number", ["7"], None)
     assert largest(store) > ROOM
     for number in range(5, MANY):
         store.remove("pods", make(number))
-    await store.settled()
+    await store.wait_durable()
     store.age(0)
     assert largest(store) < ROOM
     assert len(store.bucket("pods").items()) == 5
-    assert len(store.bucket("pods").labelled("number", ["3"], None) or ()) == 1
+    assert len(store.bucket("pods").find_by_label("number", ["3"], None) or ()) == 1
 
 
 async def test_an_expiry_of_events_that_are_gone_is_small(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ async def test_an_expiry_of_events_that_are_gone_is_small(tmp_path: Path) -> Non
     for change in (parts.store.put, parts.store.remove):
         for number in range(MANY):
             change("events", make(number))
-        await parts.store.settled()
+        await parts.store.wait_durable()
     assert largest(parts.expiry._written) > ROOM
     await parts.expiry.expire()
     assert largest(parts.expiry._written) < ROOM

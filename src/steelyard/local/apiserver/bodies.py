@@ -9,7 +9,7 @@ from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import YAML, content_type
-from steelyard.local.apiserver.protobuf.body import PROTOBUF, Envelope, envelope, enveloped_object
+from steelyard.local.apiserver.protobuf.body import PROTOBUF, Envelope, decode_envelope, envelope
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
 from steelyard.types import Json
 
@@ -90,7 +90,7 @@ def _protobuf_object(body: bytes, kind: ResourceType) -> Json:
     # Without a type it is what the path says.
     content = Envelope(content.api_version or kind.api_version, content.kind or kind.kind, content.raw)
     try:
-        return enveloped_object(content)
+        return decode_envelope(content)
     except BadContent as error:
         version = content.api_version.rpartition("/")[2]
         text = f'{content.kind} in version "{version}" cannot be handled as a {kind.kind}: {error}'

@@ -27,7 +27,7 @@ from steelyard.local.apiserver.rules import (
     storage,
     workloads,
 )
-from steelyard.local.apiserver.served import resources_of, subresources_of
+from steelyard.local.apiserver.served import served_resources, served_subresources
 
 _HOOKS, _STORAGE = "admissionregistration.k8s.io", "storage.k8s.io"
 _NETWORKING, _FLOW = "networking.k8s.io", "flowcontrol.apiserver.k8s.io"
@@ -35,10 +35,10 @@ _DEVICES = "resource.k8s.io"
 
 
 def _kind(group: str, plural: str, rules: Rules, version: str = "v1", **options: Any) -> ResourceType:
-    served = resources_of(group, version)[plural]
+    served = served_resources(group, version)[plural]
     kind = served["kind"]
     node = partial(kind_node, group, version, kind)
-    below = subresources_of(group, version, plural)
+    below = served_subresources(group, version, plural)
     return ResourceType(
         group,
         version,

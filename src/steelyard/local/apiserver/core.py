@@ -36,16 +36,16 @@ from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import KINDS as REVIEWS
 from steelyard.local.apiserver.reviews import Reviews
 from steelyard.local.apiserver.store import Store
-from steelyard.local.apiserver.streams.attaching import attachment_of
-from steelyard.local.apiserver.streams.forwarding import forwarding_of
+from steelyard.local.apiserver.streams.attaching import prepare_attachment
+from steelyard.local.apiserver.streams.forwarding import prepare_forwarding
 from steelyard.local.apiserver.streams.session import (
     Session,
     check_upgrade,
     check_websocket,
     connection_options,
 )
-from steelyard.local.apiserver.streams.upstream import Upstream, upstream_of
-from steelyard.local.apiserver.subresources import bind, evict, named_in_body
+from steelyard.local.apiserver.streams.upstream import Upstream, find_upstream
+from steelyard.local.apiserver.subresources import bind, binding_target, evict
 from steelyard.local.apiserver.watch_paths import with_parameter
 from steelyard.local.apiserver.yaml_answers import in_yaml, wants_yaml
 from steelyard.local.faults import Faults
@@ -106,9 +106,9 @@ class Core:
 
     def _make_session(self, subresource: str, request: Request, item: Item) -> Session:
         if subresource == "portforward":
-            return forwarding_of(self.pods, request, item)
+            return prepare_forwarding(self.pods, request, item)
         if subresource == "attach":
-            return attachment_of(self.pods, request, item)
+            return prepare_attachment(self.pods, request, item)
         return prepare_execution(self.pods, sys.executable, request, item)
 
     async def upstream(self, request: Request) -> Upstream | Response:
@@ -117,7 +117,7 @@ class Core:
         try:
             self._authorize(request)
             target = self._target("", "v1", parts[2:7])
-            upstream = upstream_of(self.rest.objects, target)
+            upstream = find_upstream(self.rest.objects, target)
             if request.headers.get("upgrade"):
                 text = "this server passes on no upgraded connections: use kubectl port-forward"
                 raise errors.not_implemented(text)
@@ -171,7 +171,7 @@ class Core:
             # Without an await: what a request reads is still so when it writes,
             # and all writes of this turn are one commit.
             response = await self._answer(request, routed)
-            await self.store.settled()
+            await self.store.wait_durable()
         except Refusal as refusal:
             response = await self._answer_refusal(refusal)
             response.warnings = request.warnings
@@ -204,7 +204,7 @@ class Core:
     async def _answer_refusal(self, refusal: Refusal) -> Response:
         """A refusal, too, reports what is stored: for example, that a name is taken."""
         try:
-            await self.store.settled()
+            await self.store.wait_durable()
         except OSError as error:
             return _disk_refusal(error)
         if isinstance(refusal, NoSuchPage):
@@ -262,7 +262,7 @@ class Core:
             case "", "v1", ["namespaces", _, "bindings"] if request.method == "POST":
                 # The older path of a binding names its Pod in the body alone.
                 pod = self._target("", "v1", ["namespaces", namespace, "pods"])
-                return bind(self.rest.objects, request, named_in_body(request, pod))
+                return bind(self.rest.objects, request, binding_target(request, pod))
         target = routed.target = self._target(group, version, parts)
         if target.subresource not in ("", "status"):
             return self._subresource(request, target)

@@ -13,7 +13,7 @@ import orjson
 from steelyard.local.apiserver.amounts import amount
 from steelyard.local.apiserver.gotypes import zero
 from steelyard.local.apiserver.schema import Node
-from steelyard.local.apiserver.times import parsed_time
+from steelyard.local.apiserver.times import normalize_time
 from steelyard.types import Json
 
 _LARGEST = 2**63 - 1
@@ -219,7 +219,7 @@ def _read_time(node: Node, value: Any, unknown: list[str], path: str) -> Any:
     if type(value) is not str:
         raise _unfit(value, "string")
     try:
-        return parsed_time(value, micro=node.go == "v1.MicroTime")
+        return normalize_time(value, micro=node.go == "v1.MicroTime")
     except ValueError as error:
         raise Undecodable(str(error)) from error
 

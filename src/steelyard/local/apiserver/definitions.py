@@ -100,7 +100,7 @@ class Definitions:
         # Our own write of the status comes back as a change: only another spec is compiled again.
         if not conflict and self._registry.definition(definition["metadata"]["name"]) != definition["spec"]:
             self._registry.define(definition)
-            self._defaults.show(item.name, self._registry.stored(item.name))
+            self._defaults.show(item.name, self._registry.storage_kind(item.name))
         status = self._status(definition, accepted, conflict)
         if status != definition.get("status"):
             self._store.put(BUCKET, {**definition, "status": status})
@@ -109,7 +109,7 @@ class Definitions:
         """Names that the definition gets of those that it asks for, and the last conflict: its reason and the name."""
         requested = definition["spec"]["names"]
         accepted = dict(status_of(definition).get("acceptedNames") or {})
-        resources, kinds = self._registry.taken(definition)
+        resources, kinds = self._registry.names_of_others(definition)
         conflict = None
         for name in ("plural", "singular", "shortNames", "kind", "listKind"):
             values = requested.get(name) or []

@@ -15,8 +15,8 @@ from steelyard.local.apiserver.parameters import (
     integer,
     write_options,
 )
-from steelyard.local.apiserver.protobuf.body import PROTOBUF, envelope, enveloped_object
-from steelyard.local.apiserver.published import META, node_of
+from steelyard.local.apiserver.protobuf.body import PROTOBUF, decode_envelope, envelope
+from steelyard.local.apiserver.published import META, schema_node
 from steelyard.types import Json, mapping
 
 _CHOICES = ["Foreground", "Background", "Orphan"]
@@ -51,7 +51,7 @@ def deletion_options(request: Request) -> tuple[Deletion, Options]:
 def _body(request: Request) -> Json:
     try:
         if content_type(request) == PROTOBUF:
-            content = enveloped_object(envelope(request.body))
+            content = decode_envelope(envelope(request.body))
         elif content_type(request) == YAML:
             content = yaml_object(request.body)
         else:
@@ -61,7 +61,7 @@ def _body(request: Request) -> Json:
     if not isinstance(content, dict):
         raise errors.bad_request("invalid DeleteOptions: not an object")
     try:
-        decode_fields(node_of(f"{META}DeleteOptions"), content, [])
+        decode_fields(schema_node(f"{META}DeleteOptions"), content, [])
     except Undecodable as error:
         raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
     return content

@@ -10,7 +10,7 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import JSON, Request, Response, json_response
 from steelyard.local.apiserver.registry import Registry
-from steelyard.local.apiserver.served import documents, resources_of
+from steelyard.local.apiserver.served import documents, served_resources
 from steelyard.local.release import KUBERNETES
 from steelyard.types import Json
 
@@ -111,7 +111,7 @@ class Discovery:
     def _entries(self, group: str, version: str) -> list[Json]:
         entries = [
             {name: value for name, value in resource.items() if name != "columns"}
-            for resource in resources_of(group, version).values()
+            for resource in served_resources(group, version).values()
         ]
         for kind in self._registry.kinds():
             if kind.custom and (kind.group, kind.version) == (group, version):

@@ -129,7 +129,7 @@ class Expiry:
         again.
         """
         try:
-            await self._store.settled()
+            await self._store.wait_durable()
         except OSError:
             return False
         await asyncio.sleep(0)

@@ -22,11 +22,11 @@ from steelyard.local.apiserver.protection import (
     NETWORK_PROTECTION,
     NETWORKS,
     VOLUMES,
-    expired_protection,
+    claims_to_check,
     is_new_network,
     is_new_volume,
+    needless_finalizer,
     ready_network,
-    released_claims,
 )
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
@@ -63,7 +63,7 @@ class Lifecycle:
         for change in changes:
             item = change.new
             if change.kind == "pods":
-                for claim in released_claims(item):
+                for claim in claims_to_check(item):
                     self._look_at((CLAIMS, claim))
             # A deletion frees others: dependents lose their owner, an owner may have waited for this one, and so may
             # the namespace or the definition that is being emptied.
@@ -115,13 +115,13 @@ class Lifecycle:
             if done % BATCH == 0:
                 await asyncio.sleep(0)
         with contextlib.suppress(OSError):  # reported to the writer; what is undone comes again with a change
-            await self._store.settled()
+            await self._store.wait_durable()
 
     def _visit(self, reference: Reference) -> None:
         bucket, key = reference
         item = self._store.get(bucket, key)
         try:
-            kind = self._registry.stored(bucket)
+            kind = self._registry.storage_kind(bucket)
         except KeyError:
             return
         # It went between being queued and its turn.
@@ -149,11 +149,11 @@ class Lifecycle:
                     # Orphaned before the owner goes: afterwards they would count as children of a missing owner, and be
                     # collected.
                     if (dependent := self._store.get(bucket, key)) is not None:
-                        self._forget_owners(self._registry.stored(bucket), dependent, {item.uid})
+                        self._forget_owners(self._registry.storage_kind(bucket), dependent, {item.uid})
                 self._drop_finalizer(kind, item, ORPHAN)
             elif FOREGROUND in finalizers:
                 self._foreground(kind, item)
-            elif protection := expired_protection(self._store, kind.bucket, item):
+            elif protection := needless_finalizer(self._store, kind.bucket, item):
                 self._drop_finalizer(kind, item, protection)
         elif item.owners and self._collects_garbage:
             self._collect(kind, item)
@@ -183,7 +183,7 @@ class Lifecycle:
         if item is not None:
             # With the uid: an object that was made again under the name meanwhile is not the one that lost its owner.
             request = Deletion(propagation=propagation, uid=item.uid)
-            self._objects.delete(self._registry.stored(bucket), item, request, Options())
+            self._objects.delete(self._registry.storage_kind(bucket), item, request, Options())
 
     def _change(self, kind: ResourceType, item: Item, change: Callable[[Json], Json]) -> None:
         """Write fields of the metadata; None takes one away."""
@@ -222,7 +222,7 @@ class Lifecycle:
 
     def _state(self, owner: Json, item: Item) -> OwnerState | None:
         """Return what became of an owner, by its uid, where such an owner could be; None for an unknown kind."""
-        kind = self._registry.named(owner["apiVersion"], owner["kind"])
+        kind = self._registry.find_kind(owner["apiVersion"], owner["kind"])
         if kind is None:
             return None
         if kind.namespaced and not item.namespace:
@@ -248,7 +248,7 @@ class Lifecycle:
             if dependent is None:
                 continue
             if not dependent.deleting:
-                self._collect(self._registry.stored(reference[0]), dependent)
+                self._collect(self._registry.storage_kind(reference[0]), dependent)
         # Asked again: some of them had no finalizer, and went at once.
         left = any(
             garbage.blocks(dependent.parse(), item.uid)

@@ -14,7 +14,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import check_list_options, check_version, integer
 from steelyard.local.apiserver.rendering import renderer
-from steelyard.local.apiserver.ring import Compacted
+from steelyard.local.apiserver.ring import VersionForgotten
 from steelyard.local.apiserver.selection import everything, selection
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
@@ -99,7 +99,7 @@ def _items_by_label(
     """Return the objects that a label's value chooses, where the selector names one; None for all objects."""
     for requirement in parse_labels(labels) if labels else ():
         if requirement.operator in ("=", "==", "in"):
-            return store.bucket(kind.bucket).labelled(requirement.key, requirement.values, namespace)
+            return store.bucket(kind.bucket).find_by_label(requirement.key, requirement.values, namespace)
     return None
 
 
@@ -109,7 +109,7 @@ def _snapshot(
     """Return the objects as they were at this version; refused where changes since then are forgotten."""
     try:
         return store.items_at(kind.bucket, namespace, version)
-    except Compacted as error:
+    except VersionForgotten as error:
         if token:
             text = "The provided continue parameter is too old to display a consistent list result. You must "
             raise errors.expired(f"{text}start a new list without the continue parameter.") from error

@@ -26,7 +26,7 @@ def decode(kind: ResourceType, obj: Json, options: Options, old: Json | None = N
         # A built-in kind is known by the path; Kubernetes wants custom objects to name theirs.
         if obj.get(name) in (None, ""):
             if kind.custom:
-                raise _unnamed(kind, name, obj)
+                raise _missing_name_refusal(kind, name, obj)
             obj[name] = expected
     if obj["kind"] != kind.kind or obj["apiVersion"] != kind.api_version:
         raise _wrong_kind(kind, obj)
@@ -60,7 +60,7 @@ def _check_metadata(kind: ResourceType, obj: Json) -> None:
         decode_fields(node, obj["metadata"], [], "metadata")
 
 
-def _unnamed(kind: ResourceType, name: str, obj: Json) -> Refusal:
+def _missing_name_refusal(kind: ResourceType, name: str, obj: Json) -> Refusal:
     sent = orjson.dumps(obj).decode()
     beginning = sent if len(sent) <= _SHOWN else f"{sent[:_SHOWN]} ..."
     text = f"the object provided is unrecognized (must be of type {kind.kind})"

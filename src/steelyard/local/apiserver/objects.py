@@ -77,7 +77,7 @@ class Objects:
             # What the server changes in the object below has no manager.
             own = copied(obj)
             complete(kind, own)
-            managers = self._tracked(kind, {}, own, None, managers, options, "")
+            managers = self._track_managers(kind, {}, own, None, managers, options, "")
         self.admission.add_to(kind, obj, options)
         if self.admission.mutates(kind, None, options):
             # Asked of whole objects: a request that follows from a limit is none that is left out.
@@ -146,18 +146,18 @@ class Objects:
         for obj in (old, new):
             obj["metadata"].pop("managedFields", None)
         self._check_identity(kind, item, old, new)
-        new = self._merged(kind, old, new, subresource)
+        new = self._merge(kind, old, new, subresource)
         complete(kind, new)
         managers = sent
         # What was never applied has no managers, and no time is spent on them.
         if not options.applied and (known or sent):
             entries = None if subresource else sent
-            managers = self._tracked(kind, old, new, known, entries, options, subresource)
+            managers = self._track_managers(kind, old, new, known, entries, options, subresource)
         if self.admission.mutates(kind, old, options):
             self.admission.mutate(kind, new, old, options, subresource)
             new["metadata"].pop("managedFields", None)
             # What a client may not write, no webhook may.
-            new = self._merged(kind, old, new, subresource)
+            new = self._merge(kind, old, new, subresource)
             complete(kind, new)
         causes = self._update_causes(kind, old, new, subresource)
         if causes:
@@ -184,7 +184,7 @@ class Objects:
             new["metadata"] = {**new["metadata"], "managedFields": managers}
         return self._put(kind, new, options)
 
-    def _merged(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> Json:
+    def _merge(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> Json:
         """The object with that part of a new one that a write may change."""
         if subresource != "status":
             self._keep(kind, old, new, subresource)
@@ -200,7 +200,7 @@ class Objects:
             del merged["status"]
         return merged
 
-    def _tracked(
+    def _track_managers(
         self,
         kind: ResourceType,
         old: Json,
@@ -316,7 +316,7 @@ class Objects:
         growth = size - (len(old.raw) if old else 0)
         if growth <= 0 or (old is not None and (options.user.is_master or "deletionTimestamp" in metadata)):
             return
-        rooms = [("objects", self.store.bytes_of(namespace), NAMESPACE_BYTES)]
+        rooms = [("objects", self.store.namespace_bytes(namespace), NAMESPACE_BYTES)]
         if kind.bucket == _PODS:
             rooms.insert(0, ("Pods", self.store.bucket(_PODS).bytes[namespace], POD_BYTES))
         for what, held, most in rooms:
@@ -349,11 +349,11 @@ class Objects:
         grace = grace_seconds(kind, obj, request.grace)
         # No client has anything left to do: it goes at once.
         if not metadata.get("finalizers") and not grace and not is_held(kind, obj):
-            return self._removed_pod(kind, obj, options), True
+            return self._remove_now(kind, obj, options), True
         self._mark_deleted(kind, obj, grace or 0)
         return (item.raw if obj == item.parse() else self._put(kind, obj, options)), False
 
-    def _removed_pod(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
+    def _remove_now(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
         """Remove an object at once; of a Pod the answer and the watches say first that it has no grace left."""
         if kind.bucket == "pods":
             before = copied(obj["metadata"])

@@ -11,7 +11,7 @@ from steelyard.local.apiserver.health import PLAIN
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import JSON, Request, Response
 from steelyard.local.apiserver.openapi2 import swagger
-from steelyard.local.apiserver.openapi2_protobuf import ANSWERED, MEDIA, encoded
+from steelyard.local.apiserver.openapi2_protobuf import ANSWERED, MEDIA, encode_document
 from steelyard.local.apiserver.published import META, closure, read_schemas, schema_name
 from steelyard.local.apiserver.registry import Registry
 from steelyard.types import Json, mapping
@@ -50,7 +50,7 @@ class OpenApi:
         if form not in self._documents:
             published = read_schemas()
             content = swagger(self._document(name, published) for name in self._names())
-            self._documents[form] = encoded(content) if form == ANSWERED else orjson.dumps(content)
+            self._documents[form] = encode_document(content) if form == ANSWERED else orjson.dumps(content)
         return Response(self._documents[form], content_type=form)
 
     def _refresh(self) -> None:
@@ -88,7 +88,7 @@ class OpenApi:
             if kind.custom:
                 own |= _custom_schemas(kind)
             else:
-                roots += [_schema_of(kind), schema_name(kind.group, kind.version, kind.list_name)]
+                roots += [_schema_name(kind), schema_name(kind.group, kind.version, kind.list_name)]
             if kind.scaling:
                 roots.append(schema_name("autoscaling", "v1", "Scale"))
             paths |= _paths(kind)
@@ -101,7 +101,7 @@ class OpenApi:
         }
 
 
-def _schema_of(kind: ResourceType) -> str:
+def _schema_name(kind: ResourceType) -> str:
     if kind.custom:
         return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
     return schema_name(kind.group, kind.version, kind.kind)
@@ -117,7 +117,7 @@ def _gvk(kind: ResourceType) -> Json:
 
 def _custom_schemas(kind: ResourceType) -> Json:
     """The kind's schema as its definition has it, with the metadata that every object has."""
-    name = _schema_of(kind)
+    name = _schema_name(kind)
     meta = {
         "allOf": [_reference(f"{META}ObjectMeta")],
         "default": {},
@@ -169,14 +169,14 @@ def _paths(kind: ResourceType) -> Json:
 
 def _list_name(kind: ResourceType) -> str:
     if kind.custom:
-        return f"{_schema_of(kind)}List"
+        return f"{_schema_name(kind)}List"
     return schema_name(kind.group, kind.version, kind.list_name)
 
 
 def _collection(kind: ResourceType) -> Json:
     return {
         "get": _operation(kind, "list", _list_name(kind)),
-        "post": _operation(kind, "post", _schema_of(kind), body=("application/json",)),
+        "post": _operation(kind, "post", _schema_name(kind), body=("application/json",)),
         "delete": _operation(kind, "deletecollection", f"{META}Status"),
         "parameters": _in_path("namespace") if kind.namespaced else [],
     }
@@ -185,10 +185,10 @@ def _collection(kind: ResourceType) -> Json:
 def _object(kind: ResourceType) -> Json:
     names = ["name", "namespace"] if kind.namespaced else ["name"]
     return {
-        "get": _operation(kind, "get", _schema_of(kind)),
-        "put": _operation(kind, "put", _schema_of(kind), body=("application/json",)),
+        "get": _operation(kind, "get", _schema_name(kind)),
+        "put": _operation(kind, "put", _schema_name(kind), body=("application/json",)),
         "patch": _operation(
-            kind, "patch", _schema_of(kind), body=_PATCHES if kind.custom else (*_PATCHES, _STRATEGIC)
+            kind, "patch", _schema_name(kind), body=_PATCHES if kind.custom else (*_PATCHES, _STRATEGIC)
         ),
         "delete": _operation(kind, "delete", f"{META}Status"),
         "parameters": _in_path(*names),

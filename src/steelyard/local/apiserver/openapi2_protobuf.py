@@ -16,7 +16,7 @@ ANSWERED = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # the s
 Field = Callable[[Any], bytes]  # a value as its field
 
 
-def encoded(document: Json) -> bytes:
+def encode_document(document: Json) -> bytes:
     return _message(document, _DOCUMENT)
 
 
@@ -27,7 +27,7 @@ def _message(value: Json, fields: Mapping[str, Field], extensions: int = 0) -> b
         if name in fields:
             content += fields[name](below)
         elif extensions and name.startswith("x-"):
-            content += _block(extensions, _named(name, _any(below)))
+            content += _block(extensions, _named_value(name, _any(below)))
     return bytes(content)
 
 
@@ -47,7 +47,7 @@ def _block(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-def _named(name: str, value: bytes) -> bytes:
+def _named_value(name: str, value: bytes) -> bytes:
     return _block(1, name.encode()) + _block(2, value)
 
 
@@ -74,7 +74,7 @@ def _double(number: int) -> Field:
     return lambda value: _varint(number << 3 | 1) + struct.pack("<d", value)
 
 
-def _one(number: int, encode: Callable[[Any], bytes]) -> Field:
+def _single(number: int, encode: Callable[[Any], bytes]) -> Field:
     return lambda value: _block(number, encode(value))
 
 
@@ -94,7 +94,7 @@ def _in_schema(value: Json) -> bytes:
 
 
 def _schemas(values: Json) -> bytes:
-    return b"".join(_block(1, _named(name, _schema(value))) for name, value in values.items())
+    return b"".join(_block(1, _named_value(name, _schema(value))) for name, value in values.items())
 
 
 def _type(value: Any) -> bytes:
@@ -102,7 +102,9 @@ def _type(value: Any) -> bytes:
 
 
 def _paths(values: Json) -> bytes:
-    return b"".join(_block(2, _named(path, _message(value, _PATH, 10))) for path, value in values.items())
+    return b"".join(
+        _block(2, _named_value(path, _message(value, _PATH, 10))) for path, value in values.items()
+    )
 
 
 def _operation(value: Json) -> bytes:
@@ -121,21 +123,21 @@ def _parameter(value: Json) -> bytes:
 
 
 def _responses(values: Json) -> bytes:
-    fields = {"description": _text(1), "schema": _one(2, _in_schema)}
+    fields = {"description": _text(1), "schema": _single(2, _in_schema)}
     return b"".join(
-        _block(1, _named(code, _block(1, _message(value, fields)))) for code, value in values.items()
+        _block(1, _named_value(code, _block(1, _message(value, fields)))) for code, value in values.items()
     )
 
 
 def _security(values: Json) -> bytes:
-    names = (_block(1, _named(name, _texts(1)(scopes))) for name, scopes in values.items())
+    names = (_block(1, _named_value(name, _texts(1)(scopes))) for name, scopes in values.items())
     return b"".join(names)
 
 
 def _definitions_of_security(values: Json) -> bytes:
     fields = {"type": _text(1), "name": _text(2), "in": _text(3), "description": _text(4)}
     return b"".join(
-        _block(1, _named(name, _block(2, _message(value, fields)))) for name, value in values.items()
+        _block(1, _named_value(name, _block(2, _message(value, fields)))) for name, value in values.items()
     )
 
 
@@ -144,7 +146,7 @@ _SCHEMA: dict[str, Field] = {
     "format": _text(2),
     "title": _text(3),
     "description": _text(4),
-    "default": _one(5, _any),
+    "default": _single(5, _any),
     "multipleOf": _double(6),
     "maximum": _double(7),
     "exclusiveMaximum": _whole(8),
@@ -160,17 +162,17 @@ _SCHEMA: dict[str, Field] = {
     "minProperties": _whole(18),
     "required": _texts(19),
     "enum": _many(20, _any),
-    "additionalProperties": _one(21, _in_schema),
-    "type": _one(22, _type),
-    "items": _one(23, _in_schema),
-    "properties": _one(25, _schemas),
+    "additionalProperties": _single(21, _in_schema),
+    "type": _single(22, _type),
+    "items": _single(23, _in_schema),
+    "properties": _single(25, _schemas),
 }
 _BODY: dict[str, Field] = {
     "description": _text(1),
     "name": _text(2),
     "in": _text(3),
     "required": _whole(4),
-    "schema": _one(5, _schema),
+    "schema": _single(5, _schema),
 }
 _OPERATION: dict[str, Field] = {
     "tags": _texts(1),
@@ -180,22 +182,22 @@ _OPERATION: dict[str, Field] = {
     "produces": _texts(6),
     "consumes": _texts(7),
     "parameters": _many(8, _parameter),
-    "responses": _one(9, _responses),
+    "responses": _single(9, _responses),
     "schemes": _texts(10),
 }
 _PATH: dict[str, Field] = {
-    "get": _one(2, _operation),
-    "put": _one(3, _operation),
-    "post": _one(4, _operation),
-    "delete": _one(5, _operation),
-    "patch": _one(8, _operation),
+    "get": _single(2, _operation),
+    "put": _single(3, _operation),
+    "post": _single(4, _operation),
+    "delete": _single(5, _operation),
+    "patch": _single(8, _operation),
     "parameters": _many(9, _parameter),
 }
 _DOCUMENT: dict[str, Field] = {
     "swagger": _text(1),
-    "info": _one(2, lambda value: _message(value, {"title": _text(1), "version": _text(2)})),
-    "paths": _one(8, _paths),
-    "definitions": _one(9, _schemas),
+    "info": _single(2, lambda value: _message(value, {"title": _text(1), "version": _text(2)})),
+    "paths": _single(8, _paths),
+    "definitions": _single(9, _schemas),
     "security": _many(12, _security),
-    "securityDefinitions": _one(13, _definitions_of_security),
+    "securityDefinitions": _single(13, _definitions_of_security),
 }

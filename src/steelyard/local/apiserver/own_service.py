@@ -40,7 +40,7 @@ class OwnService:
         self._network = ipaddress.ip_network(network)
         self._address = service_address(network)
         self._refusals: set[str] = set()
-        objects.store.listeners.append(self._committed)
+        objects.store.listeners.append(self._on_commit)
 
     def complete(self) -> None:
         """Write what is missing, and what says another port than the server has."""
@@ -53,12 +53,12 @@ class OwnService:
                     self._refusals.add(refusal.message)
                     _log.warning("%s %s/%s cannot be written: %s", bucket, NAMESPACE, NAME, refusal.message)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _on_commit(self, changes: list[Change]) -> None:
         if any(change.kind in self._wanted and change.new.key == (NAMESPACE, NAME) for change in changes):
             self.complete()
 
     def _ensure(self, bucket: str, desired: Json) -> None:
-        kind, item = self._registry.stored(bucket), self._objects.store.get(bucket, (NAMESPACE, NAME))
+        kind, item = self._registry.storage_kind(bucket), self._objects.store.get(bucket, (NAMESPACE, NAME))
         if item is None:
             self._create(bucket, desired)
             return
@@ -80,7 +80,7 @@ class OwnService:
             return False
 
     def _create(self, bucket: str, desired: Json) -> None:
-        kind = self._registry.stored(bucket)
+        kind = self._registry.storage_kind(bucket)
         if bucket == _SERVICES:
             addressed = copied(desired)
             addressed["spec"]["clusterIP"] = self._address

@@ -71,12 +71,12 @@ def write_options(request: Request, kind: str, dry_run: Sequence[str] | None = N
         manager=named,
         named=bool(manager),
         kind=kind,
-        sent=_sent(request) | ({"dryRun": ["All"]} if dry else {}),
+        sent=_options_object(request) | ({"dryRun": ["All"]} if dry else {}),
         answers=request.answers,
     )
 
 
-def _sent(request: Request) -> Json:
+def _options_object(request: Request) -> Json:
     """The options as their object has them."""
     return {name: request.query[name] for name in _SENT if request.query.get(name)}
 

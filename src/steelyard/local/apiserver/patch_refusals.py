@@ -23,15 +23,15 @@ def is_undecodable(refusal: Refusal) -> bool:
     return refusal.code == 400 and "cannot be handled as" in refusal.message
 
 
-def of_patch(refusal: Refusal, obj: Json | None = None, *, strategic: Json | None = None) -> Refusal:
+def patch_refusal(refusal: Refusal, obj: Json | None = None, *, strategic: Json | None = None) -> Refusal:
     """Turn a refusal of the patched object into one of the patch: invalid, not undecodable."""
     if not is_undecodable(refusal):
         return refusal
     detail = refusal.message.partition(": ")[2]
     if strategic is not None:
-        shown, detail = go_text(strategic), _converted(detail)
+        shown, detail = go_text(strategic), _conversion_fault(detail)
     elif obj is not None:
-        shown = orjson.dumps(_ordered(obj)).decode()
+        shown = orjson.dumps(_in_order(obj)).decode()
     else:
         return _invalid(f"Invalid value: {detail}")
     return _invalid(errors.invalid("patch", shown, detail).message)
@@ -41,7 +41,7 @@ def _invalid(text: str) -> Refusal:
     return errors.is_invalid("", "", "", [errors.Cause("patch", text)])
 
 
-def _converted(detail: str) -> str:
+def _conversion_fault(detail: str) -> str:
     """A strategic merge is converted from a map, and not decoded from JSON: its faults have other words."""
     match = _UNFIT.fullmatch(detail)
     if match is None:
@@ -56,7 +56,7 @@ def _converted(detail: str) -> str:
     return f"unrecognized type: {go_type}"
 
 
-def _ordered(obj: Json) -> Json:
+def _in_order(obj: Json) -> Json:
     ordered = {name: obj[name] for name in sorted(obj)}
     if metadata := mapping(ordered, "metadata"):
         first = {name: metadata[name] for name in _METADATA if name in metadata}

@@ -26,7 +26,7 @@ _REJECTED = "the server rejected our request due to an error in our request"
 _UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, RecursionError)
 
 
-def patched(request: Request, kind: ResourceType, options: Options) -> Callable[[Json], Json]:
+def make_patch(request: Request, kind: ResourceType, options: Options) -> Callable[[Json], Json]:
     """The patch as a function of an object, whose result every part of the server can work on."""
     apply, patch = _patch(request, kind)
     if options.validation != "Ignore" and has_key_twice(request.body, patch):

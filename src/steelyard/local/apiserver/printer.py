@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.local.apiserver.columns import Column, age, at, object_age
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.served import resources_of
+from steelyard.local.apiserver.served import served_resources
 from steelyard.types import Json
 
 _STEP = re.compile(
@@ -22,17 +22,17 @@ _STEP = re.compile(
 
 def custom_columns(kind: ResourceType) -> list[Column]:
     if not kind.columns:
-        return [_name(), Column("Age", object_age, "date", description=_described("Age"))]
+        return [_name(), Column("Age", object_age, "date", description=_column_description("Age"))]
     return [_name(), *(_column(column) for column in kind.columns)]
 
 
 def _name() -> Column:
-    return Column("Name", at("metadata", "name"), format="name", description=_described("Name"))
+    return Column("Name", at("metadata", "name"), format="name", description=_column_description("Name"))
 
 
-def _described(column: str) -> str:
+def _column_description(column: str) -> str:
     """The words that every kind's table has for a column."""
-    columns = resources_of("", "v1")["configmaps"]["columns"]
+    columns = served_resources("", "v1")["configmaps"]["columns"]
     return next(str(entry["description"]) for entry in columns if entry["name"] == column)
 
 
@@ -43,7 +43,7 @@ def _column(spec: Json) -> Column:
         values = list(json_path(path, obj))
         if not values:
             return None
-        return age(str(values[0]), now) if kind == "date" else _shown(values, kind)
+        return age(str(values[0]), now) if kind == "date" else _cell_value(values, kind)
 
     return Column(
         spec["name"],
@@ -56,7 +56,7 @@ def _column(spec: Json) -> Column:
     )
 
 
-def _shown(values: list[Any], kind: str) -> Any:
+def _cell_value(values: list[Any], kind: str) -> Any:
     first = values[0]
     # A value of another type than the column's leaves the cell empty, as on a real server.
     if kind in ("integer", "number"):

@@ -24,16 +24,16 @@ def assign_priority(store: Store, pod: Json) -> None:
     if spec.get("priority") not in (None, value):
         text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
         text += f"priority admission controller computed {value} from the given PriorityClass name"
-        raise errors.forbidden("", "pods", _shown(pod), text)
+        raise errors.forbidden("", "pods", _pod_name(pod), text)
     policy = priority_class["preemptionPolicy"] if priority_class else "PreemptLowerPriority"
     if spec.get("preemptionPolicy") not in (None, policy):
         text = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
         text += f"priority admission controller computed {policy} from the given PriorityClass name"
-        raise errors.forbidden("", "pods", _shown(pod), text)
+        raise errors.forbidden("", "pods", _pod_name(pod), text)
     spec["priority"], spec["preemptionPolicy"] = value, policy
 
 
-def _shown(pod: Json) -> str:
+def _pod_name(pod: Json) -> str:
     return str(pod["metadata"].get("name") or pod["metadata"].get("generateName") or "Unknown")
 
 
@@ -41,7 +41,7 @@ def _by_name(store: Store, pod: Json, name: str) -> Json:
     item = store.get(CLASSES, ("", name))
     if item is None:
         text = f"no PriorityClass with name {name} was found"
-        raise errors.forbidden("", "pods", _shown(pod), text)
+        raise errors.forbidden("", "pods", _pod_name(pod), text)
     return item.parse()
 
 

@@ -15,7 +15,7 @@ ATTRIBUTES = "volumeattributesclasses.storage.k8s.io"
 _NAMED = b'"persistentVolumeClaim"'
 
 
-def expired_protection(store: Store, bucket: str, item: Item) -> str:
+def needless_finalizer(store: Store, bucket: str, item: Item) -> str:
     """The finalizer that holds a deleted claim or volume for nothing; empty where there is none."""
     if bucket not in (CLAIMS, VOLUMES, ATTRIBUTES, NETWORKS):
         return ""
@@ -57,24 +57,24 @@ def ready_network(status: Json, moment: str) -> Json:
     return {**status, "conditions": [*others, ready]}
 
 
-def released_claims(item: Item) -> list[Key]:
+def claims_to_check(item: Item) -> list[Key]:
     """Claims that a Pod names which is gone or has ended; a deletion may wait for it."""
     # Most Pods name none: they are not parsed for it.
     if _NAMED not in item.raw:
         return []
-    return [(item.namespace, name) for name in _claims_of(item.parse())]
+    return [(item.namespace, name) for name in _claim_names(item.parse())]
 
 
 def _is_used(store: Store, claim: Item) -> bool:
     for item in store.bucket("pods").items(claim.namespace):
         if _NAMED in item.raw:
             pod = item.parse()
-            if phase_of(pod) not in ("Succeeded", "Failed") and claim.name in _claims_of(pod):
+            if phase_of(pod) not in ("Succeeded", "Failed") and claim.name in _claim_names(pod):
                 return True
     return False
 
 
-def _claims_of(pod: Json) -> list[str]:
+def _claim_names(pod: Json) -> list[str]:
     volumes = [
         mapping(volume, "persistentVolumeClaim") for volume in sequence(mapping(pod, "spec"), "volumes")
     ]

@@ -50,30 +50,30 @@ def is_published(group: str, version: str, kind: str) -> bool:
     return (group, version, kind) in _names()
 
 
-def node_of(name: str) -> Node:
+def schema_node(name: str) -> Node:
     """The compiled schema of this name; schemas may refer to themselves."""
     node = _nodes.get(name)
     if node is None:
         # Entered before it is filled: a schema that refers to itself finds this very node.
         node = _nodes[name] = Node()
         node.go, node.struct = go_name(name), struct_name(name)
-        fill(node, _index()[1][name], node_of)
+        fill(node, _index()[1][name], schema_node)
         hold(node, name)
         # Its published schema is that of an IntOrString: only the name says that a
         # number may have a fraction, and a text a unit.
         if name.endswith(".resource.Quantity"):
             node.type = "quantity"
         elif ".JSONSchemaPropsOr" in name:
-            node.part = node_of(name.partition("Or")[0])
+            node.part = schema_node(name.partition("Or")[0])
     return node
 
 
 def kind_node(group: str, version: str, kind: str) -> Node:
-    return node_of(schema_name(group, version, kind))
+    return schema_node(schema_name(group, version, kind))
 
 
 def metadata_node() -> Node:
-    return node_of(f"{META}ObjectMeta")
+    return schema_node(f"{META}ObjectMeta")
 
 
 def closure(schemas: Json, roots: list[str]) -> Json:

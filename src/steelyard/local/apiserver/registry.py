@@ -38,10 +38,10 @@ class Registry:
         """Return whether a group has built-in kinds in this version."""
         return (group, version) in self._builtin
 
-    def named(self, api_version: str, kind: str) -> ResourceType | None:
+    def find_kind(self, api_version: str, kind: str) -> ResourceType | None:
         return self._names.get((api_version, kind))
 
-    def stored(self, bucket: str) -> ResourceType:
+    def storage_kind(self, bucket: str) -> ResourceType:
         """The kind as it is stored; KeyError where it is not served any more."""
         return self._buckets[bucket]
 
@@ -84,7 +84,7 @@ class Registry:
             self._buckets.pop(kind.bucket, None)
             self.generation += 1
 
-    def taken(self, crd: Json) -> tuple[set[str], set[str]]:
+    def names_of_others(self, crd: Json) -> tuple[set[str], set[str]]:
         """Names of resources and of kinds that others in the definition's group have already."""
         # A definition is no rival of its own earlier form.
         own = {id(kind) for kind in self._custom.get(crd["metadata"]["name"], ())}

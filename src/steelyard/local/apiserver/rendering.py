@@ -13,7 +13,7 @@ from steelyard.local.apiserver.errors import Refusal, bad_request, invalid
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import JSON, Request
-from steelyard.local.apiserver.tables import table_of
+from steelyard.local.apiserver.tables import make_table
 from steelyard.local.apiserver.yaml_answers import YAML, wants_yaml
 from steelyard.types import Json
 
@@ -78,15 +78,17 @@ def _plain(kind: ResourceType) -> Renderer:
         # The stored bytes are the answer: most reads parse nothing.
         return orjson.dumps(kind.convert_out(item.parse())) if kind.convert_out else item.raw
 
-    return Renderer(kind, one, one, partial(_list, kind, _untyped(kind) if not kind.custom else one))
+    return Renderer(
+        kind, one, one, partial(_list, kind, _list_item_renderer(kind) if not kind.custom else one)
+    )
 
 
-def listed(kind: ResourceType, items: Iterable[Item], metadata: Json) -> bytes:
+def render_list(kind: ResourceType, items: Iterable[Item], metadata: Json) -> bytes:
     """A plain list of these objects."""
     return _plain(kind).many(items, metadata)
 
 
-def _untyped(kind: ResourceType) -> Callable[[Item], bytes]:
+def _list_item_renderer(kind: ResourceType) -> Callable[[Item], bytes]:
     """Items of a built-in kind as its lists have them: the list names their kind for all."""
     typed = kind.storage_version
     beginning = orjson.dumps({"apiVersion": typed.api_version, "kind": typed.kind})[:-1] + b","
@@ -131,7 +133,7 @@ def _table(kind: ResourceType, request: Request, version: str) -> Renderer:
     headed: list[bool] = []
 
     def render(items: Iterable[Item], metadata: Json, *, header: bool = True) -> bytes:
-        table: dict[str, Any] = table_of(kind, list(items), metadata, include, datetime.now(UTC))
+        table: dict[str, Any] = make_table(kind, list(items), metadata, include, datetime.now(UTC))
         table["apiVersion"] = f"meta.k8s.io/{version}"
         if not header:
             table["columnDefinitions"] = []

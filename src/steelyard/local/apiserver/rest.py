@@ -32,9 +32,9 @@ from steelyard.local.apiserver.parameters import (
     watch_options,
     write_options,
 )
-from steelyard.local.apiserver.patch_refusals import is_undecodable, of_patch
-from steelyard.local.apiserver.patching import STRATEGIC, patched
-from steelyard.local.apiserver.rendering import listed, renderer
+from steelyard.local.apiserver.patch_refusals import is_undecodable, patch_refusal
+from steelyard.local.apiserver.patching import STRATEGIC, make_patch
+from steelyard.local.apiserver.rendering import render_list, renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.watch import Watch
 from steelyard.types import Json
@@ -105,7 +105,7 @@ class Rest:
         raw = self.objects.create(
             target.kind.storage_version, target.namespace or "", self._in(target, obj, options), options
         )
-        return self._written(request, target, raw, options, 201)
+        return self._write_response(request, target, raw, options, 201)
 
     def _put(self, request: Request, target: Target) -> Response:
         options = self._options(request, target, write_options(request, "UpdateOptions"))
@@ -115,15 +115,15 @@ class Rest:
         raw = self.objects.update(
             target.kind.storage_version, item, self._in(target, obj, options), options, target.subresource
         )
-        return self._written(request, target, raw, options)
+        return self._write_response(request, target, raw, options)
 
     def _patch(self, request: Request, target: Target) -> Response:
         if content_type(request) == APPLY:
             return self._apply(request, target)
         options = self._options(request, target, patch_options(request))
-        patch = patched(request, target.kind, options)
+        patch = make_patch(request, target.kind, options)
         item = self.objects.item(target.kind, target.key)
-        new = _changed(target.kind, item, patch)
+        new = _patch_served(target.kind, item, patch)
         self._check_url(target, new)
         _check_uid(target.kind, item, new)
         try:
@@ -135,9 +135,11 @@ class Rest:
                 raise
             # Made again for the message: an update changes its argument.
             sent_patch = json_value(request.body) if content_type(request) == STRATEGIC else None
-            again = patched(request, target.kind, Options(validation="Ignore"))
-            raise of_patch(refusal, _changed(target.kind, item, again), strategic=sent_patch) from refusal
-        return self._written(request, target, raw, options)
+            again = make_patch(request, target.kind, Options(validation="Ignore"))
+            raise patch_refusal(
+                refusal, _patch_served(target.kind, item, again), strategic=sent_patch
+            ) from refusal
+        return self._write_response(request, target, raw, options)
 
     def _apply(self, request: Request, target: Target) -> Response:
         """Server-side apply, which creates what is not there."""
@@ -159,13 +161,13 @@ class Rest:
             raw = self.objects.create(
                 kind.storage_version, target.namespace or "", self._in(target, obj, options), options
             )
-            return self._written(request, target, raw, options, 201)
+            return self._write_response(request, target, raw, options, 201)
         self._check_url(target, obj)
         _check_uid(kind, stored, obj)
         raw = self.objects.update(
             kind.storage_version, stored, self._in(target, obj, options), options, target.subresource
         )
-        return self._written(request, target, raw, options)
+        return self._write_response(request, target, raw, options)
 
     def _check_new(self, target: Target, obj: Json) -> None:
         """An object that is created by its name in the URL has that name, and no uid yet."""
@@ -206,7 +208,7 @@ class Rest:
             decode(target.kind, obj, options)
         return target.kind.convert_in(obj)
 
-    def _written(
+    def _write_response(
         self, request: Request, target: Target, raw: bytes, options: Options, status: int = 200
     ) -> Response:
         return Response(renderer(target.kind, request).raw(raw), status, warnings=options.warnings)
@@ -221,7 +223,7 @@ class Rest:
         if gone and not target.kind.returned:
             return Response(_success(target.kind, item), warnings=options.warnings)
         # A deletion that takes its dependents along and is not done yet is accepted.
-        return self._written(request, target, raw, options, 202 if deletion.cascades else 200)
+        return self._write_response(request, target, raw, options, 202 if deletion.cascades else 200)
 
     def _deleted(
         self, kind: ResourceType, item: Item, deletion: Deletion, options: Options
@@ -244,16 +246,16 @@ class Rest:
         items = [
             item for item in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(item)
         ]
-        admitted, refusal = self._admitted(kind.storage_version, items[: limit or None], options)
+        admitted, refusal = self._admit_deletions(kind.storage_version, items[: limit or None], options)
         for item in admitted:
             self._deleted(kind.storage_version, item, deletion, options)
         if refusal is not None:
             raise refusal
         # As a list of them would have been before: nothing says what became of each.
         metadata: Json = {"resourceVersion": str(self.objects.store.version)}
-        return Response(listed(kind, admitted, metadata), warnings=options.warnings)
+        return Response(render_list(kind, admitted, metadata), warnings=options.warnings)
 
-    def _admitted(
+    def _admit_deletions(
         self, kind: ResourceType, items: list[Item], options: Options
     ) -> tuple[list[Item], Refusal | None]:
         """Return the items before the first one that may not be deleted, and why that one may not.
@@ -276,7 +278,7 @@ class Rest:
         return items, None
 
 
-def _changed(kind: ResourceType, item: Item, patch: Callable[[Json], Json]) -> Json:
+def _patch_served(kind: ResourceType, item: Item, patch: Callable[[Json], Json]) -> Json:
     """The patched object in the version that the client knows: a JSON patch may test `apiVersion`."""
     stored = item.parse()
     return patch(kind.convert_out(stored) if kind.convert_out else stored)

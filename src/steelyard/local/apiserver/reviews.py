@@ -171,7 +171,7 @@ class Reviews:
         seconds = spec.get("expirationSeconds") or seconds
         if cause := _seconds_cause(seconds):
             raise errors.is_invalid(AUTHENTICATION, "TokenRequest", "", [cause])
-        bound = self._bound(account, spec["boundObjectRef"])
+        bound = self._bound_object(account, spec["boundObjectRef"])
         token, end = self.authentication.accounts.issue(account, spec["audiences"], seconds, bound)
         names = {"name": account.name, "namespace": account.namespace, "uid": account.uid}
         names["creationTimestamp"] = self.clock.stamp()
@@ -186,7 +186,7 @@ class Reviews:
         response.warnings = options.warnings
         return response
 
-    def _bound(self, account: Item, reference: Any) -> Json | None:
+    def _bound_object(self, account: Item, reference: Any) -> Json | None:
         """The object that a token is bound to, with its uid."""
         if not reference:
             return None

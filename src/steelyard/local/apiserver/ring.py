@@ -25,7 +25,7 @@ class Change:
     removed: bool = False
 
 
-class Compacted(Exception):
+class VersionForgotten(Exception):
     """Error for a version that is forgotten."""
 
 
@@ -93,13 +93,13 @@ class Ring:
         """The position after `version`; Compacted where changes since then are forgotten."""
         # A watch that began here would miss changes without knowing it; after this error, its client lists again.
         if version < self.floor:
-            raise Compacted
+            raise VersionForgotten
         return self._first + bisect_right(self._changes, version, key=lambda change: change.version)
 
     def read(self, cursor: int) -> tuple[list[Change], int]:
         """The changes from `cursor` on, and the cursor after them."""
         if cursor < self._first:
-            raise Compacted
+            raise VersionForgotten
         return self._changes[cursor - self._first :], self._first + len(self._changes)
 
     def goes_on(self, cursor: int) -> bool:
@@ -120,7 +120,7 @@ class Ring:
         self.closed = True
         self.wake()
 
-    async def changed(self, seconds: float) -> None:
+    async def wait_for_change(self, seconds: float) -> None:
         """Wait for the next change, or so long; not at all once no more will come."""
         if self.closed:
             return

@@ -21,9 +21,9 @@ from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import content_type, patch_options, write_options
-from steelyard.local.apiserver.patch_refusals import of_patch
-from steelyard.local.apiserver.patching import patched
-from steelyard.local.apiserver.published import node_of
+from steelyard.local.apiserver.patch_refusals import patch_refusal
+from steelyard.local.apiserver.patching import make_patch
+from steelyard.local.apiserver.published import schema_node
 from steelyard.local.apiserver.rest import Target
 from steelyard.types import Json
 
@@ -36,30 +36,30 @@ def handle(objects: Objects, request: Request, target: Target) -> Response:
     assert scaling is not None
     match request.method:
         case "GET":
-            return json_response(scale_of(target.kind, scaling, item.parse()))
+            return json_response(make_scale(target.kind, scaling, item.parse()))
         case "PUT":
             scale = read_object(request, target.kind)
             options = write_options(request, "UpdateOptions")
             options.part = "scale"
-            return _written(objects, target, item, scale, options)
+            return _write(objects, target, item, scale, options)
         case "PATCH" if content_type(request) == APPLY:
-            return _applied(objects, request, target, item)
+            return _apply(objects, request, target, item)
         case "PATCH":
             options = patch_options(request)
             options.part = "scale"
-            patch, obj = patched(request, target.kind, options), item.parse()
+            patch, obj = make_patch(request, target.kind, options), item.parse()
             # A Scale without a number cannot be shown; a patch may be what sets the first one.
             if field_of(obj, *scaling.replicas) is None:
                 set_field(obj, scaling.replicas, 0)
-            scale = patch(scale_of(target.kind, scaling, obj))
+            scale = patch(make_scale(target.kind, scaling, obj))
             try:
-                return _written(objects, target, item, scale, options)
+                return _write(objects, target, item, scale, options)
             except Refusal as refusal:
-                raise of_patch(refusal) from refusal
+                raise patch_refusal(refusal) from refusal
     raise errors.method_not_allowed()
 
 
-def _applied(objects: Objects, request: Request, target: Target, item: Item) -> Response:
+def _apply(objects: Objects, request: Request, target: Target, item: Item) -> Response:
     """Server-side apply of the number alone, which is a field of the object like any other."""
     kind, scaling = target.kind, target.kind.scaling
     assert scaling is not None
@@ -68,7 +68,7 @@ def _applied(objects: Objects, request: Request, target: Target, item: Item) -> 
     config = read_config(request, options)
     check_config(API_VERSION, KIND, config)
     config.setdefault("metadata", {}).setdefault("name", target.name)
-    metadata, replicas = _checked(target, config)
+    metadata, replicas = _read_scale(target, config)
     live = item.parse()
     managers = read_managers(live["metadata"].pop("managedFields", None))
     write = make_write(kind, kind.api_version, "scale", "")
@@ -90,7 +90,7 @@ def _applied(objects: Objects, request: Request, target: Target, item: Item) -> 
     }
     obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
     raw = objects.update(kind.storage_version, item, obj, options)
-    return json_response(scale_of(kind, scaling, orjson.loads(raw)))
+    return json_response(make_scale(kind, scaling, orjson.loads(raw)))
 
 
 def _in_scale(manager: Manager, entry: Entry, path: Path) -> tuple[Manager, Entry, Path]:
@@ -100,7 +100,7 @@ def _in_scale(manager: Manager, entry: Entry, path: Path) -> tuple[Manager, Entr
     return manager, entry, ("f:spec", "f:replicas")
 
 
-def scale_of(kind: ResourceType, scaling: ScalePaths, obj: Json) -> Json:
+def make_scale(kind: ResourceType, scaling: ScalePaths, obj: Json) -> Json:
     replicas = field_of(obj, *scaling.replicas)
     if replicas is None:
         text = f'the spec replicas field ".{".".join(scaling.replicas)}" does not exist'
@@ -126,10 +126,10 @@ def _selector(kind: ResourceType, scaling: ScalePaths, obj: Json) -> str:
     return str(field_of(obj, *scaling.selector) or "") if scaling.selector else ""
 
 
-def _written(objects: Objects, target: Target, item: Item, scale: Json, options: Options) -> Response:
+def _write(objects: Objects, target: Target, item: Item, scale: Json, options: Options) -> Response:
     scaling = target.kind.scaling
     assert scaling is not None
-    metadata, replicas = _checked(target, scale)
+    metadata, replicas = _read_scale(target, scale)
     obj = item.parse()
     set_field(obj, scaling.replicas, replicas)
     # The Scale's version is the object's: who scales what has changed since gets a conflict.
@@ -137,15 +137,15 @@ def _written(objects: Objects, target: Target, item: Item, scale: Json, options:
     obj["metadata"]["uid"] = metadata.get("uid") or item.uid
     # A write of the whole object like any other: its rules, its generation and its watchers see it.
     raw = objects.update(target.kind.storage_version, item, obj, options)
-    return json_response(scale_of(target.kind, scaling, orjson.loads(raw)))
+    return json_response(make_scale(target.kind, scaling, orjson.loads(raw)))
 
 
-def _checked(target: Target, scale: Json) -> tuple[Json, int]:
+def _read_scale(target: Target, scale: Json) -> tuple[Json, int]:
     """The metadata and the number in a Scale, if it is one of this object."""
     if (scale.get("apiVersion", API_VERSION), scale.get("kind", KIND)) != (API_VERSION, KIND):
         raise errors.bad_request(f"the object provided is unrecognized (must be of type {KIND})")
     try:
-        decode_fields(node_of(f"io.k8s.api.autoscaling.v1.{KIND}"), scale, [])
+        decode_fields(schema_node(f"io.k8s.api.autoscaling.v1.{KIND}"), scale, [])
     except Undecodable as error:
         raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
     metadata, spec = scale.get("metadata"), spec_of(scale)

@@ -48,7 +48,7 @@ def selection(kind: ResourceType, labels: str, fields: str, namespace: str | Non
     for test in parsed:
         # As a real server: a selector by another field would be served here, and fail on a cluster.
         if test.path not in _NAMES and test.path not in kind.selectable:
-            raise errors.bad_request(_unsupported(kind, test.path))
+            raise errors.bad_request(_unsupported_text(kind, test.path))
     # Most watches select nothing: they are spared a test of every change.
     if namespace is None and not label_tests and not parsed:
         return everything
@@ -82,7 +82,7 @@ def _check_requirement(requirement: Requirement) -> None:
             raise errors.bad_request(f"unable to parse requirement: {cause.field}: {cause.message}")
 
 
-def _unsupported(kind: ResourceType, path: str) -> str:
+def _unsupported_text(kind: ResourceType, path: str) -> str:
     """Say that objects cannot be selected by a field; kinds of which some can be have words of their own."""
     if kind.group == "batch" and kind.selectable:
         return f'field label "{path}" not supported for {kind.kind}'

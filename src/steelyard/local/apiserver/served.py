@@ -22,11 +22,11 @@ def documents() -> dict[str, dict[str, Json]]:
     }
 
 
-def resources_of(group: str, version: str) -> dict[str, Json]:
+def served_resources(group: str, version: str) -> dict[str, Json]:
     path = f"apis/{group}/{version}" if group else f"api/{version}"
     return documents().get(path, {})
 
 
-def subresources_of(group: str, version: str, plural: str) -> list[str]:
-    names = [name.partition("/") for name in resources_of(group, version)]
+def served_subresources(group: str, version: str, plural: str) -> list[str]:
+    names = [name.partition("/") for name in served_resources(group, version)]
     return [below for name, _, below in names if name == plural and below]

@@ -107,15 +107,15 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     policies = Policies(store, registry)
     admission = ServerAdmission(store, clock, config.service_network, rbac, webhooks, policies)
     objects = Objects(store, clock, admission)
-    kind = registry.stored("namespaces")
+    kind = registry.storage_kind("namespaces")
     for name in NAMESPACES:
         if store.get("namespaces", ("", name)) is None:
             objects.create(kind, "", {"metadata": {"name": name}}, Options())
-    add_system_classes(objects, registry.stored(CLASSES))
+    add_system_classes(objects, registry.storage_kind(CLASSES))
     add_bootstrap_roles(store, clock)
     Aggregation(store).aggregate()
     Accounts(store, objects, registry, config.pki).complete()
-    await store.settled()
+    await store.wait_durable()
     authentication = Authentication(
         config.tokens, AccountTokens(config.pki / "accounts.key", store, clock, config.platform)
     )
@@ -168,7 +168,7 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
             rest, network = parts.core.rest, config.service_network
             Addresses(parts.store, network).renew(apart=(own_service.NAMESPACE, own_service.NAME))
             OwnService(rest.objects, parts.core.registry, network, (address, port)).complete()
-            await parts.store.settled()
+            await parts.store.wait_durable()
             host = f"[{config.host}]" if ":" in config.host else config.host
             url = f"https://{host}:{port}"
             yield RunningServer(url, config.pki / "ca.crt", port, parts.core, listener.fileno())

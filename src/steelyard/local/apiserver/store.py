@@ -1,7 +1,7 @@
 """All objects in memory, durable in SQLite: one commit per turn of the event loop.
 
-A write is seen by later writes at once; answers and watches learn of it after its commit (`settled`). A commit that
-fails takes its whole turn back. Versions only grow, over restarts too.
+A write is seen by later writes at once; answers and watches learn of it after its commit (`wait_durable`). A commit
+that fails takes its whole turn back. Versions only grow, over restarts too.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Bucket:
             selected.extend(objects[name] for name in sorted(objects))
         return selected
 
-    def labelled(self, name: str, values: Iterable[str], namespace: str | None) -> list[Item] | None:
+    def find_by_label(self, name: str, values: Iterable[str], namespace: str | None) -> list[Item] | None:
         """Return the items with a label of one of these values, in order; None where all have to be looked at.
 
         A controller lists the children of one owner by a label whose value is that owner's alone: without an index
@@ -120,7 +120,7 @@ class Bucket:
 
 
 class Store:
-    """Every method but `settled` is synchronous: what happens between two awaits happens at once."""
+    """Every method but `wait_durable` is synchronous: what happens between two awaits happens at once."""
 
     def __init__(self, database: Database | None) -> None:
         self._database = database
@@ -161,7 +161,7 @@ class Store:
     def get(self, kind: str, key: Key) -> Item | None:
         return self.bucket(kind).get(key)
 
-    def bytes_of(self, namespace: str) -> int:
+    def namespace_bytes(self, namespace: str) -> int:
         """Return the bytes of all objects of a namespace."""
         return sum(bucket.bytes.get(namespace, 0) for bucket in self._buckets.values())
 
@@ -240,7 +240,7 @@ class Store:
 
     # ---- committing
 
-    async def settled(self) -> None:
+    async def wait_durable(self) -> None:
         """Wait until everything written so far is durable; OSError when it could not be."""
         if self._turn is not None:
             # Each waits for a future of its own: a caller that is cancelled must not cancel the turn of all others.

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.options import Deletion
 from steelyard.local.apiserver.parameters import write_options
-from steelyard.local.apiserver.published import META, node_of
+from steelyard.local.apiserver.published import META, schema_node
 from steelyard.local.apiserver.rest import Target
 from steelyard.types import Json, mapping, sequence
 
@@ -19,7 +19,7 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
     binding, options = read_object(request, target.kind), write_options(request, "CreateOptions")
     if field_of(binding, "metadata", "name") != target.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
-    binding["metadata"] = named(mapping(binding, "metadata"), target)
+    binding["metadata"] = with_target_name(mapping(binding, "metadata"), target)
     objects.admission.admit_part(target.kind, target.key, binding, options, "binding")
     # To a webhook a binding is no update of the Pod.
     options.answers = None
@@ -40,11 +40,11 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
         )
     pod["spec"]["nodeName"] = node
     objects.update(target.kind, item, pod, options)
-    _scheduled(objects, target)
-    return _done()
+    _mark_scheduled(objects, target)
+    return _success()
 
 
-def named_in_body(request: Request, target: Target) -> Target:
+def binding_target(request: Request, target: Target) -> Target:
     """The Pod that a binding names."""
     name = field_of(read_object(request, target.kind), "metadata", "name")
     return replace(target, name=str(name or ""), subresource="binding")
@@ -56,10 +56,10 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
     name = field_of(eviction, "metadata", "name") or target.name
     if name != target.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
-    eviction["metadata"] = named(mapping(eviction, "metadata"), target)
+    eviction["metadata"] = with_target_name(mapping(eviction, "metadata"), target)
     delete_options = eviction.get("deleteOptions") or {}  # of any type still
     try:
-        decode_fields(node_of(f"{META}DeleteOptions"), delete_options, [])
+        decode_fields(schema_node(f"{META}DeleteOptions"), delete_options, [])
     except Undecodable as error:
         text = f'Eviction in version "v1" cannot be handled as a Eviction: {error}'
         raise errors.bad_request(text) from error
@@ -77,21 +77,21 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
         _set_condition(objects, target, condition | {"message": "Eviction API: evicting"})
     # Read again: the condition was a write, and its version is another.
     objects.delete(target.kind, objects.item(target.kind, target.key), deletion, options)
-    return _done()
+    return _success()
 
 
-def named(metadata: Json, target: Target) -> Json:
+def with_target_name(metadata: Json, target: Target) -> Json:
     """Return the metadata of what is sent to a Pod's subresource, with the Pod's own name and namespace."""
     namespace, name = target.key
     return {**metadata, "name": name, "namespace": namespace}
 
 
-def _done() -> Response:
+def _success() -> Response:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return json_response(status, 201)
 
 
-def _scheduled(objects: Objects, target: Target) -> None:
+def _mark_scheduled(objects: Objects, target: Target) -> None:
     """The condition that a Pod has its node."""
     item = objects.item(target.kind, target.key)
     pod = item.parse()

@@ -9,11 +9,13 @@ from steelyard.local.apiserver.columns import Column
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.printer import custom_columns
-from steelyard.local.apiserver.served import resources_of
+from steelyard.local.apiserver.served import served_resources
 from steelyard.types import Json
 
 
-def table_of(kind: ResourceType, items: Sequence[Item], metadata: Json, include: str, now: datetime) -> Json:
+def make_table(
+    kind: ResourceType, items: Sequence[Item], metadata: Json, include: str, now: datetime
+) -> Json:
     """The kind's columns and a row per object; `include` is what of the object goes along."""
     columns = custom_columns(kind) if kind.custom else builtin_columns(kind)
     return {
@@ -27,7 +29,7 @@ def table_of(kind: ResourceType, items: Sequence[Item], metadata: Json, include:
 
 @cache
 def builtin_columns(kind: ResourceType) -> list[Column]:
-    definitions = resources_of(kind.group, kind.version)[kind.plural]["columns"]
+    definitions = served_resources(kind.group, kind.version)[kind.plural]["columns"]
     return [
         Column(cell=cell, **definition)
         for definition, cell in zip(definitions, kind_cells(kind.bucket), strict=True)

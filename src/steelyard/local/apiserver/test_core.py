@@ -81,7 +81,7 @@ async def test_a_watch_begins_with_what_is_durable(parts: Parts, monkeypatch: py
 
     async def write_twice() -> None:
         parts.store.put("configmaps", {**made, "metadata": {**made["metadata"], "name": "kept", "uid": "1"}})
-        await parts.store.settled()
+        await parts.store.wait_durable()
         monkeypatch.setattr(parts.store._database, "commit", fail)
         parts.store.put("configmaps", {**made, "metadata": {**made["metadata"], "name": "lost", "uid": "2"}})
 
@@ -180,7 +180,7 @@ async def test_an_object_of_an_earlier_process_is_decoded_whole(parts: Parts, tm
     pods = "/api/v1/namespaces/default/pods"
     made = (await ask(parts, "POST", pods, pod))[1]
     parts.store.put("pods", {**made, "spec": {**made["spec"], "noSuchField": 1}})
-    await parts.store.settled()
+    await parts.store.wait_durable()
     parts.store.close()
     later = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
     there = (await ask(later, "GET", f"{pods}/a"))[1]

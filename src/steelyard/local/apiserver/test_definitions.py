@@ -41,14 +41,14 @@ async def define(parts: Parts, **defaults: Any) -> None:
     status, answer = await ask(parts, "PATCH", f"{CRDS}/things.a.b", {"spec": spec(**defaults)})
     assert status == 200, answer
     while parts.store.committed != parts.store.version:
-        await parts.store.settled()
+        await parts.store.wait_durable()
 
 
 async def test_stored_objects_are_seen_with_the_defaults_of_today(tmp_path: Path) -> None:
     parts = await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
     assert (await ask(parts, "POST", CRDS, {"metadata": {"name": "things.a.b"}, "spec": spec()}))[0] == 201
     while parts.store.committed != parts.store.version:
-        await parts.store.settled()
+        await parts.store.wait_durable()
     thing: Json = {"apiVersion": "a.b/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"given": 1}}
     made = (await ask(parts, "POST", THINGS, thing))[1]
     await define(parts, first=1)

@@ -13,8 +13,8 @@ from steelyard.local.apiserver.errors import MAX_CAUSES
 from steelyard.local.apiserver.expressions.functions import why_slow
 from steelyard.local.apiserver.expressions.program import MAX_LENGTH, OVER_BUDGET, loop_depth
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.protobuf.decoding import decoded_message
-from steelyard.local.apiserver.protobuf.descriptors import message_of
+from steelyard.local.apiserver.protobuf.decoding import decode_message
+from steelyard.local.apiserver.protobuf.descriptors import kind_message
 from steelyard.local.apiserver.schema import Node
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.apiserver.strict import strict_faults
@@ -87,7 +87,7 @@ async def test_such_definitions_are_refused(tmp_path: Path, field: Json, message
 async def test_such_objects_are_refused(tmp_path: Path, field: Json, value: object, message: str) -> None:
     parts, status, answer = await define(tmp_path, field)
     assert status == 201, answer
-    await parts.store.settled()
+    await parts.store.wait_durable()
     status, answer = await ask(parts, "POST", THINGS, thing(value))
     assert status == 422
     assert message in answer["message"]
@@ -96,7 +96,7 @@ async def test_such_objects_are_refused(tmp_path: Path, field: Json, value: obje
 
 async def test_a_loop_over_a_usual_list_is_not(tmp_path: Path) -> None:
     parts, _, _ = await define(tmp_path, ruled("self.all(a, self.exists_one(b, a == b))", **NUMBERS))
-    await parts.store.settled()
+    await parts.store.wait_durable()
     assert (await ask(parts, "POST", THINGS, thing(list(range(50)))))[0] == 201
     parts.store.close()
 
@@ -200,13 +200,13 @@ def test_strict_decoding_names_few_faults_of_a_long_path() -> None:
 
 @pytest.mark.parametrize("fields", [b"\x0a\x00", b"\x12\x00"], ids=["metadata", "spec"])
 def test_empty_messages_are_counted(fields: bytes) -> None:
-    pods = message_of("v1", "PodList")
+    pods = kind_message("v1", "PodList")
     assert pods is not None
     if fields == b"\x12\x00":
         with pytest.raises(BadContent, match=TOO_MANY):
-            decoded_message(pods, fields * (MAX_PARTS + 1))
+            decode_message(pods, fields * (MAX_PARTS + 1))
     else:
-        assert decoded_message(pods, fields * (MAX_PARTS + 1)) == {"metadata": {}}
+        assert decode_message(pods, fields * (MAX_PARTS + 1)) == {"metadata": {}}
 
 
 class Name(str):

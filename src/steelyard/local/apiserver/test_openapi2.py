@@ -1,7 +1,7 @@
 """The OpenAPI document of version 2, in both of its forms."""
 
 from steelyard.local.apiserver.openapi2 import swagger
-from steelyard.local.apiserver.openapi2_protobuf import encoded
+from steelyard.local.apiserver.openapi2_protobuf import encode_document
 
 
 def test_protobuf() -> None:
@@ -12,7 +12,7 @@ def test_protobuf() -> None:
     value = schema + extension + limit
     named = b"\n\x01x\x12" + bytes([len(value)]) + value
     definitions = b"\n" + bytes([len(named)]) + named
-    assert encoded(document) == b"\n\x032.0J" + bytes([len(definitions)]) + definitions
+    assert encode_document(document) == b"\n\x032.0J" + bytes([len(definitions)]) + definitions
 
 
 def test_schemas_are_lowered() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from steelyard.local.apiserver.item import Item
-from steelyard.local.apiserver.ring import Change, Compacted, Ring
+from steelyard.local.apiserver.ring import Change, Ring, VersionForgotten
 
 
 def change(version: int, size: int = 1) -> Change:
@@ -26,7 +26,7 @@ def test_a_cursor_begins_after_its_version() -> None:
         [9, 12],
         [],
     ]
-    with pytest.raises(Compacted):
+    with pytest.raises(VersionForgotten):
         ring.cursor(4)
 
 
@@ -37,9 +37,9 @@ def test_history_is_bounded_by_count() -> None:
         ring.append(change(version))
         assert len(versions(ring, ring.cursor(ring.floor))) <= 10
     assert versions(ring, ring.cursor(ring.floor))[0] == ring.floor + 1
-    with pytest.raises(Compacted):
+    with pytest.raises(VersionForgotten):
         ring.read(slow)
-    with pytest.raises(Compacted):
+    with pytest.raises(VersionForgotten):
         ring.cursor(ring.floor - 1)
 
 
@@ -66,15 +66,15 @@ def test_a_fast_reader_loses_nothing_while_history_is_forgotten() -> None:
 
 async def test_waiters_wake() -> None:
     ring = Ring(0)
-    waiting = [asyncio.create_task(ring.changed(60)) for _ in range(3)]
+    waiting = [asyncio.create_task(ring.wait_for_change(60)) for _ in range(3)]
     await asyncio.sleep(0)
     ring.append(change(1))
     await asyncio.wait_for(asyncio.gather(*waiting), 60)
-    last = asyncio.create_task(ring.changed(60))
+    last = asyncio.create_task(ring.wait_for_change(60))
     await asyncio.sleep(0)
     ring.close()
     await asyncio.wait_for(last, 60)
-    await asyncio.wait_for(ring.changed(60), 60)
+    await asyncio.wait_for(ring.wait_for_change(60), 60)
 
 
 def test_what_is_old_is_forgotten_however_little_it_is() -> None:
@@ -84,7 +84,7 @@ def test_what_is_old_is_forgotten_however_little_it_is() -> None:
     cursor = ring.cursor(1)
     ring.append(change(3))
     assert ring.age(2)
-    with pytest.raises(Compacted):
+    with pytest.raises(VersionForgotten):
         ring.read(cursor)
     assert [known.version for known in ring.since(2)] == [3]
     assert [ring.age(2), ring.age(2), ring.age(2)] == [0, 1, 0]

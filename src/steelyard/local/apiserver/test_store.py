@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.local.apiserver.database import JUMP, SqliteDatabase
 from steelyard.local.apiserver.item import make_item
-from steelyard.local.apiserver.ring import Change, Compacted
+from steelyard.local.apiserver.ring import Change, VersionForgotten
 from steelyard.local.apiserver.store import INDEXED_FROM, INDEXED_LABELS, Row, Store
 from steelyard.types import Json
 
@@ -57,11 +57,11 @@ async def test_a_turn_is_one_commit() -> None:
     store.put(KIND, obj("a", x="2"))
     store.remove(KIND, obj("b"))
     assert database.commits == []
-    await store.settled()
+    await store.wait_durable()
     rows = {(name, raw is None) for _, _, name, raw in database.commits[0]}
     assert rows == {("a", False), ("b", True), ("c", False)}
     store.put(KIND, obj("d"))
-    await store.settled()
+    await store.wait_durable()
     assert len(database.commits) == 2
 
 
@@ -74,7 +74,7 @@ async def test_nothing_is_reported_before_the_commit() -> None:
     start = store.committed
     database.ask = lambda: (list(ring.read(0)[0]), list(changes), store.committed)
     store.put(KIND, obj("a"))
-    waiting = asyncio.create_task(store.settled())
+    waiting = asyncio.create_task(store.wait_durable())
     assert not waiting.done()
     await waiting
     assert database.during == [([], [], start)]
@@ -86,14 +86,14 @@ async def test_a_failed_commit_takes_its_turn_back() -> None:
     database = Recorder()
     store = Store(database)
     kept = store.put(KIND, obj("kept", owners=("o",), v="1"))
-    await store.settled()
+    await store.wait_durable()
     database.failing = True
     store.put(KIND, obj("kept", v="2"))
     store.remove(KIND, obj("kept"))
     store.put(KIND, obj("kept", uid="another"))
     store.put(KIND, obj("new"))
     with pytest.raises(OSError, match="disk is full"):
-        await store.settled()
+        await store.wait_durable()
     assert store.get(KIND, ("ns", "kept")) == kept
     assert store.get(KIND, ("ns", "new")) is None
     assert store.owner("another") is None
@@ -102,7 +102,7 @@ async def test_a_failed_commit_takes_its_turn_back() -> None:
     assert len(store.bucket(KIND).ring.read(0)[0]) == 1
     database.failing = False
     again = store.put(KIND, obj("new"))
-    await store.settled()
+    await store.wait_durable()
     assert again.version > kept.version + 4, "a version that was taken back is not given out again"
 
 
@@ -110,7 +110,7 @@ async def test_objects_outlive_the_process(tmp_path: Path) -> None:
     store = Store(SqliteDatabase(tmp_path / "db"))
     store.put(KIND, obj("a", v="1"))
     gone = store.put(KIND, obj("gone"))
-    await store.settled()
+    await store.wait_durable()
     store.remove(KIND, gone.parse())
     last = store.version
     store.close()  # commits what is pending
@@ -135,14 +135,14 @@ async def test_a_bucket_is_listed_in_order() -> None:
     assert [item.key for item in store.bucket(KIND).items()] == [("a", "y"), ("a", "z"), ("b", "x")]
     assert [item.key for item in store.bucket(KIND).items("b")] == [("b", "x")]
     assert store.bucket(KIND).size == 3
-    await store.settled()
+    await store.wait_durable()
 
 
 async def test_a_kind_made_again_remembers_nothing_from_before() -> None:
     store = Store(None)
     store.put(KIND, obj("a"))
     store.remove(KIND, obj("a"))
-    await store.settled()
+    await store.wait_durable()
     ring = store.bucket(KIND).ring
     store.end_watches(KIND)
     assert ring.closed
@@ -153,7 +153,7 @@ async def test_an_earlier_moment_is_without_what_came_later() -> None:
     store = Store(None)
     kept, changed = store.put(KIND, obj("kept")), store.put(KIND, obj("changed"))
     gone = store.put(KIND, obj("gone"))
-    await store.settled()
+    await store.wait_durable()
     moment = store.version
     store.put(KIND, obj("changed", "uid-changed", v="2"))
     store.remove(KIND, obj("gone"))
@@ -163,9 +163,9 @@ async def test_an_earlier_moment_is_without_what_came_later() -> None:
         assert store.items_at(KIND, "ns", moment) == [changed, gone, kept]
         assert store.items_at(KIND, None, moment) == [changed, gone, kept]
         assert [item.name for item in store.items_at(KIND, "ns", store.version)] == ["changed", "kept", "new"]
-        await store.settled()
+        await store.wait_durable()
     store.bucket(KIND).ring.compact()
-    with pytest.raises(Compacted):
+    with pytest.raises(VersionForgotten):
         store.items_at(KIND, "ns", moment)
 
 
@@ -184,7 +184,7 @@ async def test_items_with_a_label_are_those_that_a_search_of_all_finds() -> None
         else:
             store.put(KIND, made)
         for namespace in ("a", None):
-            chosen = store.bucket(KIND).labelled("owner", ["1", "2"], namespace)
+            chosen = store.bucket(KIND).find_by_label("owner", ["1", "2"], namespace)
             wanted = [
                 item for item in store.bucket(KIND).items(namespace) if item.labels.get("owner") in ("1", "2")
             ]
@@ -195,7 +195,7 @@ async def test_indexes_are_bounded() -> None:
     store = Store(None)
     for number in range(INDEXED_FROM):
         store.put(KIND, obj(f"name-{number}"))
-    answers = [store.bucket(KIND).labelled(f"label-{number}", ["1"], None) for number in range(20)]
+    answers = [store.bucket(KIND).find_by_label(f"label-{number}", ["1"], None) for number in range(20)]
     assert answers == [[]] * INDEXED_LABELS + [None] * (20 - INDEXED_LABELS)
 
 

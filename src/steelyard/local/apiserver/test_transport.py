@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.local.apiserver.transport import bounded
+from steelyard.local.apiserver.transport import limit_warnings
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from steelyard.local.apiserver.transport import bounded
     ids=["repeated", "as long as allowed", "too long", "too many"],
 )
 def test_warnings_are_bounded_as_those_of_a_real_server(warnings: list[str], sent: list[str]) -> None:
-    assert list(bounded(warnings)) == sent
+    assert list(limit_warnings(warnings)) == sent

@@ -22,7 +22,7 @@ _PARTS: list[tuple[str, str, str, int, int]] = [
 ]
 
 
-def parsed_time(text: str, *, micro: bool = False) -> str:
+def normalize_time(text: str, *, micro: bool = False) -> str:
     """The time as Go writes it again. ValueError in Go's words."""
     fits = _FORM.fullmatch(text)
     try:

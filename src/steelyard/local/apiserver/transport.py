@@ -56,7 +56,7 @@ class Transport:
             return _whole(json_response(error.status(), error.code))
         try:
             with self._intake.admit(user) as share:
-                return await self._admitted(request, user, share)
+                return await self._serve_admitted(request, user, share)
         except Refusal as error:
             response = json_response(error.status(), error.code)
             response.retry_after = (error.details or {}).get("retryAfterSeconds", 0)
@@ -65,9 +65,9 @@ class Transport:
             answer.force_close()
             return answer
 
-    async def _admitted(self, request: web.BaseRequest, user: User, share: Share) -> web.StreamResponse:
+    async def _serve_admitted(self, request: web.BaseRequest, user: User, share: Share) -> web.StreamResponse:
         if proxied := _PROXIED.fullmatch(request.rel_url.raw_path):
-            return await self._proxied(request, user, proxied[1], proxied[2] or "")
+            return await self._proxy(request, user, proxied[1], proxied[2] or "")
         body = await read_body(request, share)
         if isinstance(request.protocol, Connection):
             request.protocol.expects_head = True
@@ -80,7 +80,7 @@ class Transport:
                 return _whole(session)
             if isinstance(request.protocol, Connection):
                 request.protocol.expects_head = False
-            return await _connected(request, session)
+            return await _run_session(request, session)
         response = await self._core.handle(incoming)
         if isinstance(response.body, bytes) and len(response.body) <= PIECE:
             return _whole(response)
@@ -89,7 +89,7 @@ class Transport:
         with self._intake.sending(user, len(response.body)):
             return await _stream(request, response)
 
-    async def _proxied(
+    async def _proxy(
         self, request: web.BaseRequest, user: User, prefix: str, path: str
     ) -> web.StreamResponse:
         """Pass a request on to a program of a Pod: its body is read as the program reads it."""
@@ -126,7 +126,7 @@ def _several(request: web.BaseRequest, query: Mapping[str, str]) -> dict[str, tu
     return {name: tuple(request.query.getall(name)) for name in query}
 
 
-async def _connected(request: web.BaseRequest, session: Session) -> web.StreamResponse:
+async def _run_session(request: web.BaseRequest, session: Session) -> web.StreamResponse:
     """A session over WebSocket, until it or its caller is gone."""
     offered = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name]
     if offered and not set(offered) & set(session.protocols):
@@ -152,7 +152,7 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     headers = [("Cache-Control", "no-cache, private")]
     if response.content_type:
         headers.append(("Content-Type", response.content_type))
-    for warning in bounded(response.warnings):
+    for warning in limit_warnings(response.warnings):
         # The text of a Warning is a quoted string (RFC 7234); 299 is the code that Kubernetes' clients show.
         # Names of fields in it are the client's: a line's end among them would end the header.
         text = _CONTROL.sub(" ", warning).replace("\\", "\\\\").replace('"', '\\"')
@@ -162,7 +162,7 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     return headers
 
 
-def bounded(warnings: Iterable[str]) -> Iterator[str]:
+def limit_warnings(warnings: Iterable[str]) -> Iterator[str]:
     """Yield different warnings alone, and no more than a real server sends: clients refuse answers with very many
     headers. Too long ones are cut only where all together are too long.
     """

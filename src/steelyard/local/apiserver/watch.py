@@ -8,7 +8,7 @@ import orjson
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.ring import Change, Compacted
+from steelyard.local.apiserver.ring import Change, VersionForgotten
 from steelyard.local.apiserver.selection import Selects
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
@@ -51,14 +51,14 @@ class Watch:
             version = self.store.version
             items = [item for item in self.store.bucket(self.kind.bucket).items() if self.selects(item)]
             # Read first, then wait: what others write meanwhile may never be committed, and comes as an event if it is.
-            await self.store.settled()
+            await self.store.wait_durable()
             for piece in self._first_events(items, version, with_end=bool(initial)):
                 yield piece
             # A watch may last for an hour, and must not keep all that was there at its beginning for so long.
             del items
         try:
             cursor = ring.cursor(version)
-        except Compacted:
+        except VersionForgotten:
             yield self._too_old(version)
             return
         now = self.monotonic()
@@ -67,7 +67,7 @@ class Watch:
         while True:
             try:
                 changes, cursor = ring.read(cursor)
-            except Compacted:
+            except VersionForgotten:
                 yield self._too_old(version)
                 return
             sent, piece = False, b""
@@ -90,7 +90,7 @@ class Watch:
             if not ring.goes_on(cursor):
                 changes, piece = [], b""  # while it is quiet, the ring forgets them
                 wait = min(left, bookmark_due - now) if self.options.bookmarks else left
-                await ring.changed(wait)
+                await ring.wait_for_change(wait)
                 now = self.monotonic()
 
     def _first_events(self, items: list[Item], version: int, *, with_end: bool) -> Iterator[bytes]:
@@ -98,7 +98,7 @@ class Watch:
 
         They are made as they are taken: for a watch that is read slowly, the objects alone are kept, the store's own.
         """
-        yield from pieces(_framed(b"ADDED", self.render(item)) for item in items)
+        yield from pieces(_frame(b"ADDED", self.render(item)) for item in items)
         if with_end:
             yield self._bookmark(version, initial_end=True)
 
@@ -107,27 +107,27 @@ class Watch:
         was = change.old is not None and self.selects(change.old)
         now = not change.removed and self.selects(change.new)
         if now:
-            return _framed(b"MODIFIED" if was else b"ADDED", self.render(change.new))
+            return _frame(b"MODIFIED" if was else b"ADDED", self.render(change.new))
         # Neither before nor now in the selection: for this watcher nothing has happened.
         if not was:
             return b""
         if change.removed:
-            return _framed(b"DELETED", self.render(change.new))
+            return _frame(b"DELETED", self.render(change.new))
         assert change.old is not None
         # The object lives on outside the selection. Clients get its old state
         # with the new version, from which they go on.
-        return _framed(b"DELETED", self.render(_at_version(change.old, change.version)))
+        return _frame(b"DELETED", self.render(_at_version(change.old, change.version)))
 
     def _bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
         metadata: Json = {"resourceVersion": str(version)}
         if initial_end:
             metadata["annotations"] = {INITIAL_END: "true"}
         obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
-        return _framed(b"BOOKMARK", orjson.dumps(obj))
+        return _frame(b"BOOKMARK", orjson.dumps(obj))
 
     def _too_old(self, version: int) -> bytes:
         text = f"too old resource version: {version} ({self.store.committed})"
-        return _framed(b"ERROR", orjson.dumps(errors.expired(text).status()))
+        return _frame(b"ERROR", orjson.dumps(errors.expired(text).status()))
 
 
 def pieces(events: Iterable[bytes]) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ def pieces(events: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(together)
 
 
-def _framed(event: bytes, obj: bytes) -> bytes:
+def _frame(event: bytes, obj: bytes) -> bytes:
     return b'{"type":"' + event + b'","object":' + obj + b"}\n"
 
 

@@ -50,7 +50,7 @@ class Accounts:
             self._ensure("configmaps", namespace, content)
 
     def _ensure(self, bucket: str, namespace: str, obj: Json) -> None:
-        kind = self._registry.stored(bucket)
+        kind = self._registry.storage_kind(bucket)
         item = self._store.get(bucket, (namespace, obj["metadata"]["name"]))
         try:
             if item is None:

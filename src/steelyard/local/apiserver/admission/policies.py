@@ -169,7 +169,7 @@ class Policies:
         param_kind, reference = spec.get("paramKind"), binding["spec"].get("paramRef")
         if not param_kind or not reference:
             return [None]
-        kind = self._registry.named(param_kind["apiVersion"], param_kind["kind"])
+        kind = self._registry.find_kind(param_kind["apiVersion"], param_kind["kind"])
         if kind is None:
             group, _, version = param_kind["apiVersion"].rpartition("/")
             shown = f"{group}/{version}" if group else version

@@ -27,7 +27,7 @@ from steelyard.local.apiserver.kinds import ResourceType, field_of, nothing
 from steelyard.local.apiserver.objects import complete
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.priorities import assign_priority
-from steelyard.local.apiserver.scale import scale_of, set_field
+from steelyard.local.apiserver.scale import make_scale, set_field
 from steelyard.local.apiserver.schema import drop_unknown
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json, sequence
@@ -209,7 +209,7 @@ def write_attributes(
     metadata = (obj or old or {})["metadata"]
     requested, subresource = options.requested or kind, options.part or subresource
     if subresource == "scale" and kind.scaling is not None:
-        obj, old = (scale_of(kind, kind.scaling, whole) if whole else None for whole in (obj, old))
+        obj, old = (make_scale(kind, kind.scaling, whole) if whole else None for whole in (obj, old))
         requested = replace(requested, convert_in=None, convert_out=None)
     name = metadata.get("name") or ""
     # As on a real server a namespace lies in itself.

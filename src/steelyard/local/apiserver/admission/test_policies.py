@@ -95,7 +95,7 @@ async def test_the_server_itself_is_held_to_no_policy(parts: Parts) -> None:
     await hold(parts, {"expression": "false"})
     assert (await ask(parts, "POST", "/api/v1/namespaces", {"metadata": {"name": "fresh"}}))[0] == 201
     while parts.store.committed != parts.store.version:
-        await parts.store.settled()
+        await parts.store.wait_durable()
     assert parts.store.get("serviceaccounts", ("fresh", "default")) is not None
     account = {"metadata": {"name": "other"}}
     assert (await ask(parts, "POST", "/api/v1/namespaces/fresh/serviceaccounts", account))[0] == 422

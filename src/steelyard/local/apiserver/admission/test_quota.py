@@ -170,7 +170,7 @@ def status_of(parts: Parts) -> Json:
 async def settled(parts: Parts) -> None:
     """The controller's own writes follow a commit with one of their own."""
     while parts.store.committed != parts.store.version:
-        await parts.store.settled()
+        await parts.store.wait_durable()
 
 
 async def test_creates_at_once_do_not_exceed_a_quota(parts: Parts) -> None:

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from steelyard.local.apiserver.content import BadContent, check_shape
-from steelyard.local.apiserver.protobuf.decoding import decoded_message
-from steelyard.local.apiserver.protobuf.descriptors import UNKNOWN, message_named, message_of
+from steelyard.local.apiserver.protobuf.decoding import decode_message
+from steelyard.local.apiserver.protobuf.descriptors import UNKNOWN, kind_message, message_by_name
 from steelyard.types import Json
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -28,17 +28,17 @@ def envelope(body: bytes) -> Envelope:
         raise BadContent(f"{text} [{' '.join(str(byte) for byte in _MARK)}]")
     if body == _MARK:
         raise BadContent("empty body")
-    content = decoded_message(message_named(UNKNOWN), body[len(_MARK) :])
+    content = decode_message(message_by_name(UNKNOWN), body[len(_MARK) :])
     return Envelope(content.get("apiVersion", ""), content.get("kind", ""), content.get("raw", b""))
 
 
-def enveloped_object(content: Envelope) -> Json:
+def decode_envelope(content: Envelope) -> Json:
     """The object with its type. Raises BadContent."""
-    message = message_of(content.api_version, content.kind)
+    message = kind_message(content.api_version, content.kind)
     if message is None:
         raise BadContent(f'no kind "{content.kind}" is registered for version "{content.api_version}"')
     obj: Json = {"apiVersion": content.api_version, "kind": content.kind}
-    value = decoded_message(message, content.raw, obj)
+    value = decode_message(message, content.raw, obj)
     # JSON within protobuf has a depth of its own.
     check_shape(value)
     return obj

@@ -21,7 +21,7 @@ from steelyard.types import Json
 _WIRE = {"s": BLOCK, "y": BLOCK, "r": BLOCK, "i": VARINT, "l": VARINT, "b": VARINT, "d": FIXED64}
 
 
-def decoded_message(message: Message, data: bytes, into: Json | None = None, depth: int = 0) -> Any:
+def decode_message(message: Message, data: bytes, into: Json | None = None, depth: int = 0) -> Any:
     """The value of a message, over `into` where a part of it came before. Raises BadContent."""
     if depth > MAX_DEPTH:
         raise BadContent(TOO_DEEP)
@@ -49,21 +49,21 @@ def _set(value: Json, field: Field, content: Value, depth: int) -> None:
         value.setdefault(field.json, {})[name] = item
     elif field.flags & REPEATED:
         items = value.setdefault(field.json, [])
-        items.append(_one(field.type, content, depth))
+        items.append(_decode_value(field.type, content, depth))
         # Two bytes are an empty message.
         if len(items) > MAX_PARTS and isinstance(field.type, Message):
             raise BadContent(TOO_MANY)
     elif isinstance(field.type, Message):
         assert isinstance(content, bytes)
         if field.flags & INLINE:
-            decoded_message(field.type, content, value, depth + 1)
+            decode_message(field.type, content, value, depth + 1)
             return
         before = value.get(field.json)
         # Parts of a message may come one after the other; those of a special one are one value.
         into = before if isinstance(before, dict) and field.type.name not in SPECIAL else None
-        value[field.json] = decoded_message(field.type, content, into, depth + 1)
+        value[field.json] = decode_message(field.type, content, into, depth + 1)
     else:
-        item = _one(field.type, content, depth)
+        item = _decode_value(field.type, content, depth)
         # Go sends zeros of what was never set, and leaves them out of JSON.
         if not item and field.flags & DROP_ZERO and not field.flags & POINTER:
             value.pop(field.json, None)
@@ -71,11 +71,11 @@ def _set(value: Json, field: Field, content: Value, depth: int) -> None:
             value[field.json] = item
 
 
-def _one(kind: str | Message, content: Value, depth: int) -> Any:
+def _decode_value(kind: str | Message, content: Value, depth: int) -> Any:
     if isinstance(content, int):
         return _number(str(kind), content)
     if isinstance(kind, Message):
-        return decoded_message(kind, content, None, depth + 1)
+        return decode_message(kind, content, None, depth + 1)
     match kind:
         case "s":
             # As Go writes in JSON what is no text; checks of names and values refuse the sign.
@@ -109,12 +109,12 @@ def _packed(kind: str, content: bytes) -> list[int | bool]:
 
 def _entry(field: Field, content: bytes, depth: int) -> tuple[str, Any]:
     """One pair of a map; a part that is missing is empty."""
-    name, item = "", _one(field.type, b"", depth)
+    name, item = "", _decode_value(field.type, b"", depth)
     for number, wire, part in fields(content, field.go):
         if number in (1, 2) and wire != BLOCK:
             raise BadContent(f"proto: wrong wireType = {wire} for field {field.go}")
         if number == 1:
-            name = str(_one("s", part, depth))
+            name = str(_decode_value("s", part, depth))
         elif number == 2:
-            item = _one(field.type, part, depth)
+            item = _decode_value(field.type, part, depth)
     return name, item

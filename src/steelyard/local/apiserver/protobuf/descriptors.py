@@ -45,12 +45,12 @@ def _tables() -> tuple[dict[str, str], dict[str, Message]]:
     return content["packages"], {message.name: message for message in messages}
 
 
-def message_of(api_version: str, kind: str) -> Message | None:
+def kind_message(api_version: str, kind: str) -> Message | None:
     """The message of a kind; options of requests belong to every group."""
     packages, messages = _tables()
     own = messages.get(f"{packages.get(api_version, '')}.{kind}")
     return own or messages.get(f"{META}.{kind}")
 
 
-def message_named(name: str) -> Message:
+def message_by_name(name: str) -> Message:
     return _tables()[1][name]

@@ -25,12 +25,12 @@ def _rule_causes(role: Json, *, cluster: bool) -> list[Cause]:
         if not rule.get("verbs"):
             causes.append(required(f"{path}.verbs", "verbs must contain at least one value"))
         if rule.get("nonResourceURLs") and cluster:
-            causes += _mixed_causes(rule, f"{path}.nonResourceURLs")
+            causes += _mixture_causes(rule, f"{path}.nonResourceURLs")
             continue
         if rule.get("nonResourceURLs"):
             text = "namespaced rules cannot apply to non-resource URLs"
             causes.append(invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], text))
-            causes += _mixed_causes(rule, f"{path}.nonResourceURLs")
+            causes += _mixture_causes(rule, f"{path}.nonResourceURLs")
             continue
         for field, word in (("apiGroups", "api group"), ("resources", "resource")):
             if not rule.get(field):
@@ -38,7 +38,7 @@ def _rule_causes(role: Json, *, cluster: bool) -> list[Cause]:
     return causes
 
 
-def _mixed_causes(rule: Json, path: str) -> list[Cause]:
+def _mixture_causes(rule: Json, path: str) -> list[Cause]:
     if not any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
         return []
     text = "rules cannot apply to both regular resources and non-resource URLs"

@@ -4,8 +4,8 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.local.apiserver.rules.fields import amount_of
-from steelyard.local.apiserver.rules.table import Rule, causes_by, given, items, need, part
+from steelyard.local.apiserver.rules.fields import bounded_quantity
+from steelyard.local.apiserver.rules.table import Rule, causes_by, if_given, items, need, part
 from steelyard.schema.object_names import resource_name_faults
 from steelyard.types import Json, mapping
 
@@ -160,7 +160,7 @@ def _target_causes(source: Json, path: str) -> list[Cause]:
     if kind not in _TARGETS:
         causes.append(invalid(f"{where}.type", kind, "must be either Utilization, Value, or AverageValue"))
     for field in ("value", "averageValue"):
-        if target.get(field) is not None and amount_of(target[field]) <= 0:
+        if target.get(field) is not None and bounded_quantity(target[field]) <= 0:
             causes.append(invalid(f"{where}.{field}", str(target[field]), "must be positive"))
     share = target.get("averageUtilization")
     if share is not None and share < 1:
@@ -168,7 +168,7 @@ def _target_causes(source: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _one_target(field: str, other: str, none: str, *, forbidden: str = "", both: str = "") -> Rule:
+def _single_target(field: str, other: str, none: str, *, forbidden: str = "", both: str = "") -> Rule:
     """One of two fields of the target has to be there. `none` is said of `field` where neither is, `both` of
     `forbidden` where both are.
     """
@@ -194,7 +194,7 @@ def _metric_name(source: Json, path: str) -> list[Cause]:
     return name_causes(name, where, "path") if name else [required(where, "must specify a metric name")]
 
 
-def _described(source: Json, path: str) -> list[Cause]:
+def _described_object_causes(source: Json, path: str) -> list[Cause]:
     return _reference_causes(mapping(source, "describedObject"), f"{path}.describedObject", core=True)
 
 
@@ -202,7 +202,7 @@ def _resource_name(value: str, path: str) -> list[Cause]:
     return [invalid(path, value, text) for text in resource_name_faults(value)]
 
 
-_RESOURCE_TARGET = _one_target(
+_RESOURCE_TARGET = _single_target(
     "averageUtilization",
     "averageValue",
     "must set either a target raw value or a target utilization",
@@ -212,15 +212,15 @@ _RESOURCE_TARGET = _one_target(
 # In the order in which a real server looks for them.
 _SOURCES: dict[str, tuple[Rule, ...]] = {
     "object": (
-        _described,
+        _described_object_causes,
         _metric_name,
         _target_causes,
-        _one_target("averageValue", "value", "must set either a target value or averageValue"),
+        _single_target("averageValue", "value", "must set either a target value or averageValue"),
     ),
     "external": (
         _metric_name,
         _target_causes,
-        _one_target(
+        _single_target(
             "averageValue",
             "value",
             "must set either a target value for metric or a per-pod target",
@@ -232,9 +232,9 @@ _SOURCES: dict[str, tuple[Rule, ...]] = {
     "resource": (need("name", detail="must specify a resource name"), _target_causes, _RESOURCE_TARGET),
     "containerResource": (
         need("name", detail="must specify a resource name"),
-        given("name", _resource_name),
+        if_given("name", _resource_name),
         need("container", detail="must specify a container"),
-        given("container", lambda value, path: name_causes(value, path, "label")),
+        if_given("container", lambda value, path: name_causes(value, path, "label")),
         _target_causes,
         _RESOURCE_TARGET,
     ),

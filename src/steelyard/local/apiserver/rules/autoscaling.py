@@ -109,7 +109,7 @@ def _cpu_share(metric: Json, of: str) -> int | None:
 
 def _keep(annotations: dict[str, str], name: str, value: Any) -> None:
     if value:
-        annotations[name] = old_forms.text_of(value)
+        annotations[name] = old_forms.json_text(value)
 
 
 def _set_annotations(metadata: Json, kept: dict[str, str]) -> None:

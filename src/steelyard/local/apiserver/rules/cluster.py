@@ -26,7 +26,7 @@ def _data_causes(obj: Json, *fields: str) -> list[Cause]:
     return causes
 
 
-def _kept(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
+def _immutability_causes(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
     """Data marked immutable stays."""
     if not field_of(old, "immutable"):
         return []
@@ -36,7 +36,7 @@ def _kept(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
 
 
 def _check_config_map(obj: Json, old: Json | None) -> list[Cause]:
-    causes = _data_causes(obj, "data", "binaryData") + _kept(obj, old, "data", "binaryData")
+    causes = _data_causes(obj, "data", "binaryData") + _immutability_causes(obj, old, "data", "binaryData")
     for key in mapping(obj, "data").keys() & mapping(obj, "binaryData").keys():
         causes.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     return causes
@@ -52,7 +52,7 @@ def _default_secret(obj: Json) -> None:
 
 def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
     causes = _data_causes(obj, "data") + _type_causes(obj)
-    return causes + _kept(obj, old, "data") + immutable(obj, old, "type")
+    return causes + _immutability_causes(obj, old, "data") + immutable(obj, old, "type")
 
 
 # Keys that a secret of a type must have.

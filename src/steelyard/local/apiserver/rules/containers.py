@@ -9,8 +9,8 @@ from steelyard.local.apiserver.rules.environment import env_causes
 from steelyard.local.apiserver.rules.fields import (
     MAX_INT32,
     PROTOCOLS,
+    choice_causes,
     duplicate,
-    one_of,
     port_name,
     port_number,
 )
@@ -168,7 +168,7 @@ def _ports_causes(container: Json, path: str) -> list[Cause]:
         causes += port_causes(port.get("containerPort"), f"{where}.containerPort")
         if port.get("hostPort"):
             causes += port_number(port["hostPort"], f"{where}.hostPort")
-        causes += one_of(port.get("protocol"), f"{where}.protocol", PROTOCOLS)
+        causes += choice_causes(port.get("protocol"), f"{where}.protocol", PROTOCOLS)
     return causes
 
 

@@ -14,7 +14,7 @@ from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.structural import has_default, structural_causes
-from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, given, need, values
+from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, if_given, need, values
 from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
 from steelyard.local.definitions.embedded import embedded_definitions
@@ -57,7 +57,7 @@ def _check(crd: Json, old: Json | None) -> list[Cause]:
     causes += _version_causes(spec)
     causes += need("plural", "singular", "kind", "listKind")(spec["names"], "spec.names")
     causes += causes_by(_NAMES, spec["names"], "spec.names")
-    causes += _hoisted_causes(spec)
+    causes += _shared_part_causes(spec)
     strategy = spec["conversion"].get("strategy")
     if spec.get("preserveUnknownFields") and strategy != "None":
         text = "must be None if spec.preserveUnknownFields is true"
@@ -66,7 +66,7 @@ def _check(crd: Json, old: Json | None) -> list[Cause]:
     # Objects are stored by these names: under others they would not be found again.
     for name in ("scope", "names.kind", "group", "names.plural"):
         causes += immutable(crd, old, f"spec.{name}")
-    causes += _stored_causes(crd) + _approval_causes(crd, old)
+    causes += _storage_causes(crd) + _approval_causes(crd, old)
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         causes.append(invalid("spec.preserveUnknownFields", True, text))
@@ -93,7 +93,7 @@ def _label(value: str, path: str) -> list[Cause]:
     return name_causes(value, path, "service")
 
 
-def _mixed(value: str, path: str) -> list[Cause]:
+def _mixed_case_label(value: str, path: str) -> list[Cause]:
     """A label but for its capitals."""
     text = "may have mixed case, but should otherwise match: "
     return [
@@ -110,14 +110,14 @@ def _same_kinds(names: Json, path: str) -> list[Cause]:
 
 _SPEC: tuple[Rule, ...] = (
     need("group"),
-    given("group", _group_causes),
+    if_given("group", _group_causes),
     choice("scope", "Cluster", "Namespaced", needed=True),
 )
 _NAMES: tuple[Rule, ...] = (
-    given("plural", _label),
-    given("singular", _label),
-    given("kind", _mixed),
-    given("listKind", _mixed),
+    if_given("plural", _label),
+    if_given("singular", _label),
+    if_given("kind", _mixed_case_label),
+    if_given("listKind", _mixed_case_label),
     values("shortNames", _label),
     _same_kinds,
     values("categories", _label),
@@ -132,10 +132,10 @@ def _version_causes(spec: Json) -> list[Cause]:
     causes = [
         required(f"spec.versions[{index}].schema.openAPIV3Schema")
         for index, version in enumerate(versions)
-        if _schema_of(version) is None
+        if _version_schema(version) is None
     ]
     if spec.get("preserveUnknownFields") and any(
-        has_default(_schema_of(version) or {}) for version in versions
+        has_default(_version_schema(version) or {}) for version in versions
     ):
         text = "must be false in order to use defaults in the schema"
         causes.append(invalid("spec.preserveUnknownFields", True, text))
@@ -158,7 +158,7 @@ def _version_causes(spec: Json) -> list[Cause]:
     return causes + (_label(names[0], "spec.version") if names and names[0] else [])
 
 
-def _hoisted_causes(spec: Json) -> list[Cause]:
+def _shared_part_causes(spec: Json) -> list[Cause]:
     """Kubernetes keeps what all versions share at the top of the definition, and names its faults there."""
     versions = spec["versions"] or []
     causes: list[Cause] = []
@@ -181,7 +181,7 @@ _PARTS = {
 }
 
 
-def _schema_of(version: Json) -> Json | None:
+def _version_schema(version: Json) -> Json | None:
     schema = mapping(version, "schema").get("openAPIV3Schema")
     return schema if isinstance(schema, dict) else None
 
@@ -190,7 +190,7 @@ def _part_causes(version: Json, name: str, path: str) -> list[Cause]:
     match name:
         case "schema":
             status = mapping(version, "subresources").get("status") is not None
-            return _schema_causes(_schema_of(version), f"{path}.openAPIV3Schema", status=status)
+            return _schema_causes(_version_schema(version), f"{path}.openAPIV3Schema", status=status)
         case "subresources":
             return _scale_causes(mapping(version, "subresources").get("scale"), f"{path}.scale")
         case "selectableFields":
@@ -241,7 +241,7 @@ def _path(value: str, path: str) -> list[Cause]:
 
 def _column_text(name: str, *choices: str) -> Rule:
     text = f"must be one of {','.join(choices)}"
-    return given(name, lambda value, path: [] if value in choices else [invalid(path, value, text)])
+    return if_given(name, lambda value, path: [] if value in choices else [invalid(path, value, text)])
 
 
 def _column_path(column: Json, path: str) -> list[Cause]:
@@ -267,7 +267,7 @@ def _selectable_causes(version: Json, path: str) -> Iterator[Cause]:
         if not value:
             yield required(where)
             continue
-        schema: Any = _schema_of(version)
+        schema: Any = _version_schema(version)
         for name in value.removeprefix(".").split("."):
             schema = mapping(schema, "properties").get(name) if isinstance(schema, dict) else None
         if schema is None:
@@ -330,7 +330,7 @@ def _conversion_causes(conversion: Json) -> list[Cause]:
     return causes
 
 
-def _stored_causes(crd: Json) -> list[Cause]:
+def _storage_causes(crd: Json) -> list[Cause]:
     """Objects may be stored in every version that was the storage version once."""
     path, versions = "status.storedVersions", crd["spec"]["versions"] or []
     stored = sequence(crd, "status", "storedVersions")

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.local.apiserver.rules.fields import not_negative, one_of
+from steelyard.local.apiserver.rules.fields import choice_causes, not_negative
 from steelyard.local.apiserver.rules.job_policies import default_policies
 from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec
@@ -47,7 +47,7 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
     causes = _schedule_causes(spec) + not_negative(spec, "spec", "startingDeadlineSeconds")
     if old is None or old["spec"].get("timeZone") != spec.get("timeZone"):
         causes += _zone_causes(spec)
-    causes += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", _CONCURRENCY)
+    causes += choice_causes(spec["concurrencyPolicy"], "spec.concurrencyPolicy", _CONCURRENCY)
     causes += job_template_causes(spec["jobTemplate"], "spec.jobTemplate")
     causes += not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     # Its Jobs add the time to the name, a dash and ten digits, and a Job's name has 63 characters at most.

@@ -7,9 +7,9 @@ from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.fields import (
     PROTOCOLS,
     at_most,
+    choice_causes,
     duplicates,
     ip_causes,
-    one_of,
     port_number,
 )
 from steelyard.types import Json, sequence
@@ -63,7 +63,7 @@ def _port_causes(port: Json, path: str) -> list[Cause]:
     causes = name_causes(port["name"], f"{path}.name", "label") if port["name"] else []
     if port.get("port") is not None:
         causes += port_number(port["port"], f"{path}.port")
-    causes += one_of(port["protocol"], f"{path}.protocol", PROTOCOLS)
+    causes += choice_causes(port["protocol"], f"{path}.protocol", PROTOCOLS)
     name = port.get("appProtocol")
     return causes + (key_causes(name, f"{path}.appProtocol") if name is not None else [])
 

@@ -4,7 +4,7 @@ import re
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.names import key_causes, name_causes
-from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
+from steelyard.local.apiserver.rules.fields import bounded_quantity, emptiness_causes, quantity_causes
 from steelyard.schema.object_names import data_key_faults, variable_faults
 from steelyard.schema.variables import size_faults
 from steelyard.types import Json, sequence
@@ -39,7 +39,7 @@ def env_causes(container: Json, path: str) -> list[Cause]:
 
 def _variable_causes(variable: Json, path: str) -> list[Cause]:
     name, source = variable.get("name") or "", variable.get("valueFrom")
-    causes = needed(variable, path, "name")
+    causes = emptiness_causes(variable, path, "name")
     if name:
         causes += [invalid(f"{path}.name", name, fault) for fault in variable_faults(name)]
     if source is None:
@@ -106,10 +106,10 @@ def resource_field_causes(source: Json, path: str) -> list[Cause]:
         return [unsupported(f"{path}.resource", name, _RESOURCES)]
     divisor = source.get("divisor")
     # Kubernetes reads a divisor of 0 as 1.
-    if divisor is None or not amount_of(divisor):
+    if divisor is None or not bounded_quantity(divisor):
         return []
     causes = quantity_causes(divisor, f"{path}.divisor")
-    if name.endswith(".cpu") and amount_of(divisor) not in (1, amount_of("1m")):
+    if name.endswith(".cpu") and bounded_quantity(divisor) not in (1, bounded_quantity("1m")):
         text = "only divisor's values 1m and 1 are supported with the cpu resource"
         causes.append(invalid(f"{path}.divisor", name, text))
     return causes

@@ -42,12 +42,12 @@ _MOST_OF_NOTE = 1024
 
 def check_core(event: Json, old: Json | None) -> list[Cause]:
     """Faults of a new event of the core group."""
-    return _timed_causes(event, "reportingComponent") if event.get("eventTime") else []
+    return _reporter_causes(event, "reportingComponent") if event.get("eventTime") else []
 
 
 def check_new(event: Json, old: Json | None) -> list[Cause]:
     """Faults of a new event of `events.k8s.io`, which has one time and no fields of old."""
-    causes = _timed_causes(event, "reportingController") if event.get("eventTime") else []
+    causes = _reporter_causes(event, "reportingController") if event.get("eventTime") else []
     if not event.get("eventTime"):
         causes.append(required("eventTime"))
     if (kind := event.get("type") or "") not in ("Normal", "Warning"):
@@ -58,7 +58,7 @@ def check_new(event: Json, old: Json | None) -> list[Cause]:
     return causes
 
 
-def _timed_causes(event: Json, controller: str) -> list[Cause]:
+def _reporter_causes(event: Json, controller: str) -> list[Cause]:
     """Faults of an event with a time, in either group."""
     name = event.get("reportingComponent") or ""
     causes = ([] if name else [required(controller)]) + key_causes(name, controller)

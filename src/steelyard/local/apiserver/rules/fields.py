@@ -74,16 +74,16 @@ def percent(value: int | str | None) -> int | None:
     return int(value[:-1]) if len(value) < 20 else MAX_INT32
 
 
-def one_of(value: object, path: str, choices: list[str]) -> list[Cause]:
+def choice_causes(value: object, path: str, choices: list[str]) -> list[Cause]:
     """One of these texts, where there is one."""
     return [] if value in (None, *choices) else [unsupported(path, value, choices)]
 
 
 def quantity_causes(value: object, path: str, *, whole: bool = False) -> list[Cause]:
     causes = []
-    if amount_of(value) < 0:
+    if bounded_quantity(value) < 0:
         causes.append(invalid(path, str(value), NOT_NEGATIVE))
-    if whole and amount_of(value) % 1:
+    if whole and bounded_quantity(value) % 1:
         causes.append(invalid(path, str(value), "must be an integer"))
     return causes
 
@@ -91,7 +91,7 @@ def quantity_causes(value: object, path: str, *, whole: bool = False) -> list[Ca
 _LARGEST = Decimal(2**63 - 1)
 
 
-def amount_of(value: object) -> Decimal:
+def bounded_quantity(value: object) -> Decimal:
     """Larger ones count as the largest, as on a real server."""
     return min(max(quantity(value), -_LARGEST), _LARGEST)
 
@@ -175,7 +175,7 @@ def no_backsteps(value: str, path: str) -> list[Cause]:
     return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
-def unreserved_path(value: str, path: str) -> list[Cause]:
+def volume_path(value: str, path: str) -> list[Cause]:
     """A file of a volume: Kubernetes keeps names that begin with two dots for itself."""
     causes = descending_path(value, path)
     if not causes and value.startswith(".."):
@@ -183,6 +183,6 @@ def unreserved_path(value: str, path: str) -> list[Cause]:
     return causes
 
 
-def needed(obj: Json, path: str, *names: str) -> list[Cause]:
+def emptiness_causes(obj: Json, path: str, *names: str) -> list[Cause]:
     """Texts and lists that may not be empty."""
     return [required(f"{path}.{name}") for name in names if not obj.get(name)]

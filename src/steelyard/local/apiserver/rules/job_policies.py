@@ -34,7 +34,7 @@ def policy_causes(spec: Json) -> list[Cause]:
 def _mode_causes(spec: Json) -> list[Cause]:
     match spec.get("completionMode"):
         case "Indexed":
-            return _indexed_causes(spec)
+            return _index_causes(spec)
         case "NonIndexed" | None:
             text, names = "requires indexed completion mode", ("backoffLimitPerIndex", "maxFailedIndexes")
             return [invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None]
@@ -42,7 +42,7 @@ def _mode_causes(spec: Json) -> list[Cause]:
             return [unsupported("spec.completionMode", other, ["NonIndexed", "Indexed"])]
 
 
-def _indexed_causes(spec: Json) -> list[Cause]:
+def _index_causes(spec: Json) -> list[Cause]:
     failed, path = spec.get("maxFailedIndexes"), "spec.maxFailedIndexes"
     completions, causes = spec.get("completions"), []
     if completions is None:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.quantity import quantity
-from steelyard.local.apiserver.times import parsed_time
+from steelyard.local.apiserver.times import normalize_time
 from steelyard.types import Json, mapping, sequence
 
 TEXT, INTEGER, AMOUNT, TIME, TEXTS, LABELS = "text", "integer", "amount", "time", "texts", "labels"
@@ -84,7 +84,7 @@ def _read_plain(form: str, value: Any) -> Any:
             quantity(value)
             return str(value)
         case "time" if isinstance(value, str):
-            return parsed_time(value)
+            return normalize_time(value)
         case "texts" if isinstance(value, list):
             return [_read(TEXT, below) or "" for below in value]
         case "labels" if isinstance(value, dict):
@@ -92,7 +92,7 @@ def _read_plain(form: str, value: Any) -> Any:
     raise ValueError
 
 
-def text_of(value: Any) -> str:
+def json_text(value: Any) -> str:
     """Return the JSON that Go writes."""
     text = orjson.dumps(value).decode()
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -4,7 +4,7 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.names import key_causes, value_causes
 from steelyard.local.apiserver.rules.common import selector_causes
 from steelyard.local.apiserver.rules.fields import duplicate
-from steelyard.local.apiserver.rules.table import Rule, choice, given_choice, items, need, part, values
+from steelyard.local.apiserver.rules.table import Rule, choice, if_given_choice, items, need, part, values
 from steelyard.types import Json, sequence
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -137,8 +137,8 @@ def _toleration_causes(toleration: Json, path: str) -> list[Cause]:
 TOLERATIONS = items(
     "tolerations",
     _toleration_causes,
-    given_choice("operator", "Equal", "Exists"),
-    given_choice("effect", "NoSchedule", "PreferNoSchedule", "NoExecute"),
+    if_given_choice("operator", "Equal", "Exists"),
+    if_given_choice("effect", "NoSchedule", "PreferNoSchedule", "NoExecute"),
 )
 
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import value_text
-from steelyard.local.apiserver.rules.fields import amount_of
+from steelyard.local.apiserver.rules.fields import bounded_quantity
 from steelyard.local.apiserver.rules.overlaps import overlaps
 from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, mapping, sequence
@@ -147,12 +147,12 @@ def _overlap_warnings(volume: Json) -> Iterator[str]:
     for source in sequence(volume, "projected", "sources"):
         if not any(value is not None for value in source.values()):
             yield f"volume {name} (Projected) has no sources provided"
-        projected += _projected_files(source)
+        projected += _source_files(source)
     for text in _overlaps(projected):
         yield f"volume {name} (Projected): overlapping paths: {text}"
 
 
-def _projected_files(source: Json) -> list[tuple[str, str]]:
+def _source_files(source: Json) -> list[tuple[str, str]]:
     """Return the paths of one source of a projected volume, each with the words for that source."""
     for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
         if items := sequence(source, field, "items"):
@@ -189,7 +189,7 @@ def _duplicates(spec: Json, path: str, field: str, name: str) -> Iterator[str]:
         seen.add(value)
 
 
-def _repeated_warnings(spec: Json, path: str) -> Iterator[str]:
+def _duplicate_warnings(spec: Json, path: str) -> Iterator[str]:
     yield from _duplicates(spec, path, "hostAliases", "ip")
     yield from _duplicates(spec, path, "imagePullSecrets", "name")
 
@@ -203,7 +203,7 @@ def _secret_warnings(spec: Json, path: str) -> Iterator[str]:
 
 def _fractions(amounts: Json, path: str, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
-        if name in amounts and amount_of(amounts[name]) % 1:
+        if name in amounts and bounded_quantity(amounts[name]) % 1:
             text = f"fractional byte value {value_text(str(amounts[name]))} is invalid, must be an integer"
             yield f"{path}[{name}]: {text}"
 
@@ -301,7 +301,7 @@ def _affinity_warnings(spec: Json, path: str) -> Iterator[str]:
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Json, str], Iterator[str]]], ...] = (
     (("nodeSelector", "affinity", "topologySpreadConstraints"), _label_warnings),
     (("volumes",), _volume_warnings),
-    (("hostAliases", "imagePullSecrets"), _repeated_warnings),
+    (("hostAliases", "imagePullSecrets"), _duplicate_warnings),
     (("imagePullSecrets", "overhead"), _secret_warnings),
     (("initContainers", "containers"), _container_warnings),
     (("initContainers", "containers"), _port_warnings),

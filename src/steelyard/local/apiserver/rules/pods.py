@@ -33,8 +33,8 @@ from steelyard.local.apiserver.rules.table import (
     Rule,
     causes_by,
     choice,
+    if_named,
     items,
-    named,
     need,
     number,
     part,
@@ -201,19 +201,19 @@ _SPEC: tuple[Rule, ...] = (
     GATES,
     SPREAD,
     _host_user_causes,
-    named("serviceAccountName"),
-    named("nodeName"),
+    if_named("serviceAccountName"),
+    if_named("nodeName"),
     number("activeDeadlineSeconds", 1, MAX_INT32),
-    named("hostname", "label"),
-    named("subdomain", "label"),
+    if_named("hostname", "label"),
+    if_named("subdomain", "label"),
     TOLERATIONS,
     items(
         "hostAliases",
         lambda alias, path: ip_causes(alias.get("ip") or "", f"{path}.ip"),
         values("hostnames", name_causes),
     ),
-    named("priorityClassName"),
-    named("runtimeClassName"),
+    if_named("priorityClassName"),
+    if_named("runtimeClassName"),
     preemption_causes,
     _system_causes,
 )
@@ -241,7 +241,7 @@ def _quality(spec: Json) -> str:
     """The class of service by requests and limits."""
     containers = containers_of(spec)
     resources = [
-        [_counted(mapping(container, "resources", name)) for name in ("limits", "requests")]
+        [_quality_amounts(mapping(container, "resources", name)) for name in ("limits", "requests")]
         # Resources of the whole Pod, also empty ones, count alone.
         for container in (containers if spec.get("resources") is None else [spec])
     ]
@@ -254,7 +254,7 @@ def _quality(spec: Json) -> str:
     return "Guaranteed"
 
 
-def _counted(amounts: Json) -> Json:
+def _quality_amounts(amounts: Json) -> Json:
     """Amounts of what counts for the class of service: devices do not."""
     return {name: amounts[name] for name in ("cpu", "memory") if amounts.get(name) not in (None, "0")}
 
@@ -299,14 +299,14 @@ def _check(pod: Json, old: Json | None) -> list[Cause]:
     for name in ("containers", "initContainers"):
         if len(sequence(pod["spec"], name)) != len(sequence(old["spec"], name)):
             return [forbidden_field(f"spec.{name}", "pod updates may not add or remove containers")]
-    before, after = _frozen(old["spec"]), _frozen(pod["spec"])
+    before, after = _immutable_part(old["spec"]), _immutable_part(pod["spec"])
     if not before.get("nodeName"):
         # The scheduler's word; a real server takes it from `binding` alone.
         before.pop("nodeName", None)
         after.pop("nodeName", None)
     if before != after:
         return [forbidden_field("spec", _FORBIDDEN)]
-    return _changed_causes(pod["spec"], old["spec"])
+    return _update_causes(pod["spec"], old["spec"])
 
 
 def _new_causes(spec: Json) -> list[Cause]:
@@ -319,7 +319,7 @@ def _new_causes(spec: Json) -> list[Cause]:
     return causes
 
 
-def _changed_causes(spec: Json, before: Json) -> list[Cause]:
+def _update_causes(spec: Json, before: Json) -> list[Cause]:
     """Checks the fields of a Pod that may change; a value that was stored before its rule existed may stay."""
     causes = []
     known = causes_by(_SPEC, before, "spec")
@@ -358,7 +358,7 @@ def _keep_status(pod: Json, old: Json) -> None:
         status["qosClass"] = status.get("qosClass") or quality
 
 
-def _frozen(spec: Json) -> Json:
+def _immutable_part(spec: Json) -> Json:
     """Return the part of a Pod's spec that never changes."""
     kept = {key: value for key, value in spec.items() if key not in _MAY_CHANGE}
     for field in ("containers", "initContainers"):

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.expressions.plain import CONDITION, find_fault, i
 from steelyard.local.apiserver.expressions.program import without_literals
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
-from steelyard.local.apiserver.rules.fields import duplicate, one_of
+from steelyard.local.apiserver.rules.fields import choice_causes, duplicate
 from steelyard.local.apiserver.rules.webhooks import OPERATIONS, condition_causes, rule_causes
 from steelyard.types import Json, mapping, sequence
 
@@ -24,7 +24,7 @@ Fault = Callable[[str, type[bool] | type[str] | None], str]
 
 def check(obj: Json, old: Json | None) -> list[Cause]:
     spec, params = obj["spec"], ("params",) if "paramKind" in obj["spec"] else ()
-    causes = one_of(spec.get("failurePolicy"), "spec.failurePolicy", ["Fail", "Ignore"])
+    causes = choice_causes(spec.get("failurePolicy"), "spec.failurePolicy", ["Fail", "Ignore"])
     if params:
         causes += _kind_causes(mapping(spec, "paramKind"), "spec.paramKind")
     match = spec.get("matchConstraints")
@@ -70,7 +70,7 @@ def _kind_causes(kind: Json, path: str) -> list[Cause]:
 
 
 def match_causes(match: Json, path: str) -> list[Cause]:
-    causes = one_of(match.get("matchPolicy"), f"{path}.matchPolicy", ["Equivalent", "Exact"])
+    causes = choice_causes(match.get("matchPolicy"), f"{path}.matchPolicy", ["Equivalent", "Exact"])
     for name in ("namespaceSelector", "objectSelector"):
         causes += selector_causes(match.get(name) or {}, f"{path}.{name}", empty=True)
     for name in ("resourceRules", "excludeResourceRules"):
@@ -165,7 +165,7 @@ def _reference_causes(reference: Json, path: str) -> list[Cause]:
     action = reference.get("parameterNotFoundAction")
     if not action:
         return [*causes, required(f"{path}.parameterNotFoundAction")]
-    return causes + one_of(action, f"{path}.parameterNotFoundAction", ["Deny", "Allow"])
+    return causes + choice_causes(action, f"{path}.parameterNotFoundAction", ["Deny", "Allow"])
 
 
 def _action_causes(actions: list[str], path: str) -> list[Cause]:

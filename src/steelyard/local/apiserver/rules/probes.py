@@ -3,7 +3,13 @@
 import re
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
-from steelyard.local.apiserver.rules.fields import needed, not_negative, one_of, port, port_number
+from steelyard.local.apiserver.rules.fields import (
+    choice_causes,
+    emptiness_causes,
+    not_negative,
+    port,
+    port_number,
+)
 from steelyard.types import Json, mapping, sequence
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -61,7 +67,7 @@ def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Caus
     action, where = handler[chosen[0]], f"{path}.{chosen[0]}"
     match chosen[0]:
         case "exec":
-            causes += needed(action, where, "command")
+            causes += emptiness_causes(action, where, "command")
         case "httpGet":
             causes += _http_causes(action, where)
         case "tcpSocket":
@@ -73,8 +79,8 @@ def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Caus
 
 
 def _http_causes(action: Json, path: str) -> list[Cause]:
-    causes = needed(action, path, "path") + port(action.get("port"), f"{path}.port")
-    causes += one_of(action.get("scheme"), f"{path}.scheme", ["HTTP", "HTTPS"])
+    causes = emptiness_causes(action, path, "path") + port(action.get("port"), f"{path}.port")
+    causes += choice_causes(action.get("scheme"), f"{path}.scheme", ["HTTP", "HTTPS"])
     for header in sequence(action, "httpHeaders"):
         name = header.get("name") or ""
         if not _HEADER.fullmatch(name):

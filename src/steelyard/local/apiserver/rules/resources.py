@@ -3,7 +3,7 @@
 from steelyard.local.apiserver.amounts import Amounts, add, amount, largest
 from steelyard.local.apiserver.amounts import amounts as parsed_amounts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
-from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
+from steelyard.local.apiserver.rules.fields import bounded_quantity, quantity_causes
 from steelyard.schema.object_names import huge_pages_faults, is_counted, resource_name_faults
 from steelyard.types import Json, mapping, sequence
 
@@ -19,7 +19,7 @@ def resource_causes(resources: Json, path: str) -> list[Cause]:
             causes += [invalid(where, name, text) for text in resource_name_faults(name)]
             causes += quantity_causes(value, where, whole=is_counted(name))
             if name.startswith("hugepages-"):
-                faults = huge_pages_faults(name, amount_of(value))
+                faults = huge_pages_faults(name, bounded_quantity(value))
                 causes += [invalid(where, str(value), f"{value} {fault}") for fault in faults]
     for name, value in requests.items():
         if name in limits:
@@ -92,8 +92,8 @@ def _requests_of_containers(spec: Json) -> Amounts:
 
 def _pair_causes(name: str, request: object, limit: object, path: str) -> list[Cause]:
     where = f"{path}.requests"
-    if is_counted(name) and amount_of(request) != amount_of(limit):
+    if is_counted(name) and bounded_quantity(request) != bounded_quantity(limit):
         return [invalid(where, str(request), f"must be equal to {name} limit of {limit}")]
-    if amount_of(request) > amount_of(limit):
+    if bounded_quantity(request) > bounded_quantity(limit):
         return [invalid(where, str(request), f"must be less than or equal to {name} limit of {limit}")]
     return []

@@ -45,7 +45,7 @@ def complete_families(spec: Json, before: Json) -> None:
         spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or usual
     if _stays_preferred(spec, before) or family_causes(spec, before):
         return
-    addresses, families = _stated(spec, before)
+    addresses, families = _requested_families(spec, before)
     spec |= {"clusterIPs": addresses} if addresses else {}
     if families or addresses not in ([], [HEADLESS]):
         spec["ipFamilies"] = _with_second(spec, families or _FAMILIES[:1])
@@ -68,9 +68,9 @@ def family_causes(spec: Json, before: Json) -> list[Cause]:
     """Return faults of addresses and families; a real server looks for others only where there are none."""
     if not has_address(spec) or _stays_preferred(spec, before):
         return []
-    if causes := _stated_causes(spec, before):
+    if causes := _family_causes(spec, before):
         return causes
-    policy, (addresses, families) = spec.get("ipFamilyPolicy"), _stated(spec, before)
+    policy, (addresses, families) = spec.get("ipFamilyPolicy"), _requested_families(spec, before)
     causes = _number_causes(policy, addresses, sequence(before, "clusterIPs"), "cluster IP", "cluster IPs")
     causes += _number_causes(policy, families, sequence(before, "ipFamilies"), "IP family", "IP families")
     for index, address in enumerate(addresses[len(families) :], len(families)):
@@ -99,7 +99,7 @@ def _number_causes(
     return []
 
 
-def changed_address_causes(spec: Json, before: Json) -> list[Cause]:
+def address_change_causes(spec: Json, before: Json) -> list[Cause]:
     """Clients have resolved the Service's name to its address, and go on calling it."""
     now, then = sequence(spec, "clusterIPs"), sequence(before, "clusterIPs")
     if not has_address(spec) or not has_address(before) or not then or now[:1] == then[:1]:
@@ -118,7 +118,7 @@ def _stays_preferred(spec: Json, before: Json) -> bool:
     return before.get("ipFamilyPolicy") == _PREFERRED and all(now.get(x) == before.get(x) for x in same)
 
 
-def _stated(spec: Json, before: Json) -> tuple[list[str], list[str]]:
+def _requested_families(spec: Json, before: Json) -> tuple[list[str], list[str]]:
     """Return addresses and families; where the policy alone was changed to one family, the second ones are let go."""
     stated: list[list[str]] = []
     for name in ("clusterIPs", "ipFamilies"):
@@ -128,7 +128,7 @@ def _stated(spec: Json, before: Json) -> tuple[list[str], list[str]]:
     return stated[0], stated[1]
 
 
-def _stated_causes(spec: Json, before: Json) -> list[Cause]:
+def _family_causes(spec: Json, before: Json) -> list[Cause]:
     """Faults of what is stated, whatever the network has."""
     families, policy = sequence(spec, "ipFamilies"), spec.get("ipFamilyPolicy")
     causes = _agreement_causes(spec)
@@ -140,7 +140,7 @@ def _stated_causes(spec: Json, before: Json) -> list[Cause]:
             causes.append(duplicate(where, family))
     if policy is not None and policy not in (_SINGLE, _PREFERRED, _REQUIRED):
         causes.append(unsupported(_POLICY, policy, [_PREFERRED, _REQUIRED, _SINGLE]))
-    addresses, malformed = sequence(spec, "clusterIPs"), _malformed_causes(spec, before)
+    addresses, malformed = sequence(spec, "clusterIPs"), _address_form_causes(spec, before)
     causes += malformed
     if len(addresses) > 2:
         causes.append(invalid(_ADDRESSES, addresses, "may only hold up to 2 values"))
@@ -159,7 +159,7 @@ def _agreement_causes(spec: Json) -> list[Cause]:
     return [invalid(_ADDRESSES, addresses, text)] if addresses[0] != first else []
 
 
-def _malformed_causes(spec: Json, before: Json) -> list[Cause]:
+def _address_form_causes(spec: Json, before: Json) -> list[Cause]:
     addresses, causes = sequence(spec, "clusterIPs"), []
     for index, address in enumerate(addresses):
         if not index and address == HEADLESS:

@@ -152,7 +152,7 @@ def node_port_causes(spec: Json, path: str) -> list[Cause]:
     return needless + shared
 
 
-def changed_class_causes(spec: Json, before: Json) -> list[Cause]:
+def class_change_causes(spec: Json, before: Json) -> list[Cause]:
     """Faults of a balancer's class in a change; a real server names them here and at the fields' own place."""
     if not before:
         return []

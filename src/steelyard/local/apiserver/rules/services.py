@@ -61,7 +61,7 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
     known = families.family_causes(before, before) if before else []
     if own := [cause for cause in families.family_causes(spec, before) if cause not in known]:
         return own
-    causes = families.changed_address_causes(spec, before) + types.changed_class_causes(spec, before)
+    causes = families.address_change_causes(spec, before) + types.class_change_causes(spec, before)
     causes += causes_by(_METADATA, service, "") + causes_by(_SPEC, spec, "spec")
     causes += _range_causes(service, before, annotations_of(old))
     return causes + causes_by(_TRAFFIC, spec, "spec")
@@ -76,7 +76,7 @@ def _hints_causes(service: Json, path: str) -> list[Cause]:
     return [invalid(f"metadata.annotations[{_MODE}]", values[0], text)]
 
 
-def _ports_needed(spec: Json, path: str) -> list[Cause]:
+def _missing_ports_causes(spec: Json, path: str) -> list[Cause]:
     # A headless Service only gives names to its Pods, and forwards no port.
     needless = sequence(spec, "ports") or spec.get("clusterIP") == "None" or types.is_external_name(spec)
     return [] if needless else [required(f"{path}.ports")]
@@ -185,7 +185,7 @@ _LOCAL_MULTICAST = {4: ipaddress.ip_network("224.0.0.0/24"), 6: ipaddress.ip_net
 # In the order of a real server.
 _METADATA: tuple[Rule, ...] = (_hints_causes,)
 _SPEC: tuple[Rule, ...] = (
-    _ports_needed,
+    _missing_ports_causes,
     types.headless_causes,
     types.external_name_causes,
     _ports_causes,

@@ -5,7 +5,7 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes, unreadable_causes
-from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
+from steelyard.local.apiserver.rules.fields import choice_causes, not_negative, percent, share
 from steelyard.local.apiserver.rules.pod_warnings import claim_warnings, template_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.local.apiserver.rules.storage import claim_causes, complete_claim
@@ -67,7 +67,9 @@ def _check_stateful_set(obj: Json, old: Json | None) -> list[Cause]:
     causes = _management_causes(spec) + _update_causes(spec["updateStrategy"])
     path = "spec.persistentVolumeClaimRetentionPolicy"
     for name in ("whenDeleted", "whenScaled"):
-        causes += one_of(spec["persistentVolumeClaimRetentionPolicy"][name], f"{path}.{name}", _RETENTIONS)
+        causes += choice_causes(
+            spec["persistentVolumeClaimRetentionPolicy"][name], f"{path}.{name}", _RETENTIONS
+        )
     for index, claim in enumerate(sequence(spec, "volumeClaimTemplates") if old is None else ()):
         causes += claim_causes(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
     causes += not_negative(spec, "spec", "replicas", "minReadySeconds")
@@ -84,7 +86,10 @@ def _check_stateful_set(obj: Json, old: Json | None) -> list[Cause]:
         "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
         "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
     )
-    if any(_frozen(spec).get(name) != _frozen(old["spec"]).get(name) for name in _frozen(spec)):
+    if any(
+        _immutable_part(spec).get(name) != _immutable_part(old["spec"]).get(name)
+        for name in _immutable_part(spec)
+    ):
         causes.append(forbidden_field("spec", text))
     return causes
 
@@ -154,7 +159,7 @@ def _with_claims(obj: Json) -> Json:
     return {**obj, "spec": {**spec, "template": template}}
 
 
-def _frozen(spec: Json) -> Json:
+def _immutable_part(spec: Json) -> Json:
     names = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
     return {name: spec.get(name) for name in names}
 

@@ -5,9 +5,9 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable, selector_causes
-from steelyard.local.apiserver.rules.fields import amount_of, needed, one_of
+from steelyard.local.apiserver.rules.fields import bounded_quantity, choice_causes, emptiness_causes
 from steelyard.local.apiserver.rules.pod_warnings import claim_warnings
-from steelyard.local.apiserver.rules.table import named
+from steelyard.local.apiserver.rules.table import if_named
 from steelyard.types import Json, mapping, sequence
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
@@ -73,11 +73,11 @@ def claim_causes(spec: Json, path: str) -> list[Cause]:
     size, where = field_of(spec, "resources", "requests", "storage"), f"{path}.resources[storage]"
     if size is None:
         causes.append(required(where))
-    elif amount_of(size) <= 0:
+    elif bounded_quantity(size) <= 0:
         causes.append(invalid(where, size, "must be greater than zero"))
-    causes += named("storageClassName")(spec, path)
-    causes += one_of(spec.get("volumeMode"), f"{path}.volumeMode", ["Block", "Filesystem"])
-    return causes + _source_causes(spec, path) + named("volumeAttributesClassName")(spec, path)
+    causes += if_named("storageClassName")(spec, path)
+    causes += choice_causes(spec.get("volumeMode"), f"{path}.volumeMode", ["Block", "Filesystem"])
+    return causes + _source_causes(spec, path) + if_named("volumeAttributesClassName")(spec, path)
 
 
 def _source_causes(spec: Json, path: str) -> list[Cause]:
@@ -97,7 +97,7 @@ def _source_causes(spec: Json, path: str) -> list[Cause]:
 
 
 def _reference_causes(reference: Json, path: str) -> list[Cause]:
-    causes = needed(reference, path, "name", "kind")
+    causes = emptiness_causes(reference, path, "name", "kind")
     kind, group = reference.get("kind") or "", reference.get("apiGroup")
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"

@@ -171,21 +171,21 @@ def _value_causes(schema: Json, path: str) -> Iterator[Cause]:
     for word in _JUNCTORS:
         for index, part in enumerate(sequence(schema, word)):
             if not (word == "anyOf" and free_any):
-                yield from _nested(
+                yield from _nested_causes(
                     part, f"{path}.{word}[{index}]", free=word == "allOf" and index == 0 and free_all
                 )
     if isinstance(part := schema.get("not"), dict):
-        yield from _nested(part, f"{path}.not")
+        yield from _nested_causes(part, f"{path}.not")
     if (pattern := schema.get("pattern")) and (fault := _pattern_fault(pattern)):
         text = f"must be a valid regular expression, but isn't: error parsing regexp: {fault}"
         yield invalid(f"{path}.pattern", pattern, text)
 
 
-def _nested(part: Json, path: str, *, free: bool = False) -> Iterator[Cause]:
+def _nested_causes(part: Json, path: str, *, free: bool = False) -> Iterator[Cause]:
     yield from _value_causes({**part, "anyOf": []} if free else part, path)
     for _, below, where in _below(part, path):
         if where != f"{path}.additionalProperties":
-            yield from _nested(below, where)
+            yield from _nested_causes(below, where)
     if part.get("additionalProperties") is not None:
         yield forbidden_field(f"{path}.additionalProperties", "must be undefined to be structural")
     for word, wanted in _GENERIC.items():

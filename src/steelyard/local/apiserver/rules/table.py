@@ -35,7 +35,7 @@ def need(*names: str, detail: str = "") -> Rule:
     return rule
 
 
-def given(name: str, check: Check) -> Rule:
+def if_given(name: str, check: Check) -> Rule:
     """A check of a field that is there, and not empty."""
 
     def rule(obj: Json, path: str) -> list[Cause]:
@@ -45,13 +45,13 @@ def given(name: str, check: Check) -> Rule:
     return rule
 
 
-def named(name: str, kind: str = "subdomain") -> Rule:
-    return given(name, lambda value, path: name_causes(value, path, kind))
+def if_named(name: str, kind: str = "subdomain") -> Rule:
+    return if_given(name, lambda value, path: name_causes(value, path, kind))
 
 
-def given_choice(name: str, *choices: str) -> Rule:
+def if_given_choice(name: str, *choices: str) -> Rule:
     """One of these texts, or none."""
-    return given(
+    return if_given(
         name, lambda value, path: [] if value in choices else [unsupported(path, value, list(choices))]
     )
 

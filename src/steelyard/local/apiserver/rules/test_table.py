@@ -5,14 +5,23 @@ from typing import Any
 import pytest
 
 from steelyard.local.apiserver.rules.pods import pod_spec_causes
-from steelyard.local.apiserver.rules.table import causes_by, choice, items, named, need, number, part, values
+from steelyard.local.apiserver.rules.table import (
+    causes_by,
+    choice,
+    if_named,
+    items,
+    need,
+    number,
+    part,
+    values,
+)
 from steelyard.local.apiserver.rules.volumes import volume_causes
 
 TABLE = (
     need("name"),
     number("size", 1, 3),
     part("inner", choice("mode", "a", "b"), need("list")),
-    items("parts", need("key"), named("label", "label")),
+    items("parts", need("key"), if_named("label", "label")),
     values("texts", lambda value, path: need("x")({"x": value}, path)),
 )
 

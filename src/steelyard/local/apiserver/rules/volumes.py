@@ -5,20 +5,20 @@ from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.environment import resource_field_causes, volume_field_causes
 from steelyard.local.apiserver.rules.fields import (
-    amount_of,
+    bounded_quantity,
     descending_path,
     duplicate,
-    needed,
+    emptiness_causes,
     no_backsteps,
-    unreserved_path,
+    volume_path,
 )
 from steelyard.local.apiserver.rules.table import (
     Rule,
     causes_by,
     choice,
-    given,
+    if_given,
+    if_named,
     items,
-    named,
     need,
     number,
     part,
@@ -62,7 +62,7 @@ def complete_volume(volume: Json) -> None:
 
 
 def _path_causes(source: Json, path: str) -> list[Cause]:
-    return unreserved_path(source.get("path") or "", f"{path}.path")
+    return volume_path(source.get("path") or "", f"{path}.path")
 
 
 def _host_path_causes(source: Json, path: str) -> list[Cause]:
@@ -73,7 +73,7 @@ def _host_path_causes(source: Json, path: str) -> list[Cause]:
 
 def _size_causes(source: Json, path: str) -> list[Cause]:
     size = source.get("sizeLimit")
-    if size is None or amount_of(size) >= 0:
+    if size is None or bounded_quantity(size) >= 0:
         return []
     return [forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
 
@@ -143,10 +143,10 @@ def _projection_causes(source: Json, path: str) -> list[Cause]:
                 causes += need("name")(keys, f"{where}.{kind}")
                 for number, item in enumerate(sequence(keys, "items")):
                     causes += causes_by(_KEY, item, f"{where}.{kind}.items[{number}]")
-                    causes += _taken_causes(item, taken, path, keys.get("name") or "")
+                    causes += _duplicate_path_causes(item, taken, path, keys.get("name") or "")
         for item in sequence(projection, "downwardAPI", "items"):
             causes += causes_by((*_FIELD, _content), item, f"{where}.downwardAPI")
-            causes += _taken_causes(item, taken, path, item.get("path") or "")
+            causes += _duplicate_path_causes(item, taken, path, item.get("path") or "")
         if (token := projection.get("serviceAccountToken")) is not None:
             causes += _token_causes(token, f"{where}.serviceAccountToken")
         if sum(value is not None for value in projection.values()) > 1:
@@ -155,7 +155,7 @@ def _projection_causes(source: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _taken_causes(item: Json, taken: set[str], path: str, shown: str) -> list[Cause]:
+def _duplicate_path_causes(item: Json, taken: set[str], path: str, shown: str) -> list[Cause]:
     """Say that another source has this file; a real server shows the object's name, or the path where there is none."""
     place = item.get("path") or ""
     if place in taken:
@@ -175,7 +175,7 @@ _SECRET = part("secretRef", need("name"))
 _SOURCES: dict[str, tuple[Rule, ...]] = {
     "emptyDir": (_size_causes,),
     "hostPath": (_host_path_causes,),
-    "gitRepo": (need("repository"), given("directory", descending_path)),
+    "gitRepo": (need("repository"), if_given("directory", descending_path)),
     "gcePersistentDisk": (need("pdName"), _PARTITION),
     "awsElasticBlockStore": (need("volumeID"), _PARTITION),
     "secret": (need("secretName"), _DEFAULT_MODE, _ITEMS),
@@ -202,8 +202,8 @@ _SOURCES: dict[str, tuple[Rule, ...]] = {
     "azureDisk": (need("diskName", "diskURI"),),
     "storageos": (
         need("volumeName"),
-        named("volumeName", "label"),
-        named("volumeNamespace", "label"),
+        if_named("volumeName", "label"),
+        if_named("volumeNamespace", "label"),
         _SECRET,
     ),
     "projected": (_DEFAULT_MODE, _projection_causes),
@@ -270,7 +270,7 @@ def device_causes(container: Json, path: str, volumes: dict[str, Json]) -> list[
     for index, device in enumerate(sequence(container, "volumeDevices")):
         where = f"{path}.volumeDevices[{index}]"
         name, place = device.get("name") or "", device.get("devicePath") or ""
-        causes += needed(device, where, "name")
+        causes += emptiness_causes(device, where, "name")
         if name in names:
             causes.append(invalid(f"{where}.name", name, "must be unique"))
         if name not in volumes:
@@ -278,7 +278,7 @@ def device_causes(container: Json, path: str, volumes: dict[str, Json]) -> list[
         elif not any(volumes[name].get(kind) is not None for kind in ("persistentVolumeClaim", "ephemeral")):
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             causes.append(invalid(f"{where}.name", name, text))
-        causes += needed(device, where, "devicePath")
+        causes += emptiness_causes(device, where, "devicePath")
         if place in paths:
             causes.append(invalid(f"{where}.devicePath", place, "must be unique"))
         if ".." in place.split("/"):
@@ -315,10 +315,10 @@ def mount_causes(container: Json, path: str, volumes: dict[str, Json]) -> list[C
     for index, mount in enumerate(sequence(container, "volumeMounts")):
         where = f"{path}.volumeMounts[{index}]"
         name, point = mount.get("name") or "", mount.get("mountPath") or ""
-        causes += needed(mount, where, "name")
+        causes += emptiness_causes(mount, where, "name")
         if name not in volumes:
             causes.append(Cause(f"{where}.name", f'Not found: "{name}"', "FieldValueNotFound"))
-        causes += needed(mount, where, "mountPath")
+        causes += emptiness_causes(mount, where, "mountPath")
         # Of two volumes at one place the second would hide the first.
         if point in points:
             causes.append(invalid(f"{where}.mountPath", point, "must be unique"))

@@ -6,7 +6,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, unsupport
 from steelyard.local.apiserver.expressions.plain import CONDITION, find_fault
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
-from steelyard.local.apiserver.rules.fields import at_most, duplicate, one_of
+from steelyard.local.apiserver.rules.fields import at_most, choice_causes, duplicate
 from steelyard.types import Json, mapping, sequence
 
 OPERATIONS = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]
@@ -30,27 +30,29 @@ def check(obj: Json, old: Json | None) -> list[Cause]:
 
 
 def _hook_causes(hook: Json, path: str) -> list[Cause]:
-    causes = _qualified(hook.get("name") or "", f"{path}.name")
+    causes = _name_causes(hook.get("name") or "", f"{path}.name")
     for index, rule in enumerate(sequence(hook, "rules")):
         causes += rule_causes(rule, f"{path}.rules[{index}]", OPERATIONS)
-    causes += one_of(hook.get("failurePolicy"), f"{path}.failurePolicy", ["Fail", "Ignore"])
-    causes += one_of(hook.get("matchPolicy"), f"{path}.matchPolicy", ["Equivalent", "Exact"])
+    causes += choice_causes(hook.get("failurePolicy"), f"{path}.failurePolicy", ["Fail", "Ignore"])
+    causes += choice_causes(hook.get("matchPolicy"), f"{path}.matchPolicy", ["Equivalent", "Exact"])
     effects = hook.get("sideEffects")
     if effects is None:
         causes.append(required(f"{path}.sideEffects", f"must specify one of {', '.join(_NO_EFFECTS)}"))
-    causes += one_of(effects, f"{path}.sideEffects", _NO_EFFECTS)
+    causes += choice_causes(effects, f"{path}.sideEffects", _NO_EFFECTS)
     seconds = hook.get("timeoutSeconds")
     if seconds is not None and not 1 <= seconds <= 30:
         text = "the timeout value must be between 1 and 30 seconds"
         causes.append(invalid(f"{path}.timeoutSeconds", seconds, text))
     for name in ("namespaceSelector", "objectSelector"):
         causes += selector_causes(hook.get(name) or {}, f"{path}.{name}", empty=True)
-    causes += one_of(hook.get("reinvocationPolicy"), f"{path}.reinvocationPolicy", ["IfNeeded", "Never"])
+    causes += choice_causes(
+        hook.get("reinvocationPolicy"), f"{path}.reinvocationPolicy", ["IfNeeded", "Never"]
+    )
     causes += client_causes(mapping(hook, "clientConfig"), f"{path}.clientConfig")
     return causes + condition_causes(sequence(hook, "matchConditions"), f"{path}.matchConditions")
 
 
-def _qualified(name: str, path: str) -> list[Cause]:
+def _name_causes(name: str, path: str) -> list[Cause]:
     if not name:
         return [required(path)]
     causes = name_causes(name, path)
@@ -90,7 +92,7 @@ def rule_causes(rule: Json, path: str, operations: list[str]) -> list[Cause]:
     causes += _wild_causes(versions, f"{path}.apiVersions", "API versions")
     causes += [required(f"{path}.apiVersions[{i}]") for i, version in enumerate(versions) if not version]
     causes += _resource_causes(sequence(rule, "resources"), f"{path}.resources")
-    return causes + one_of(rule.get("scope"), f"{path}.scope", _SCOPES)
+    return causes + choice_causes(rule.get("scope"), f"{path}.scope", _SCOPES)
 
 
 def _wild_causes(values: list[str], path: str, shown: str) -> list[Cause]:

@@ -13,7 +13,7 @@ from steelyard.local.apiserver.rules.common import (
     selector_causes,
     unreadable_causes,
 )
-from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
+from steelyard.local.apiserver.rules.fields import choice_causes, not_negative, percent, share
 from steelyard.local.apiserver.rules.job_policies import default_policies, policy_causes
 from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings, template_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
@@ -121,7 +121,7 @@ def _default_job(job: Json) -> None:
 def _check_job(job: Json, old: Json | None) -> list[Cause]:
     spec = job["spec"]
     own = _job_spec_causes(job)
-    causes = _generated_causes(job) if not spec.get("manualSelector") else []
+    causes = _generated_selector_causes(job) if not spec.get("manualSelector") else []
     causes += own + _name_causes(job)
     # A real server checks a changed Job twice, and says all of it again.
     causes += [] if old is None else own
@@ -131,7 +131,7 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
         frozen.append("spec.completions")
     # Pods have been judged and counted by them.
     frozen += ["spec.podFailurePolicy", "spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"]
-    causes += immutable(_placed(job, old), old, "spec.template")
+    causes += immutable(_with_old_place(job, old), old, "spec.template")
     return causes + immutable(job, old, *frozen) + _tandem_causes(spec, old)
 
 
@@ -158,7 +158,7 @@ def _work_causes(job: Json) -> list[Cause]:
     spec = job["spec"]
     causes = not_negative(spec, "spec", *_JOB_NUMBERS) + policy_causes(spec)
     choices = ["Failed"] if spec.get("podFailurePolicy") is not None else ["Failed", "TerminatingOrFailed"]
-    causes += one_of(spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", choices)
+    causes += choice_causes(spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", choices)
     causes += template_causes(job)
     policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
     if policy == "Always":
@@ -181,7 +181,7 @@ def _name_causes(job: Json) -> list[Cause]:
     return [invalid("metadata.name", name, text)] if any(name_faults(host, "label")) else []
 
 
-def _placed(job: Json, old: Json | None) -> Json:
+def _with_old_place(job: Json, old: Json | None) -> Json:
     """The Job with what a queue may still say about the place of its Pods as it was: until a suspended Job starts,
     that may change.
     """
@@ -220,7 +220,7 @@ def _tandem_causes(spec: Json, old: Json | None) -> list[Cause]:
     return [invalid("spec.completions", wanted, text)]
 
 
-def _generated_causes(job: Json) -> list[Cause]:
+def _generated_selector_causes(job: Json) -> list[Cause]:
     """A Job finds its Pods by its own uid, unless its author sees to the selector."""
     selector, uid = mapping(job["spec"], "selector"), job["metadata"].get("uid")
     if selector == {"matchLabels": {_UID: uid}} or mapping(selector, "matchLabels") == {
@@ -251,11 +251,11 @@ def _prepare_replica_set(obj: Json) -> None:
 
 
 def _check_replica_set(obj: Json, old: Json | None) -> list[Cause]:
-    causes = not_negative(obj["spec"], "spec", "replicas", "minReadySeconds") + _selected_causes(obj)
+    causes = not_negative(obj["spec"], "spec", "replicas", "minReadySeconds") + _selector_causes(obj)
     return causes + immutable(obj, old, "spec.selector")
 
 
-def _selected_causes(obj: Json) -> list[Cause]:
+def _selector_causes(obj: Json) -> list[Cause]:
     """Faults of the selector and the template, which is not looked at where the selector cannot be used."""
     selector, path = obj["spec"].get("selector"), "spec.selector"
     causes = selector_causes(selector, path)
@@ -280,7 +280,7 @@ def _default_deployment(obj: Json) -> None:
 
 def _check_deployment(obj: Json, old: Json | None) -> list[Cause]:
     spec = obj["spec"]
-    causes = not_negative(spec, "spec", "replicas") + _selected_causes(obj) + _strategy_causes(spec)
+    causes = not_negative(spec, "spec", "replicas") + _selector_causes(obj) + _strategy_causes(spec)
     causes += not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     if spec["progressDeadlineSeconds"] <= (spec.get("minReadySeconds") or 0):
         text = "must be greater than minReadySeconds"

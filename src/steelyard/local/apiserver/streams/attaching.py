@@ -101,7 +101,7 @@ class Attachment:
         return run is not None and run.state == "running"
 
 
-def attachment_of(pods: Path | None, request: Request, item: Item) -> Attachment:
+def prepare_attachment(pods: Path | None, request: Request, item: Item) -> Attachment:
     if pods is None:
         raise errors.not_implemented("this server has no folder of Pods, and so nothing to attach to")
     streams = requested_streams(request)

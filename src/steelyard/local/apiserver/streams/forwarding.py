@@ -14,7 +14,13 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.streams.ports import connect, is_port, reason_of, say_no_more, without_delay
+from steelyard.local.apiserver.streams.ports import (
+    connect,
+    connection_error_text,
+    is_port,
+    say_no_more,
+    without_delay,
+)
 from steelyard.local.apiserver.streams.session import Send
 from steelyard.local.apiserver.streams.spdy import (
     CANCELLED,
@@ -38,7 +44,7 @@ Incoming = asyncio.Queue[bytes | None]
 
 
 @dataclass(frozen=True)
-class Forwarding:
+class PortForward:
     """The Pod whose ports are forwarded, and, of clients with channels, which."""
 
     folder: PodFolder
@@ -62,7 +68,7 @@ class Forwarding:
         try:
             reader, writer = await connect(self.folder, self.ip, port)
         except OSError as error:
-            reason = reason_of(error, self.ip, port)
+            reason = connection_error_text(error, self.ip, port)
             return f"error forwarding port {port} to pod {self.name}, uid {self.uid}: {reason}"
         without_delay(writer)
         feeding = asyncio.create_task(_feed(incoming, writer))
@@ -76,7 +82,7 @@ class Forwarding:
         return ""
 
 
-def forwarding_of(pods: Path | None, request: Request, item: Item) -> Forwarding:
+def prepare_forwarding(pods: Path | None, request: Request, item: Item) -> PortForward:
     if pods is None:
         raise errors.not_implemented("this server has no folder of Pods, and so no ports to forward")
     texts = [text for value in request.all_values("ports") for text in value.split(",")]
@@ -87,7 +93,7 @@ def forwarding_of(pods: Path | None, request: Request, item: Item) -> Forwarding
     ip = field_of(pod, "status", "podIP")
     if field_of(pod, "status", "phase") != "Running" or not ip:
         raise errors.bad_request(f"pod {item.name} is not running")
-    return Forwarding(PodFolder(pods / item.uid), ip, item.name, item.uid, tuple(map(int, texts)))
+    return PortForward(PodFolder(pods / item.uid), ip, item.name, item.uid, tuple(map(int, texts)))
 
 
 async def _feed(incoming: Incoming, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +107,7 @@ async def _feed(incoming: Incoming, writer: asyncio.StreamWriter) -> None:
 class Tunnel:
     """SPDY within a WebSocket: kubectl opens a pair of streams for each connection."""
 
-    def __init__(self, forwarding: Forwarding, send: Send) -> None:
+    def __init__(self, forwarding: PortForward, send: Send) -> None:
         self._forwarding, self._send = forwarding, send
         self._spdy = Spdy()
         self._pairs: dict[str, dict[str, int]] = {}
@@ -189,7 +195,7 @@ class Tunnel:
         await self._send(self._spdy.data(error, reason.encode(), fin=True))
 
 
-async def _channels(forwarding: Forwarding, messages: AsyncIterator[bytes], send: Send) -> None:
+async def _channels(forwarding: PortForward, messages: AsyncIterator[bytes], send: Send) -> None:
     """Channels 2n and 2n + 1 are those of the n-th port; each begins with the port's number."""
     queues: list[Incoming] = [asyncio.Queue(_WAITING) for _ in forwarding.ports]
 

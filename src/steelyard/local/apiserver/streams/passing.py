@@ -39,7 +39,7 @@ async def pass_on(request: web.BaseRequest, upstream: Upstream, prefix: str, pat
             answer = await session.request(
                 request.method,
                 url,
-                headers=_sent(request),
+                headers=_request_headers(request),
                 data=request.content if request.can_read_body else None,
                 allow_redirects=False,
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
@@ -53,7 +53,7 @@ async def pass_on(request: web.BaseRequest, upstream: Upstream, prefix: str, pat
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _unreachable(str(error) or type(error).__name__) from error
         async with answer:
-            headers = _received(answer, url, prefix)
+            headers = _response_headers(answer, url, prefix)
             response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
@@ -62,7 +62,7 @@ async def pass_on(request: web.BaseRequest, upstream: Upstream, prefix: str, pat
             return response
 
 
-def _sent(request: web.BaseRequest) -> CIMultiDict[str]:
+def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
     own = _own(request.headers.getall("Connection", []))
     headers = CIMultiDict(
         (name, value)
@@ -75,7 +75,7 @@ def _sent(request: web.BaseRequest) -> CIMultiDict[str]:
     return headers
 
 
-def _received(answer: aiohttp.ClientResponse, url: URL, prefix: str) -> CIMultiDict[str]:
+def _response_headers(answer: aiohttp.ClientResponse, url: URL, prefix: str) -> CIMultiDict[str]:
     own = _own(answer.headers.getall("Connection", []))
     headers = CIMultiDict((name, value) for name, value in answer.headers.items() if name.lower() not in own)
     location = headers.get("Location", "")

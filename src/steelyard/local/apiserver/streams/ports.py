@@ -35,7 +35,7 @@ def _listens_on_loopback(folder: PodFolder, port: int) -> bool:
     return any(sockets & processes.sockets_of(pid) for shim in shims for pid in processes.descendants(shim))
 
 
-def reason_of(error: OSError, ip: str, port: int) -> str:
+def connection_error_text(error: OSError, ip: str, port: int) -> str:
     """Return why there is no connection, as Go says it."""
     text = (
         "connection refused" if isinstance(error, ConnectionRefusedError) else (error.strerror or str(error))

@@ -91,25 +91,25 @@ class Spdy:
 
     def reply(self, stream: int) -> bytes:
         """Accept a stream."""
-        return self._written(SYN_REPLY, struct.pack(">I", stream) + self._compressed({}))
+        return self._control_frame(SYN_REPLY, struct.pack(">I", stream) + self._compress({}))
 
     def open(self, stream: int, headers: dict[str, str]) -> bytes:
         """Begin a stream, as clients do."""
-        return self._written(SYN_STREAM, struct.pack(">IIH", stream, 0, 0) + self._compressed(headers))
+        return self._control_frame(SYN_STREAM, struct.pack(">IIH", stream, 0, 0) + self._compress(headers))
 
-    def _compressed(self, headers: dict[str, str]) -> bytes:
+    def _compress(self, headers: dict[str, str]) -> bytes:
         texts = [text.encode("latin-1") for pair in headers.items() for text in pair]
         block = struct.pack(">I", len(headers)) + b"".join(struct.pack(">I", len(t)) + t for t in texts)
         return self._deflate.compress(block) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
-    def _written(self, kind: int, content: bytes) -> bytes:
+    def _control_frame(self, kind: int, content: bytes) -> bytes:
         return _HEAD.pack(_CONTROL | _VERSION << 16 | kind, len(content)) + content
 
     def data(self, stream: int, content: bytes, *, fin: bool = False) -> bytes:
         return _HEAD.pack(stream, (FIN << 24 if fin else 0) | len(content)) + content
 
     def reset(self, stream: int, status: int) -> bytes:
-        return self._written(RST_STREAM, struct.pack(">II", stream, status))
+        return self._control_frame(RST_STREAM, struct.pack(">II", stream, status))
 
     def ping(self, number: int) -> bytes:
-        return self._written(PING, struct.pack(">I", number))
+        return self._control_frame(PING, struct.pack(">I", number))

@@ -35,18 +35,18 @@ class Upstream:
         return URL(f"{self.scheme}://{host}:{self.port}{raw_path}{query}", encoded=True)
 
 
-def upstream_of(objects: Objects, target: Target) -> Upstream:
+def find_upstream(objects: Objects, target: Target) -> Upstream:
     """Return the program that a target of the subresource `proxy` means; raises Refusal."""
     scheme, name, port = _parts(target.name, target.kind.kind.lower())
     obj = objects.item(target.kind, (target.key[0], name)).parse()
     if target.kind.bucket == "pods":
-        return _of_pod(scheme, obj, port)
+        return _pod_upstream(scheme, obj, port)
     slices = [
         item.parse()
         for item in objects.store.bucket(_SLICES).items()
         if item.namespace == target.key[0] and item.labels.get(_SERVICE_NAME) == name
     ]
-    return _of_service(scheme, obj, port, slices, target.name)
+    return _service_upstream(scheme, obj, port, slices, target.name)
 
 
 def _parts(named: str, kind: str) -> tuple[str, str, str]:
@@ -60,7 +60,7 @@ def _parts(named: str, kind: str) -> tuple[str, str, str]:
     raise errors.bad_request(f'invalid {kind} request "{named}"')
 
 
-def _of_pod(scheme: str, pod: Json, port: str) -> Upstream:
+def _pod_upstream(scheme: str, pod: Json, port: str) -> Upstream:
     ports = [row for container in containers_of(pod["spec"]) for row in sequence(container, "ports")]
     number = port or str(ports[0]["containerPort"] if ports else 443 if scheme == "https" else 80)
     ip = field_of(pod, "status", "podIP")
@@ -71,7 +71,7 @@ def _of_pod(scheme: str, pod: Json, port: str) -> Upstream:
     return Upstream(scheme, str(ip), int(number))
 
 
-def _of_service(scheme: str, service: Json, port: str, slices: list[Json], asked: str) -> Upstream:
+def _service_upstream(scheme: str, service: Json, port: str, slices: list[Json], asked: str) -> Upstream:
     name = service["metadata"]["name"]
     port_name = port
     if port.isdecimal():
