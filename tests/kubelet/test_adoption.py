@@ -23,7 +23,7 @@ from steelyard.local.kubelet.testing import (
     make_container,
     make_pod,
     phase,
-    terminated,
+    termination,
 )
 from steelyard.types import Json
 from tests.kubelet.conftest import nothing_left_of, processes_of
@@ -65,7 +65,7 @@ async def test_what_ended_meanwhile_is_read_from_its_record(machine: Machine) ->
     await machine.until(lambda _: machine.folder(pod).base("main", 0).with_suffix(".exited").exists())
     machine.start()
     pod = await machine.until(lambda pod: phase(pod) == "Failed")
-    assert terminated(pod)["exitCode"] == 65
+    assert termination(pod)["exitCode"] == 65
     assert (shared(machine, pod) / "runs").read_text() == "begun\n"
 
 
@@ -147,7 +147,7 @@ async def test_a_killed_shim_is_a_disruption_and_leaves_nothing(machine: Machine
     assert run is not None
     os.kill(run.shim, signal.SIGKILL)
     pod = await machine.until(lambda pod: phase(pod) == "Failed")
-    assert terminated(pod)["reason"] == LOST
+    assert termination(pod)["reason"] == LOST
     assert condition(pod, "DisruptionTarget")["status"] == "True"
     await nothing_left_of(tmp_path)
 
@@ -166,7 +166,7 @@ async def test_records_of_an_earlier_boot_speak_of_no_process(machine: Machine) 
         machine.start()
         try:
             pod = await machine.until(lambda pod: phase(pod) == "Failed", seconds=5)
-            assert terminated(pod)["reason"] == LOST
+            assert termination(pod)["reason"] == LOST
             assert other.poll() is None
         finally:
             other.kill()

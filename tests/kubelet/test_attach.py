@@ -20,7 +20,7 @@ from steelyard.local.kubelet.testing import (
     make_container,
     make_pod,
     phase,
-    terminated,
+    termination,
 )
 from steelyard.types import Json
 
@@ -88,7 +88,7 @@ async def test_input_and_both_outputs(machine: Machine) -> None:
     assert await call.until(b"end\n", channel=2) == b"end\n"
     assert await call.status() == {"metadata": {}, "status": "Success"}
     ended = await machine.until(lambda pod: phase(pod) == "Succeeded")
-    assert terminated(ended)["exitCode"] == 0
+    assert termination(ended)["exitCode"] == 0
     # The log has it all, whether anybody was there or not.
     assert machine.log(pod) == ["got a", "got b", "end"]
 
@@ -132,7 +132,7 @@ async def test_a_terminal(machine: Machine) -> None:
     assert b"7 101" in said
     assert b"/dev/pts/" in said
     assert (await call.status())["status"] == "Success"
-    assert terminated(await machine.until(lambda pod: phase(pod) == "Failed"))["exitCode"] == 5
+    assert termination(await machine.until(lambda pod: phase(pod) == "Failed"))["exitCode"] == 5
 
 
 async def test_ctrl_c_reaches_the_program(machine: Machine) -> None:
@@ -143,7 +143,7 @@ async def test_ctrl_c_reaches_the_program(machine: Machine) -> None:
     await call.until(b"ready")
     call.send(b"\x03")
     await call.until(b"interrupted")
-    assert terminated(await machine.until(lambda pod: phase(pod) == "Failed"))["exitCode"] == 3
+    assert termination(await machine.until(lambda pod: phase(pod) == "Failed"))["exitCode"] == 3
 
 
 async def test_much_input_and_much_output(machine: Machine) -> None:

@@ -16,7 +16,7 @@ from steelyard.local.kubelet.testing import (
     make_container,
     make_pod,
     phase,
-    terminated,
+    termination,
 )
 from steelyard.types import Json
 from tests.disk import Disk, small_disk
@@ -62,7 +62,7 @@ async def test_a_pod_that_ends_on_a_full_disk_says_how_once_there_is_room(
     assert not base.with_suffix(".exited").exists()
     disk.empty()
     pod = await machine.until(over)
-    assert terminated(pod)["exitCode"] == 7
+    assert termination(pod)["exitCode"] == 7
 
 
 def running(machine: Machine, pod: Json) -> bool:

@@ -17,7 +17,7 @@ from steelyard.local.kubelet.testing import (
     make_container,
     make_pod,
     phase,
-    terminated,
+    termination,
 )
 from steelyard.types import Json
 from tests.kubelet.conftest import nothing_left_of
@@ -151,7 +151,7 @@ async def test_a_deleted_pod_ends_in_order(machine: Machine) -> None:
         if event.type == "DELETED":
             break
         last = event.object
-    assert terminated(last)["exitCode"] == 0
+    assert termination(last)["exitCode"] == 0
     await machine.until_gone()
 
 
@@ -222,7 +222,7 @@ async def test_memory_beyond_the_limit_is_a_kill(machine: Machine) -> None:
     script = "x = bytearray(200 << 20); import time; time.sleep(60)"
     limits: Json = {"resources": {"limits": {"memory": "64Mi"}}}
     pod = await machine.run(make_pod(make_container(**limits) | {"command": ["python", "-c", script]}))
-    state = {name: value for name, value in terminated(pod).items() if not name.endswith("At")}
+    state = {name: value for name, value in termination(pod).items() if not name.endswith("At")}
     assert state == {"exitCode": 137, "reason": "OOMKilled"}
     async with asyncio.timeout(60):  # events are written some time after what they report
         while "its limit is 64Mi" not in messages(machine, "OOMKilled"):  # noqa: ASYNC110
@@ -239,4 +239,4 @@ async def test_a_lease_that_is_not_renewed_ends_the_container(machine: Machine, 
     await nothing_left_of(tmp_path)
     machine.start()
     pod = await machine.until(lambda pod: phase(pod) == "Failed")
-    assert terminated(pod)["reason"] == "LeaseExpired"
+    assert termination(pod)["reason"] == "LeaseExpired"

@@ -18,7 +18,7 @@ from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, make_config, make_container, make_pod, phase
 from steelyard.local.machine import lasting_port
 from steelyard.local.names.run import run_names
-from steelyard.local.names.shown import Shown
+from steelyard.local.names.shown import PublishedNames
 from steelyard.types import Json
 from tests.kubelet.test_binds import make_training
 
@@ -37,7 +37,7 @@ while not os.path.exists("/shared/end"): time.sleep(0.02)
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     """Run controllers and names along with the kubelet."""
-    shown = Shown()
+    shown = PublishedNames()
     made = Machine(make_config(tmp_path / "state", interval=0.05), shown)
     stop, caches = asyncio.Event(), Caches(made.cluster)
     made.start()
@@ -132,7 +132,7 @@ async def test_a_plain_pod_knows_itself_and_the_machine(machine: Machine) -> Non
 
 
 async def test_a_program_starts_once_its_own_name_is_known(tmp_path: Path) -> None:
-    shown = Shown()
+    shown = PublishedNames()
     machine = Machine(make_config(tmp_path / "state"), shown)
     machine.start()
     await machine.cluster.create(PODS, make_pod())

@@ -17,7 +17,7 @@ from steelyard.local.kubelet.testing import (
     make_container,
     make_pod,
     phase,
-    terminated,
+    termination,
 )
 from tests.kubelet.conftest import nothing_left_of
 
@@ -46,9 +46,9 @@ async def test_a_pod_that_kills_what_it_sees_ends_itself_alone(machine: Machine)
     await machine.until(is_running, "other")
     only_here = "test $$$$ -lt 6 || exit 99; "
     pod = await machine.run(make_pod(make_container(only_here + "kill 1; sleep 300"), name="kills-init"))
-    assert terminated(pod)["signal"] == 15
+    assert termination(pod)["signal"] == 15
     pod = await machine.run(make_pod(make_container(only_here + "kill -9 -1; exit 3"), name="kills-all"))
-    assert terminated(pod)["exitCode"] in (3, 137)
+    assert termination(pod)["exitCode"] in (3, 137)
     assert is_running(await machine.pod("other"))
 
 
@@ -71,13 +71,13 @@ async def test_status_and_signal_are_the_programs(machine: Machine) -> None:
         ("orphan", "(sleep 0.05; exit 1) & exit 4", (4, None)),
     ):
         pod = await machine.run(make_pod(make_container(script), name=name))
-        assert (terminated(pod)["exitCode"], terminated(pod).get("signal")) == wanted, name
+        assert (termination(pod)["exitCode"], termination(pod).get("signal")) == wanted, name
 
 
 async def test_a_program_that_does_not_start_says_why(machine: Machine) -> None:
     pod = await machine.run(make_pod(make_container("", command=["/no/such/program"])))
-    assert terminated(pod)["reason"] == "StartError"
-    assert terminated(pod)["message"] == "/no/such/program: No such file or directory '/no/such/program'"
+    assert termination(pod)["reason"] == "StartError"
+    assert termination(pod)["message"] == "/no/such/program: No such file or directory '/no/such/program'"
 
 
 async def test_nothing_outlives_a_killed_shim(machine: Machine, tmp_path: Path) -> None:
@@ -128,4 +128,4 @@ async def test_without_them_containers_run_all_the_same(tmp_path: Path, machine:
     machine.config = make_config(tmp_path / "state", pids="never")
     machine.start()
     pod = await machine.run(make_pod(make_container("echo $$$$; exit 3")))
-    assert (int(machine.log(pod)[0]) > 5, terminated(pod)["exitCode"]) == (True, 3)
+    assert (int(machine.log(pod)[0]) > 5, termination(pod)["exitCode"]) == (True, 3)

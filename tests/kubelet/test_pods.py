@@ -27,7 +27,7 @@ from steelyard.local.kubelet.testing import (
     make_container,
     make_pod,
     phase,
-    terminated,
+    termination,
 )
 from steelyard.local.kubelet.worker import PodWorker
 from steelyard.local.names.folder import namespace_file
@@ -37,7 +37,7 @@ from steelyard.types import Json
 async def test_a_pod_that_succeeds(machine: Machine) -> None:
     pod = await machine.run(make_pod(make_container("echo out; echo err >&2")))
     assert phase(pod) == "Succeeded"
-    assert terminated(pod) | {"startedAt": "", "finishedAt": ""} == {
+    assert termination(pod) | {"startedAt": "", "finishedAt": ""} == {
         "exitCode": 0,
         "reason": "Completed",
         "startedAt": "",
@@ -70,15 +70,15 @@ async def test_exit_code_and_last_words_are_reported(machine: Machine) -> None:
         make_pod(make_container('printf \'{"code": "Bad"}\' > /dev/termination-log; exit 65'))
     )
     assert phase(pod) == "Failed"
-    assert (terminated(pod)["exitCode"], terminated(pod)["reason"]) == (65, "Error")
-    assert terminated(pod)["message"] == '{"code": "Bad"}'
+    assert (termination(pod)["exitCode"], termination(pod)["reason"]) == (65, "Error")
+    assert termination(pod)["message"] == '{"code": "Bad"}'
 
 
 async def test_last_words_are_cut_at_4096_bytes(machine: Machine) -> None:
     pod = await machine.run(
         make_pod(make_container("head -c 9000 /dev/zero | tr '\\0' x > /dev/termination-log"))
     )
-    assert terminated(pod)["message"] == "x" * 4096
+    assert termination(pod)["message"] == "x" * 4096
 
 
 async def test_the_log_speaks_where_the_policy_asks_for_it(machine: Machine) -> None:
@@ -86,18 +86,18 @@ async def test_the_log_speaks_where_the_policy_asks_for_it(machine: Machine) -> 
         "echo first; echo last >&2; exit 3", terminationMessagePolicy="FallbackToLogsOnError"
     )
     pod = await machine.run(make_pod(talkative))
-    assert sorted(terminated(pod)["message"].split()) == ["first", "last"]
+    assert sorted(termination(pod)["message"].split()) == ["first", "last"]
 
 
 async def test_a_signal_is_reported_as_such(machine: Machine) -> None:
     pod = await machine.run(make_pod(make_container("kill -9 $$$$")))
-    assert (terminated(pod)["exitCode"], terminated(pod)["signal"]) == (137, 9)
+    assert (termination(pod)["exitCode"], termination(pod)["signal"]) == (137, 9)
 
 
 async def test_a_program_that_does_not_exist(machine: Machine) -> None:
     pod = await machine.run(make_pod(make_container() | {"command": ["/no/such/program"]}))
-    assert (terminated(pod)["exitCode"], terminated(pod)["reason"]) == (128, "StartError")
-    assert "/no/such/program: No such file" in terminated(pod)["message"]
+    assert (termination(pod)["exitCode"], termination(pod)["reason"]) == (128, "StartError")
+    assert "/no/such/program: No such file" in termination(pod)["message"]
 
 
 async def test_init_containers_run_one_after_the_other_before_the_rest(machine: Machine) -> None:
@@ -121,7 +121,7 @@ async def test_a_failed_init_container_fails_the_pod(machine: Machine) -> None:
         make_pod(initContainers=[make_container("exit 4", "first"), make_container("", "second")])
     )
     assert phase(pod) == "Failed"
-    assert terminated(pod, "first")["exitCode"] == 4
+    assert termination(pod, "first")["exitCode"] == 4
     assert container_status(pod, "second")["state"] == {"waiting": {"reason": "PodInitializing"}}
     assert container_status(pod)["state"] == {"waiting": {"reason": "PodInitializing"}}
     assert condition(pod, "Initialized")["status"] == "False"
@@ -157,7 +157,7 @@ async def test_volumes_are_seen_at_paths_that_the_host_lacks(
     assert phase(pod) == "Succeeded", machine.log(pod)
     assert machine.log(pod)[:2] == ['{"step": "x"}', "weights"]
     assert "scratch" in machine.log(pod)
-    assert terminated(pod)["message"] == "done"
+    assert termination(pod)["message"] == "done"
     assert (machine.folder(pod).path / "volumes/model/model").read_text() == "weights\n"
     assert (machine.folder(pod).path / "volumes/scratch/scratch").exists()
     assert not {"dyff", "steelyard"} & {*os.listdir("/"), *os.listdir("/etc")}

@@ -86,7 +86,7 @@ async def test_a_program_in_a_pod_asks_the_api_as_its_account(tmp_path: Path) ->
         pod = await cluster.get(PODS, pod["metadata"]["name"], "default")
         assert log(config, pod) == ["system:serviceaccount:default:default default"]
         # A token whose time comes is replaced by another.
-        with_volume = tokens.mounted(pod)
+        with_volume = tokens.mount_token(pod)
         name = next(volume["name"] for volume in with_volume["spec"]["volumes"])
         assert name.startswith(tokens.VOLUME)
         path = PodFolder(config.pods / pod["metadata"]["uid"]).volume(with_volume, name) / "token"

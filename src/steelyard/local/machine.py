@@ -129,7 +129,7 @@ def listener_name(port: int) -> str:
     """
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(Path("/proc/net", table), port)}
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if inodes & processes.sockets_of(int(pid)):
+        if inodes & processes.socket_inodes(int(pid)):
             with contextlib.suppress(OSError):
                 name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
                 return f"pid {pid} ({name if name.isprintable() else '?'})"

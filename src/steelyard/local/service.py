@@ -136,10 +136,10 @@ async def _run_parts(  # noqa: PLR0913 (what the process shares with its parts)
     from steelyard.local.controllers.run import run_controllers, utc_now
     from steelyard.local.kubelet.kubelet import run_kubelet
     from steelyard.local.names.run import run_names
-    from steelyard.local.names.shown import Shown
+    from steelyard.local.names.shown import PublishedNames
     from steelyard.local.queues.run import run_queues
 
-    caches, shown, slept = Caches(cluster, faults), Shown(), sleep_watch(state).since
+    caches, shown, slept = Caches(cluster, faults), PublishedNames(), sleep_watch(state).since
     async with asyncio.TaskGroup() as parts:
         parts.create_task(watch([state.database], stop))
         parts.create_task(caches.run(stop))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from steelyard.local.serving.plan import plan_server
 from steelyard.local.serving.server import Server
-from steelyard.local.serving.weights import described
+from steelyard.local.serving.weights import describe_volume
 from steelyard.runners.table import choose
 from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
 from steelyard.runs.folder import RunFolder
@@ -41,7 +41,7 @@ async def run_served(
     )
     # Digests of large weights take minutes: they are read while the server starts.
     reading = asyncio.ensure_future(
-        asyncio.to_thread(described, plan.model, request.model, context.stop.is_set)
+        asyncio.to_thread(describe_volume, plan.model, request.model, context.stop.is_set)
     )
     server = Server(plan, context.listener.step, context.listener.warning)
     try:
@@ -72,7 +72,7 @@ def _check_unchanged(resolved: ResolvedRequest, serve: ServeSpec, name: str) -> 
     """Raise UsageError where the answers are of other weights than lie in the folder now; it may also be gone."""
     if Path(serve.folder).exists():
         _, model = choose(Path(serve.folder), serve.runner)
-        check_model(resolved, [described(model, name)])
+        check_model(resolved, [describe_volume(model, name)])
 
 
 def _is_answered(folder: RunFolder, request: RunRequest) -> bool:

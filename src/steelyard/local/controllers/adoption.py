@@ -45,21 +45,21 @@ class Adoption:
     releases: bool = True
 
 
-def selector_of(owner: Json) -> Json | None:
+def read_selector(owner: Json) -> Json | None:
     """The selector; None where there is none, which selects nothing."""
     selector: Json | None = owner["spec"].get("selector")
     return selector
 
 
 def selects(owner: Json, obj: Json) -> bool:
-    selector = selector_of(owner)
+    selector = read_selector(owner)
     return selector is not None and of.matches(selector, labels_of(obj))
 
 
 def selector_key(owner: Json) -> list[str]:
     """Return the index value of an owner: a label that its selector demands, or none if it demands no value."""
     namespace = owner["metadata"].get("namespace", "")
-    selector = selector_of(owner)
+    selector = read_selector(owner)
     if selector is None:
         return []
     demanded = mapping(selector, "matchLabels")
@@ -85,7 +85,7 @@ async def claim_children(
     Each adoption comes with the objects without a controller that may be meant. What another has changed meanwhile
     is left alone: its change wakes the owner again.
     """
-    if is_deleting(owner) or selector_of(owner) is None:
+    if is_deleting(owner) or read_selector(owner) is None:
         return children
     claimed = {child["metadata"]["uid"]: child for child in children}
     uid, alive = owner["metadata"]["uid"], False

@@ -33,7 +33,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.local.controllers import job
 from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
-from steelyard.local.controllers.kinds import KINDS, Key, owner_of
+from steelyard.local.controllers.kinds import KINDS, Key, find_owner
 from steelyard.local.faults import Faults
 from steelyard.types import Json, mapping
 
@@ -162,7 +162,7 @@ class Caches:
 
 
 def _owners(obj: Json) -> list[str]:
-    owner = owner_of(obj)
+    owner = find_owner(obj)
     return [_owner_text(*owner)] if owner and owner[0] in OWNER_KINDS else []
 
 

@@ -2,7 +2,7 @@
 
 `sync.py` calls `decide` with the claim and the volumes that are for it. As on a cluster the volume comes first, then
 the claim names it, then both say Bound. The data are the kubelet's (`claims/<namespace>/<name>`), and stay when the
-claim goes: the volume is then Released, by `released`.
+claim goes: the volume is then Released, by `volumes_to_release`.
 """
 
 from datetime import datetime
@@ -22,7 +22,7 @@ def decide(claim: Json, volumes: list[Json], now: datetime, taken: set[str] | No
     if is_deleting(claim) or status.get("phase") == "Bound":
         return Decision()
     name = f"pvc-{claim['metadata']['uid']}"
-    if missing := _unserved(claim, name):
+    if missing := _obstacle(claim, name):
         text = f"{missing} is not implemented by the embedded Kubernetes: the claim is not bound"
         return Decision(events=(Event("ProvisioningFailed", text, "Warning"),))
     volume = next((volume for volume in volumes if volume["metadata"]["name"] == name), None)
@@ -54,7 +54,7 @@ def claim_key(volume: Json) -> tuple[str, str] | None:
     return (reference["namespace"], reference["name"]) if ours and reference else None
 
 
-def released(volumes: list[Json], key: tuple[str, str], uid: str | None) -> list[Json]:
+def volumes_to_release(volumes: list[Json], key: tuple[str, str], uid: str | None) -> list[Json]:
     """Return the bound volumes of ours for claims of that name that are gone; `uid` is that of the present one."""
     return [
         volume
@@ -69,7 +69,7 @@ def _reference(volume: Json) -> Json:
     return mapping(volume["spec"], "claimRef")
 
 
-def _unserved(claim: Json, name: str) -> str:
+def _obstacle(claim: Json, name: str) -> str:
     """Return what keeps a claim from having a folder; empty where nothing does."""
     spec = claim["spec"]
     if spec.get("volumeName") not in (None, "", name):

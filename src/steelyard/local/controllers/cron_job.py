@@ -62,7 +62,7 @@ def decide(cron_job: Json, jobs: list[Json], now: datetime, taken: set[str] | No
 def _start(cron_job: Json, jobs: list[Json], due: Due, zone: tzinfo, rest: Decision) -> Decision:
     """Return the decision for a time that has come, by the concurrency policy."""
     assert due.at is not None
-    active = tuple(job for job in jobs if _is_ours(job) and not _end_of(job))
+    active = tuple(job for job in jobs if _is_ours(job) and not _job_end(job))
     policy = cron_job["spec"].get("concurrencyPolicy")
     if policy == "Forbid" and active:
         text = "Not starting job because prior execution is running and concurrency policy is Forbid"
@@ -123,7 +123,7 @@ def _is_ours(job: Json) -> bool:
     return SCHEDULED in annotations_of(job)
 
 
-def _end_of(job: Json) -> str:
+def _job_end(job: Json) -> str:
     """Return Complete or Failed; empty for a Job that has not ended."""
     return next((kind for kind in ("Complete", "Failed") if of.is_true(job, kind)), "")
 
@@ -155,7 +155,7 @@ def _status(cron_job: Json, jobs: list[Json]) -> tuple[Json, tuple[Event, ...]]:
     status: Json = {}
     # A reference stays as it is, also when its Job changes: each change would be another write.
     known = {reference.get("uid"): reference for reference in sequence(stored, "active")}
-    running = [job for job in ours if not _end_of(job)]
+    running = [job for job in ours if not _job_end(job)]
     if active := [known.get(job["metadata"]["uid"]) or _reference(job) for job in running]:
         status["active"] = active
     times = [parse_time(annotations_of(job)[SCHEDULED]) for job in ours]
@@ -170,7 +170,7 @@ def _status(cron_job: Json, jobs: list[Json]) -> tuple[Json, tuple[Event, ...]]:
         job = by_uid.get(uid)
         if job is None:
             events.append(Event("MissingJob", f"Active job went missing: {reference.get('name')}"))
-        elif end := _end_of(job):
+        elif end := _job_end(job):
             text = f"Saw completed job: {job['metadata']['name']}, condition: {end}"
             events.append(Event("SawCompletedJob", text))
     return status, tuple(events)
@@ -193,7 +193,7 @@ def _beyond_history(cron_job: Json, jobs: list[Json]) -> tuple[Json, ...]:
     gone: list[Json] = []
     for end, field in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
         limit = cron_job["spec"].get(field)
-        ended = sorted((job for job in jobs if _end_of(job) == end), key=_start_time)
+        ended = sorted((job for job in jobs if _job_end(job) == end), key=_start_time)
         if limit is not None:
             gone += [job for job in ended[: max(len(ended) - int(limit), 0)] if not is_deleting(job)]
     return tuple(gone)

@@ -57,7 +57,7 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def seconds_left(since: str, seconds: float, now: datetime) -> float:
+def seconds_until(since: str, seconds: float, now: datetime) -> float:
     """Return the seconds until `seconds` after `since`, which may be later than any date that exists."""
     return float(seconds) - (now - parse_time(since)).total_seconds()
 

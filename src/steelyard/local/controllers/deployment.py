@@ -11,7 +11,7 @@ from math import ceil, floor
 
 from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import FAILURE, Decision, seconds_left, with_condition
+from steelyard.local.controllers.decision import FAILURE, Decision, seconds_until, with_condition
 from steelyard.local.controllers.replica_set import replicas
 from steelyard.types import Json, mapping, sequence
 
@@ -50,12 +50,12 @@ def decide(
         status["collisionCount"] = collisions
     changed = status if status != status_of(deployment) else None
     if deployment["spec"].get("paused"):
-        scales = _paused_scales(deployment, sets)
+        scales = _scales_while_paused(deployment, sets)
         patches = [(obj, {"spec": {"replicas": count}}) for obj, count in scales if count != replicas(obj)]
-        return Decision(status=changed, patch=tuple(patches), delete=_outdated(deployment, sets))
+        return Decision(status=changed, patch=tuple(patches), delete=_surplus_history(deployment, sets))
     create: tuple[Json, ...] = ()
     scale = _scales(deployment, sets)
-    if new is None and not (_recreates(deployment) and _pods_left(sets.old)):
+    if new is None and not (_recreates(deployment) and _pod_count(sets.old)):
         create = (_replica_set(deployment, mark, sets, scale.pop("", 0)),)
     patches = []
     for replica_set in sets.all:
@@ -73,7 +73,7 @@ def decide(
         annotations=revision,  # by the status: a patch of the Deployment would begin a new generation
         create=create,
         patch=tuple(patches),
-        delete=_outdated(deployment, sets),
+        delete=_surplus_history(deployment, sets),
         requeue_after=wait,
     )
 
@@ -114,7 +114,7 @@ def _recreates(deployment: Json) -> bool:
     return bool(mapping(deployment["spec"], "strategy").get("type") == "Recreate")
 
 
-def _pods_left(sets: tuple[Json, ...]) -> int:
+def _pod_count(sets: tuple[Json, ...]) -> int:
     return sum(
         max(replicas(replica_set), status_of(replica_set).get("replicas") or 0) for replica_set in sets
     )
@@ -155,7 +155,7 @@ def _scales(deployment: Json, sets: Sets) -> dict[str, int]:
     return scales
 
 
-def _paused_scales(deployment: Json, sets: Sets) -> list[tuple[Json, int]]:
+def _scales_while_paused(deployment: Json, sets: Sets) -> list[tuple[Json, int]]:
     """The replicas of each ReplicaSet while the Deployment is paused: the total is the desired number, the shares
     stay."""
     desired = replicas(deployment)
@@ -236,10 +236,10 @@ def _next_revision(sets: Sets) -> Json:
     return {REVISION: str(number), HISTORY: ",".join(filter(None, earlier))}
 
 
-def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
+def _surplus_history(deployment: Json, sets: Sets) -> tuple[Json, ...]:
     """Empty old ReplicaSets beyond the history that is kept."""
     keep = deployment["spec"].get("revisionHistoryLimit")
-    empty = sorted((replica_set for replica_set in sets.old if not _pods_left((replica_set,))), key=_revision)
+    empty = sorted((replica_set for replica_set in sets.old if not _pod_count((replica_set,))), key=_revision)
     return tuple(empty[: max(len(empty) - (10 if keep is None else int(keep)), 0)])
 
 
@@ -317,5 +317,5 @@ def _progress(
         return moving, deadline  # something moved, so the clock starts again
     if stored["reason"] == late["reason"]:
         return late, None
-    left = seconds_left(stored["lastUpdateTime"], deadline, now)
+    left = seconds_until(stored["lastUpdateTime"], deadline, now)
     return (moving, left) if left > 0 else (late, None)

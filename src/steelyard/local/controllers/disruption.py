@@ -22,18 +22,18 @@ def decide(
     """Return the status that the budget should have, None where it has that, and the requeue time in seconds."""
     chosen = [pod for pod in pods if selects(budget, pod)]
     status = status_of(budget)
-    evicted, again = _evicted(status, chosen, now)
+    evicted, again = _current_evictions(status, chosen, now)
     healthy = sum(
         is_ready(pod) and not is_deleting(pod) and pod["metadata"]["name"] not in evicted for pod in chosen
     )
     generation = budget["metadata"].get("generation", 1)
     try:
-        expected = _expected(budget, chosen, owner)
+        expected = _expected_count(budget, chosen, owner)
     except UnknownScale as error:
         new_status = {**status, "observedGeneration": generation, "disruptionsAllowed": 0}
         condition = _condition("False", "SyncFailed", str(error))
     else:
-        desired = _desired(budget["spec"], expected)
+        desired = _desired_count(budget["spec"], expected)
         allowed = max(healthy - desired, 0) if expected else 0
         counts = {"currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected}
         new_status = {**status, **counts, "disruptionsAllowed": allowed, "observedGeneration": generation}
@@ -65,7 +65,7 @@ def _condition(status: str, reason: str, message: str = "") -> Json:
     return {"type": "DisruptionAllowed", "status": status, "reason": reason, "message": message}
 
 
-def _evicted(status: Json, pods: list[Json], now: datetime) -> tuple[dict[str, str], float | None]:
+def _current_evictions(status: Json, pods: list[Json], now: datetime) -> tuple[dict[str, str], float | None]:
     """Return the Pods whose eviction is not seen yet, and the seconds until the first of them counts again."""
     names = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
     left: dict[str, float] = {}
@@ -76,7 +76,7 @@ def _evicted(status: Json, pods: list[Json], now: datetime) -> tuple[dict[str, s
     return {name: status["disruptedPods"][name] for name in left}, min(left.values(), default=None)
 
 
-def _expected(budget: Json, pods: list[Json], owner: Owner) -> int:
+def _expected_count(budget: Json, pods: list[Json], owner: Owner) -> int:
     """Return how many Pods there should be: those there are, or for a share those that their owners want."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is None and isinstance(spec.get("minAvailable", 1), int):
@@ -104,7 +104,7 @@ def _controller(obj: Json) -> tuple[str, str] | None:
     return None
 
 
-def _desired(spec: Json, expected: int) -> int:
+def _desired_count(spec: Json, expected: int) -> int:
     if spec.get("maxUnavailable") is not None:
         return max(expected - _share(spec["maxUnavailable"], expected), 0)
     return _share(spec.get("minAvailable", 1), expected)

@@ -17,7 +17,7 @@ from steelyard.local.controllers.decision import (
     Event,
     batch,
     rfc3339,
-    seconds_left,
+    seconds_until,
     with_condition,
 )
 from steelyard.local.controllers.job_counts import (
@@ -174,7 +174,7 @@ def _deadline_in(job: Json, now: datetime) -> float | None:
         return None
     if started is None or of.is_true(job, "Suspended"):
         return float(seconds)
-    return seconds_left(started, seconds, now)
+    return seconds_until(started, seconds, now)
 
 
 def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None, now: datetime) -> Json:
@@ -245,4 +245,4 @@ def expires_in(job: Json, now: datetime) -> float | None:
     ends = [
         condition for condition in job["status"]["conditions"] if condition["type"] in {"Complete", "Failed"}
     ]
-    return seconds_left(ends[0]["lastTransitionTime"], ttl, now)
+    return seconds_until(ends[0]["lastTransitionTime"], ttl, now)

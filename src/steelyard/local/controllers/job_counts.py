@@ -13,8 +13,8 @@ from datetime import datetime
 from steelyard.kube.objects import conditions_of, finalizers_of, status_of
 from steelyard.kube.pods import phase_of
 from steelyard.local.controllers import job_policies as policies
-from steelyard.local.controllers.decision import seconds_left
-from steelyard.local.controllers.job_policies import format_indexes, index_of, is_indexed, parse_indexes
+from steelyard.local.controllers.decision import seconds_until
+from steelyard.local.controllers.job_policies import format_indexes, is_indexed, parse_indexes, pod_index
 from steelyard.types import Json, mapping, sequence
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -107,7 +107,7 @@ def _end(job: Json, pod: Json) -> str | None:
 
 
 def _index(pod: Json) -> int:
-    index = index_of(pod)
+    index = pod_index(pod)
     return -1 if index is None else index
 
 
@@ -145,7 +145,7 @@ def readiness_delay(job: Json, status: Json, active: list[Json], now: datetime) 
         reverse=True,
     )[:changes]  # fmt: skip
     # The oldest change that the status does not have yet counts: otherwise steady changes would delay it for ever.
-    left = seconds_left(newest[-1], READINESS_SECONDS, now) if newest else 0.0
+    left = seconds_until(newest[-1], READINESS_SECONDS, now) if newest else 0.0
     return left if 0 < left <= READINESS_SECONDS else None
 
 

@@ -27,7 +27,7 @@ def missing(
     """Return at most `most` Pods to make now, and the seconds until more may be made."""
     active = [pod for pod in pods if of.is_active(pod)]
     ending = [pod for pod in pods if _is_awaited(job, pod)]
-    count = min(_wanted(job, counts, len(active)) - len(active) - len(ending), most)
+    count = min(_active_count(job, counts, len(active)) - len(active) - len(ending), most)
     if count <= 0:
         return [], None
     per_index = policies.limit_per_index(job) is not None
@@ -37,16 +37,16 @@ def missing(
     names = taken | {pod["metadata"]["name"] for pod in pods}
     if not policies.is_indexed(job):
         base = job["metadata"]["name"]
-        free_names = of.free_names(base, of.series_of(job), names)
+        free_names = of.free_names(base, of.name_series(job), names)
         return [_pod(job, name) for name in islice(free_names, count)], None
-    held = {policies.index_of(pod) for pod in (*active, *ending)} | counts.indexes
+    held = {policies.pod_index(pod) for pod in (*active, *ending)} | counts.indexes
     held |= counts.failed_indexes or frozenset()
     free = islice((index for index in range(completions(job) or 0) if index not in held), count)
     if not per_index:
-        return [_indexed_pod(job, index, names) for index in free], None
+        return [_pod_at_index(job, index, names) for index in free], None
     delays = {index: _delay_of_index(counts.replaceable.get(index), now) for index in free}
     due = [index for index, left in delays.items() if left <= 0]
-    created = [_indexed_pod(job, index, names, counts) for index in due]
+    created = [_pod_at_index(job, index, names, counts) for index in due]
     return created, min((left for left in delays.values() if left > 0), default=None)
 
 
@@ -61,17 +61,17 @@ def excess(job: Json, active: list[Json], counts: Counts) -> list[Json]:
     if policies.is_indexed(job):
         rest = []
         for pod in sorted(active, key=_age):
-            index = policies.index_of(pod)
+            index = policies.pod_index(pod)
             if index is None or index in seen:
                 doubles.append(pod)
             else:
                 seen.add(index)
                 rest.append(pod)
-    too_many = len(rest) - _wanted(job, counts, len(rest))
+    too_many = len(rest) - _active_count(job, counts, len(rest))
     return doubles + sorted(rest, key=_progress)[: max(too_many, 0)]
 
 
-def _wanted(job: Json, counts: Counts, active: int) -> int:
+def _active_count(job: Json, counts: Counts, active: int) -> int:
     parallelism = job["spec"].get("parallelism")
     parallelism = min(1 if parallelism is None else int(parallelism), most_pods(job["spec"]["template"]))
     needed = completions(job)
@@ -82,19 +82,21 @@ def _wanted(job: Json, counts: Counts, active: int) -> int:
 
 def _delay(pods: list[Json], failed: int, now: datetime) -> float:
     """Seconds until a Pod may take the place of a failed one; a success in between restarts the series."""
-    ends = [end for pod in pods if (end := policies.failed_at(pod)) is not None]
-    successes = [end for pod in pods if (end := policies.succeeded_at(pod)) is not None]
+    ends = [end for pod in pods if (end := policies.failure_time(pod)) is not None]
+    successes = [end for pod in pods if (end := policies.success_time(pod)) is not None]
     if successes:
         ends = [end for end in ends if end > max(successes)]
-    return _left(len(ends) if successes else max(failed, len(ends)), max(ends), now) if ends else 0.0
+    return (
+        _remaining_wait(len(ends) if successes else max(failed, len(ends)), max(ends), now) if ends else 0.0
+    )
 
 
 def _delay_of_index(replaced: Json | None, now: datetime) -> float:
-    end = policies.failed_at(replaced) if replaced else None
-    return _left(policies.failures_before(replaced) + 1, end, now) if replaced and end else 0.0
+    end = policies.failure_time(replaced) if replaced else None
+    return _remaining_wait(policies.failures_before(replaced) + 1, end, now) if replaced and end else 0.0
 
 
-def _left(failures: int, end: datetime, now: datetime) -> float:
+def _remaining_wait(failures: int, end: datetime, now: datetime) -> float:
     wait = min(FIRST_DELAY * 2.0 ** min(failures - 1, 10), LONGEST_DELAY)
     return wait - (now - end).total_seconds() if pause_lasts(end, wait, now) else 0.0
 
@@ -121,9 +123,9 @@ def _pod(job: Json, name: str) -> Json:
     return of.pod_from_template(job, name, labels=_labels(job), finalizers=[FINALIZER])
 
 
-def _indexed_pod(job: Json, index: int, names: set[str], counts: Counts | None = None) -> Json:
+def _pod_at_index(job: Json, index: int, names: set[str], counts: Counts | None = None) -> Json:
     base = f"{job['metadata']['name'][:50]}-{index}"
-    pod = _pod(job, of.free_name(base, of.series_of(job), names))
+    pod = _pod(job, of.free_name(base, of.name_series(job), names))
     annotations = pod["metadata"].setdefault("annotations", {})
     annotations[INDEX] = str(index)
     if counts is not None:

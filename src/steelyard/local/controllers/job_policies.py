@@ -73,16 +73,16 @@ def has_ended(pod: Json, job: Json) -> bool:
     return is_terminal(pod) or has_failed(pod, job)
 
 
-def failed_at(pod: Json) -> datetime | None:
+def failure_time(pod: Json) -> datetime | None:
     """Return when a failed Pod ended, as far as it says."""
-    return _ended_at(pod) if phase_of(pod) == "Failed" else None
+    return _end_time(pod) if phase_of(pod) == "Failed" else None
 
 
-def succeeded_at(pod: Json) -> datetime | None:
-    return _ended_at(pod) if phase_of(pod) == "Succeeded" else None
+def success_time(pod: Json) -> datetime | None:
+    return _end_time(pod) if phase_of(pod) == "Succeeded" else None
 
 
-def _ended_at(pod: Json) -> datetime | None:
+def _end_time(pod: Json) -> datetime | None:
     ends = [
         ended["finishedAt"]
         for status in container_statuses(pod)
@@ -144,7 +144,7 @@ def limit_per_index(job: Json) -> int | None:
     return None if limit is None else int(limit)
 
 
-def index_of(pod: Json) -> int | None:
+def pod_index(pod: Json) -> int | None:
     return _number(pod, INDEX)
 
 
@@ -184,10 +184,10 @@ def awaiting_replacement(
     """
     if limit_per_index(job) is None or is_over(job):
         return {}
-    active = {index_of(pod) for pod in pods if of.is_active(pod)}
+    active = {pod_index(pod) for pod in pods if of.is_active(pod)}
     latest: dict[int, Json] = {}
     for pod in tracked:
-        index = index_of(pod)
+        index = pod_index(pod)
         if index is None or index in active or index in done or not has_failed(pod, job):
             continue
         if index not in latest or failures_before(pod) >= failures_before(latest[index]):

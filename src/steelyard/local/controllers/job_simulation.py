@@ -6,7 +6,7 @@ from typing import Any
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.kinds import JOB
-from steelyard.local.controllers.objects import edge, ended, make_job
+from steelyard.local.controllers.objects import edge, ended_status, make_job
 from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
@@ -77,7 +77,9 @@ class JobSimulation:
             candidate for candidate in self.pods if candidate.get("status", {}).get("phase") not in ENDED
         )
         at = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at, exit_code))
+        self.cluster.store.set_status(
+            PODS, pod["metadata"]["name"], "default", ended_status(phase, at, exit_code)
+        )
 
     def delete_by_hand(self, pod: Json) -> None:
         """Delete a Pod as a user does; the finalizer holds the deletion back."""

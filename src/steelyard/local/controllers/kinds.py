@@ -70,7 +70,7 @@ def _is_owned(owner: Json, obj: Json) -> bool:
 
 
 @dataclass(frozen=True)
-class Related:
+class RelatedObjects:
     """Further objects that a decision reads, chosen from all of the owner's namespace, or of the cluster."""
 
     resource: Resource
@@ -86,7 +86,7 @@ class Kind:
     children: Resource
     decide: Callable[[Json, list[Json], datetime, set[str]], Decision]
     labels: Callable[[Json], Json] = _match_labels  # by which the API lists the children
-    related: tuple[Related, ...] = ()
+    related: tuple[RelatedObjects, ...] = ()
     observe: Callable[[Cluster, Json, list[Json]], Awaitable[list[Json]]] = _nothing
     """Further objects for an owner and its children, which no list gives: read one by one, or from outside the API."""
     adoptions: tuple[Adoption, ...] = ()
@@ -107,11 +107,11 @@ STATEFUL_SET = Kind(
     PODS,
     stateful_set.decide,
     related=(
-        Related(CONTROLLER_REVISIONS, _is_owned),
-        Related(PERSISTENT_VOLUME_CLAIMS, stateful_claims.is_claim_of),
+        RelatedObjects(CONTROLLER_REVISIONS, _is_owned),
+        RelatedObjects(PERSISTENT_VOLUME_CLAIMS, stateful_claims.is_claim_of),
     ),
     adoptions=(
-        Adoption(PODS, is_member=lambda owner, pod: stateful_set.ordinal_of(owner, pod) is not None),
+        Adoption(PODS, is_member=lambda owner, pod: stateful_set.pod_ordinal(owner, pod) is not None),
         Adoption(CONTROLLER_REVISIONS, releases=False),
     ),
 )
@@ -120,17 +120,17 @@ CLAIM = Kind(
     PERSISTENT_VOLUMES,
     claim.decide,
     _no_labels,
-    related=(Related(PERSISTENT_VOLUMES, claim.is_volume_of),),
+    related=(RelatedObjects(PERSISTENT_VOLUMES, claim.is_volume_of),),
 )
 RAY_CLUSTER = Kind(
-    RAY_CLUSTERS, PODS, ray_cluster.decide, ray_cluster.labels, related=(Related(SERVICES, _is_owned),)
+    RAY_CLUSTERS, PODS, ray_cluster.decide, ray_cluster.labels, related=(RelatedObjects(SERVICES, _is_owned),)
 )
 RAY_JOB = Kind(
     RAY_JOBS,
     RAY_CLUSTERS,
     ray_job.decide,
     ray_job.labels,
-    related=(Related(JOBS, _is_owned), Related(RAY_CLUSTERS, ray_job.is_chosen)),
+    related=(RelatedObjects(JOBS, _is_owned), RelatedObjects(RAY_CLUSTERS, ray_job.is_chosen)),
     observe=dashboard.observe,
 )
 APP_WRAPPER = Kind(
@@ -139,9 +139,12 @@ APP_WRAPPER = Kind(
     app_wrapper.decide,
     app_wrapper.labels,
     related=(
-        Related(PODS, components.is_pod_of),
+        RelatedObjects(PODS, components.is_pod_of),
         # They are read by `observe`.
-        *(Related(resource, None) for resource in (JOBS, RAY_CLUSTERS, RAY_JOBS, DEPLOYMENTS, *TRAINING)),
+        *(
+            RelatedObjects(resource, None)
+            for resource in (JOBS, RAY_CLUSTERS, RAY_JOBS, DEPLOYMENTS, *TRAINING)
+        ),
     ),
     observe=components.observe,
 )
@@ -152,11 +155,11 @@ KINDS = (
 
 def owner_key(child: Json, owner: Resource) -> Key | None:
     """Return the key of the child's controller if that is of this kind."""
-    controller = owner_of(child)
+    controller = find_owner(child)
     return controller[1] if controller and controller[0] == owner.kind else None
 
 
-def owner_of(child: Json) -> tuple[str, Key] | None:
+def find_owner(child: Json) -> tuple[str, Key] | None:
     """Return the kind and the key of the child's controller.
 
     A Pod that still carries a Job's finalizer counts as that Job's even when its owner reference is gone: no other

@@ -62,7 +62,7 @@ def make_pod(
     }
 
 
-def ended(phase: str, at: str = "2026-01-01T00:00:00Z", exit_code: int = 1) -> Json:
+def ended_status(phase: str, at: str = "2026-01-01T00:00:00Z", exit_code: int = 1) -> Json:
     code = 0 if phase == "Succeeded" else exit_code
     terminated = {"exitCode": code, "finishedAt": at}
     return {"phase": phase, "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}]}
@@ -103,4 +103,4 @@ def edge(cluster: MemoryCluster) -> Edge:
     return Edge(cluster, StoreView(cluster), cluster.store.now)
 
 
-__all__ = ["ENDPOINT_SLICES", "JOBS", "PODS", "SERVICES", "StoreView", "edge", "ended"]
+__all__ = ["ENDPOINT_SLICES", "JOBS", "PODS", "SERVICES", "StoreView", "edge", "ended_status"]

@@ -26,7 +26,7 @@ def suffix(*parts: object, length: int = 5) -> str:
     return "".join(letters)
 
 
-def series_of(owner: Json) -> str:
+def name_series(owner: Json) -> str:
     """Return the series of the names of an owner's next Pods.
 
     A Pod that comes or goes changes the owner's status, and with it the version: by the uid alone the next Pod would
@@ -51,7 +51,7 @@ def free_name(base: str, series: str, taken: set[str]) -> str:
     return next(free_names(base, series, taken))
 
 
-def owned_by(owner: Json, objects: Iterable[Json]) -> list[Json]:
+def select_owned(owner: Json, objects: Iterable[Json]) -> list[Json]:
     uid = owner["metadata"]["uid"]
     return [obj for obj in objects if controller_uid(obj) == uid]
 

@@ -14,7 +14,7 @@ from steelyard.local.controllers.decision import (
     Decision,
     batch,
     most_pods,
-    seconds_left,
+    seconds_until,
     too_many_pods,
     with_condition,
 )
@@ -33,7 +33,7 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
     base = replica_set["metadata"]["name"]
-    free = islice(of.free_names(base, of.series_of(replica_set), names), min(max(difference, 0), few))
+    free = islice(of.free_names(base, of.name_series(replica_set), names), min(max(difference, 0), few))
     create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
     delete = sorted(active, key=_worth)[: min(max(-difference, 0), few)]
     status, wait = _status(replica_set, active, now)
@@ -94,4 +94,4 @@ def available_in(pod: Json, minimum: float, now: datetime) -> float:
     if minimum <= 0:
         return 0.0
     since = (of.condition(pod, "Ready") or {}).get("lastTransitionTime")
-    return seconds_left(since, minimum, now) if since else minimum
+    return seconds_until(since, minimum, now) if since else minimum

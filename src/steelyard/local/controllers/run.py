@@ -31,7 +31,7 @@ from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.claim import claim_key
 from steelyard.local.controllers.decision import LONGEST_WAIT, Event
 from steelyard.local.controllers.edge import Edge
-from steelyard.local.controllers.kinds import CLAIM, KINDS, Key, Kind, owner_key, owner_of
+from steelyard.local.controllers.kinds import CLAIM, KINDS, Key, Kind, find_owner, owner_key
 from steelyard.local.controllers.sync import NEXT_BATCH, sync, sync_service
 from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.controllers.writes import say_failure
@@ -106,7 +106,7 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
         if obj is None:
             continue
         own = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-        controller = owner_of(obj)
+        controller = find_owner(obj)
         for kind, owns, adopts in _kinds_concerned(resource):
             if resource == kind.resource:
                 yield kind, own
@@ -168,7 +168,7 @@ async def work(
         item = await queue.get()
         began, failed = time.perf_counter(), True
         try:
-            wait = await _marked_sync(edge, item, at_work)
+            wait = await _sync_with_mark(edge, item, at_work)
         except SetAside as problem:
             # Its release is a change of the object, which leads here again.
             queue.forget(item)
@@ -198,7 +198,7 @@ async def work(
                 reconciliations.count(_kind(item).lower(), seconds, failed=failed)
 
 
-async def _marked_sync(edge: Edge, item: Work, at_work: AtWork | None) -> float | None:
+async def _sync_with_mark(edge: Edge, item: Work, at_work: AtWork | None) -> float | None:
     """Sync with the object's mark set. Raises SetAside."""
     obj = edge.view.get(_resource(item[0]), *item[1])
     if obj is None or at_work is None:

@@ -22,7 +22,7 @@ def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
     selector = service["spec"].get("selector")
     if service["metadata"].get("deletionTimestamp"):
         return Decision()
-    statuses = _balanced(service)
+    statuses = _balancer_status(service)
     another_name = service["spec"].get("type") == "ExternalName"
     if not selector and not another_name:
         return Decision(statuses=statuses)
@@ -41,7 +41,7 @@ def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
     return Decision(create=tuple(create), patch=tuple(patch), delete=tuple(delete), statuses=statuses)
 
 
-def _balanced(service: Json) -> tuple[tuple[Json, Json], ...]:
+def _balancer_status(service: Json) -> tuple[tuple[Json, Json], ...]:
     """The Service with the status that its load balancer gives it; empty where it has that."""
     spec, there = service["spec"], sequence(service, "status", "loadBalancer", "ingress")
     address = spec.get("clusterIP")
@@ -77,7 +77,7 @@ def _ports(service: Json, pod: Json) -> list[Json]:
     ports = []
     for port in sequence(service["spec"], "ports"):
         target = port.get("targetPort", port["port"])
-        number = target if isinstance(target, int) else _named_port(pod, target)
+        number = target if isinstance(target, int) else _port_by_name(pod, target)
         if number is not None:
             ports.append(
                 {"name": port.get("name", ""), "protocol": port.get("protocol", "TCP"), "port": number}
@@ -85,7 +85,7 @@ def _ports(service: Json, pod: Json) -> list[Json]:
     return ports
 
 
-def _named_port(pod: Json, name: str) -> int | None:
+def _port_by_name(pod: Json, name: str) -> int | None:
     for container in pod["spec"]["containers"]:
         for port in sequence(container, "ports"):
             if port.get("name") == name:

@@ -11,7 +11,7 @@ from steelyard.local.controllers import pods as of
 from steelyard.types import Json, mapping, sequence
 
 
-def name_of(sset: Json, template: Json, number: int) -> str:
+def claim_name(sset: Json, template: Json, number: int) -> str:
     return f"{template['metadata']['name']}-{sset['metadata']['name']}-{number}"
 
 
@@ -25,7 +25,7 @@ def is_claim_of(sset: Json, claim: Json) -> bool:
     )
 
 
-def wanted(sset: Json, number: int) -> list[Json]:
+def make_claims(sset: Json, number: int) -> list[Json]:
     """Return the claims of the Pod with this number."""
     claims = []
     for template in sequence(sset["spec"], "volumeClaimTemplates"):
@@ -33,7 +33,7 @@ def wanted(sset: Json, number: int) -> list[Json]:
             key: template["metadata"][key] for key in ("annotations",) if template["metadata"].get(key)
         }
         labels = {**labels_of(template), **mapping(sset["spec"]["selector"], "matchLabels")}
-        metadata |= {"name": name_of(sset, template, number), "namespace": sset["metadata"]["namespace"]}
+        metadata |= {"name": claim_name(sset, template, number), "namespace": sset["metadata"]["namespace"]}
         claims.append({
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
@@ -48,7 +48,7 @@ def volumes(sset: Json, number: int, listed: list[Json]) -> list[Json]:
     claimed = [
         {
             "name": template["metadata"]["name"],
-            "persistentVolumeClaim": {"claimName": name_of(sset, template, number)},
+            "persistentVolumeClaim": {"claimName": claim_name(sset, template, number)},
         }
         for template in sequence(sset["spec"], "volumeClaimTemplates")
     ]

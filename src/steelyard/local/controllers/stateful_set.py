@@ -75,7 +75,7 @@ def decide(sset: Json, children: list[Json], now: datetime, taken: set[str] | No
         return Decision(patch=((same[-1], {"revision": revision_now["revision"]}),))
     named = {revision["metadata"]["name"]: revision for revision in history}
     revisions = Revisions(named.get(status_of(sset).get("currentRevision"), same[-1]), same[-1])
-    pods = [pod for pod in by_kind["Pod"] if ordinal_of(sset, pod) is not None]
+    pods = [pod for pod in by_kind["Pod"] if pod_ordinal(sset, pod) is not None]
     claims = {claim["metadata"]["name"]: claim for claim in by_kind["PersistentVolumeClaim"]}
     planner = _Planner(sset, pods, claims, revisions, now, taken or set())
     step = planner.plan()
@@ -85,7 +85,7 @@ def decide(sset: Json, children: list[Json], now: datetime, taken: set[str] | No
         status=status if status != status_of(sset) else None,
         create=step.create,
         patch=step.patch,
-        delete=step.delete[:few] + _outdated(sset, history, pods, revisions),
+        delete=step.delete[:few] + _surplus_revisions(sset, history, pods, revisions),
         events=step.events,
         requeue_after=planner.requeue_after,
         more=planner.more or len(step.delete) > few,
@@ -104,7 +104,7 @@ def _most(sset: Json) -> int:
     return most_pods({key: sset["spec"].get(key) for key in ("template", "volumeClaimTemplates")})
 
 
-def ordinal_of(sset: Json, pod: Json) -> int | None:
+def pod_ordinal(sset: Json, pod: Json) -> int | None:
     """Return the number in the name of a Pod; None where it is not one of the set's names."""
     base, _, number = str(pod["metadata"]["name"]).rpartition("-")
     plain = number.isascii() and number.isdecimal() and len(number) < 10
@@ -112,7 +112,7 @@ def ordinal_of(sset: Json, pod: Json) -> int | None:
 
 
 def _is_wanted(sset: Json, pod: Json) -> bool:
-    number = ordinal_of(sset, pod)
+    number = pod_ordinal(sset, pod)
     return number is not None and 0 <= number - _start(sset) < replicas(sset)
 
 
@@ -161,7 +161,9 @@ def _new_revision(sset: Json, history: list[Json], collisions: int) -> Json:
     }
 
 
-def _outdated(sset: Json, history: list[Json], pods: list[Json], revisions: Revisions) -> tuple[Json, ...]:
+def _surplus_revisions(
+    sset: Json, history: list[Json], pods: list[Json], revisions: Revisions
+) -> tuple[Json, ...]:
     """Revisions that nothing uses, beyond the history that is kept."""
     used = {labels_of(pod).get(REVISION) for pod in pods}
     used |= {revisions.current["metadata"]["name"], revisions.update["metadata"]["name"]}
@@ -190,11 +192,11 @@ class _Planner:
         self.sset, self.claims, self.revisions, self.now, self.taken = sset, claims, revisions, now, taken
         self.ordered = sset["spec"].get("podManagementPolicy") != "Parallel"
         self.minimum = float(sset["spec"].get("minReadySeconds") or 0)
-        by_number = {ordinal_of(sset, pod): pod for pod in pods if _is_wanted(sset, pod)}
+        by_number = {pod_ordinal(sset, pod): pod for pod in pods if _is_wanted(sset, pod)}
         numbers = range(_start(sset), _start(sset) + min(replicas(sset), _most(sset)))
         self.replicas = [(number, by_number.get(number)) for number in numbers]
         rest = [pod for pod in pods if not _is_wanted(sset, pod)]
-        self.condemned = sorted(rest, key=lambda pod: ordinal_of(sset, pod) or 0, reverse=True)
+        self.condemned = sorted(rest, key=lambda pod: pod_ordinal(sset, pod) or 0, reverse=True)
         self.room, self.more = batch(len(pods)), False
         waits = [wait for pod in pods if is_ready(pod) and (wait := available_in(pod, self.minimum, now)) > 0]
         self.requeue_after = min(waits, default=None)
@@ -224,7 +226,7 @@ class _Planner:
         if self.room <= 0:
             self.more = True
             return Step(waits=True)
-        claims = claims_of.wanted(self.sset, number)
+        claims = claims_of.make_claims(self.sset, number)
         # A claim that goes with an earlier Pod of this name would be deleted under the new one.
         if any(claims_of.is_stale(self.claims.get(claim["metadata"]["name"]), name) for claim in claims):
             self.requeue_after = min(self.requeue_after or 1.0, 1.0)
@@ -241,7 +243,7 @@ class _Planner:
             return Step(delete=() if is_deleting(pod) else (pod,), waits=True)
         claims: tuple[Json, ...] = ()
         if phase_of(pod) == "Pending":
-            claims = self._absent(claims_of.wanted(self.sset, ordinal_of(self.sset, pod) or 0))
+            claims = self._absent(claims_of.make_claims(self.sset, pod_ordinal(self.sset, pod) or 0))
         waits = is_deleting(pod) or phase_of(pod) != "Running" or not self._is_available(pod)
         return Step(
             create=claims, patch=self._owners(pod) if not waits or not self.ordered else (), waits=waits
@@ -251,7 +253,7 @@ class _Planner:
         """Return the patches of the Pod's claims that keep `persistentVolumeClaimRetentionPolicy`."""
         names = (
             claim["metadata"]["name"]
-            for claim in claims_of.wanted(self.sset, ordinal_of(self.sset, pod) or 0)
+            for claim in claims_of.make_claims(self.sset, pod_ordinal(self.sset, pod) or 0)
         )
         claims = [self.claims[name] for name in names if name in self.claims]
         scaled_down = not _is_wanted(self.sset, pod)

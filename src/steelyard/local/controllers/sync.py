@@ -48,7 +48,7 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         await _release_volumes(edge, key, cached)
     if cached is None:
         return None
-    owned = of.owned_by(cached, children) + _cached_related(edge, kind, cached)
+    owned = of.select_owned(cached, children) + _read_related(edge, kind, cached)
     owned = _distinct(owned, await kind.observe(edge.cluster, cached, owned))
     # The time first, then what was slept until then: a machine that sleeps in between must not find it in one alone.
     now = edge.now()
@@ -134,7 +134,7 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     """The owner's children, and what else its decision reads, as stored now."""
     namespace, selector = owner["metadata"]["namespace"], of.selector_text(kind.labels(owner))
     listing = await edge.cluster.list(kind.children, namespace, label_selector=selector)
-    children = of.owned_by(owner, listing.items)
+    children = of.select_owned(owner, listing.items)
     for related in kind.related:
         if related.belongs is None:
             continue
@@ -144,7 +144,7 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     return children
 
 
-def _cached_related(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
+def _read_related(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     namespace = owner["metadata"]["namespace"]
     return [
         obj
@@ -206,13 +206,13 @@ async def _release_volumes(edge: Edge, key: Key, cached: Json | None) -> None:
     """Say Released of volumes whose claim is gone, or was made again under the same name."""
     mine = cached["metadata"]["uid"] if cached else None
     volumes = list(edge.view.in_namespace(PERSISTENT_VOLUMES, ""))
-    if not claim.released(volumes, key, mine):
+    if not claim.volumes_to_release(volumes, key, mine):
         return
     try:
         present = (await edge.cluster.get(PERSISTENT_VOLUME_CLAIMS, key[1], key[0]))["metadata"]["uid"]
     except NotFound:
         present = None
-    for volume in claim.released(volumes, key, present):
+    for volume in claim.volumes_to_release(volumes, key, present):
         await _write(edge, volume, {"status": {"phase": "Released"}}, "status")
 
 
@@ -221,7 +221,7 @@ async def sync_service(edge: Edge, key: Key) -> float | None:
     cached = edge.view.get(SERVICES, *key)
     if cached is None:
         return None
-    slices = of.owned_by(cached, edge.view.children(ENDPOINT_SLICES, SERVICES, key))
+    slices = of.select_owned(cached, edge.view.children(ENDPOINT_SLICES, SERVICES, key))
     decision = service.decide(cached, edge.view.in_namespace(PODS, key[0]), slices)
     # The names of slices are fixed: one that is taken has no other one instead.
     taken = {slice["metadata"]["name"] for slice in decision.create}

@@ -190,7 +190,7 @@ async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> Non
         failure = of.condition(there, ray_status.FAILURE if resource == RAY_CLUSTERS else FAILURE)
         if failure and (failure["status"], failure.get("reason")) == ("True", reason):
             return
-        status = _failed(there, reason, message, edge.now())
+        status = _failure_event(there, reason, message, edge.now())
         after = await edge.cluster.replace(resource, {**there, "status": status}, subresource="status")
     except ApiError as error:
         _log.warning("%s %s: %s", resource.kind, metadata["name"], error)
@@ -198,10 +198,10 @@ async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> Non
         edge.own.note(after)
 
 
-def _failed(owner: Json, reason: str, message: str, now: datetime) -> Json:
+def _failure_event(owner: Json, reason: str, message: str, now: datetime) -> Json:
     """Return the status with the failure in it."""
     if resource_of(owner) == RAY_CLUSTERS:
-        return ray_status.failed(owner, reason, message, now)
+        return ray_status.failure_status(owner, reason, message, now)
     status = status_of(owner)
     failure = {"type": FAILURE, "status": "True", "reason": reason, "message": message}
     conditions = with_condition(

@@ -65,7 +65,7 @@ def free(folder: Path) -> None:
         (folder / FILE).rename(folder / FREED)
 
 
-def asked(resources: Mapping[str, float], vendor: str) -> dict[str, int]:
+def requested_devices(resources: Mapping[str, float], vendor: str) -> dict[str, int]:
     """The devices of a vendor among the resources that a Pod or a container asks for."""
     return {
         name: math.ceil(amount)
@@ -74,7 +74,7 @@ def asked(resources: Mapping[str, float], vendor: str) -> dict[str, int]:
     }
 
 
-def of_container(
+def container_devices(
     pod: Json, name: str, assignment: Assignment, asks: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, ...]:
     """UUIDs of one container of the Pod; `asks` is what each container asks for.

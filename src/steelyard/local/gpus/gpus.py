@@ -14,7 +14,7 @@ from steelyard.local.gpus import assignments
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.devices import Device, Finder
 from steelyard.local.gpus.ledger import Ledger, News
-from steelyard.local.kubelet.quantity import requests_of, resources_of
+from steelyard.local.kubelet.quantity import container_requests, requests_of
 from steelyard.types import Json
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Gpus:
     ) -> None:
         self.finder, self.settings, self._pods, self.on_change = finder, settings, pods, on_change
         alone = settings.others == "wait"
-        self.ledger = Ledger(settings.shares, wait_for_others=alone, owner_of=self._owner_of)
+        self.ledger = Ledger(settings.shares, wait_for_others=alone, owner_of=self._find_owner)
         self._begun = 0  # snapshots
         self._wake = asyncio.Event()
         self._updating = asyncio.Lock()
@@ -52,7 +52,7 @@ class Gpus:
         if absent := finder.absence():  # the first snapshot would say no more
             self.ledger.problem, self.ledger.has_snapshot = absent, True
 
-    def _owner_of(self, pid: int) -> str:
+    def _find_owner(self, pid: int) -> str:
         """The uid of the Pod whose container a process was started in; empty where that is unknown."""
         try:
             content = Path(f"/proc/{pid}/environ").read_bytes()
@@ -104,7 +104,7 @@ class Gpus:
 
     def wanted(self, pod: Json) -> dict[str, int]:
         """The devices that a Pod asks for, by resource."""
-        return assignments.asked(requests_of(pod), self.finder.vendor)
+        return assignments.requested_devices(requests_of(pod), self.finder.vendor)
 
     async def assign(self, pod: Json, folder: Path) -> Assignment | None:
         """The Pod's GPUs, chosen once; None where it asks for none. Raises Unavailable, and OSError of a full disk."""
@@ -152,7 +152,7 @@ class Gpus:
     def variables(self, pod: Json, container: Json) -> dict[str, str]:
         """The variables of a container, which win over those of its manifest."""
         asks = {
-            spec["name"]: assignments.asked(resources_of(spec), self.finder.vendor)
+            spec["name"]: assignments.requested_devices(container_requests(spec), self.finder.vendor)
             for spec in containers_of(pod["spec"])
         }
         assignment = self.ledger.held.get(pod["metadata"]["uid"])
@@ -160,7 +160,7 @@ class Gpus:
             # Where they cannot be counted no Pod could ask for one: then they are as open as without us.
             hidden = self.settings.unasked == "none" and not self.finder.absence()
             return self.finder.variables(()) if hidden else {}
-        uuids = assignments.of_container(pod, container["name"], assignment, asks)
+        uuids = assignments.container_devices(pod, container["name"], assignment, asks)
         # Not known while the driver does not answer: then its UUID alone names it.
         known = [self.ledger.devices.get(uuid) or Device(uuid, "", "") for uuid in uuids]
         return self.finder.variables(known)

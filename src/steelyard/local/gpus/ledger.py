@@ -68,7 +68,7 @@ class Ledger:
             # What is there is not known any more, and nothing is given away until it is.
             return News(changed=problem != snapshot.problem)
         self.devices = {device.uuid: device for device in snapshot.devices}
-        self.devices |= dict(self._vanished(before, snapshot))
+        self.devices |= dict(self._find_vanished(before, snapshot))
         if not self._alone:
             self._note_owners()
         freed = tuple(uid for uid in list(self.releasing) if self._has_let_go(uid, number))
@@ -85,7 +85,9 @@ class Ledger:
         changed = bool(freed) or before != after or problem != snapshot.problem
         return News(tuple(lost), tuple(back), freed, changed)
 
-    def _vanished(self, before: Mapping[str, Device], snapshot: Snapshot) -> Iterator[tuple[str, Device]]:
+    def _find_vanished(
+        self, before: Mapping[str, Device], snapshot: Snapshot
+    ) -> Iterator[tuple[str, Device]]:
         """GPUs that were there, or that a Pod has, and are not found any more.
 
         Instances that no Pod has, and a GPU that was divided into some, are no loss: a person has configured the
@@ -118,7 +120,7 @@ class Ledger:
         assignment = self.held[uid]
         uuids = assignment.uuids if assignment.devices is not None else tuple(self.devices)
         devices = [self.devices[uuid] for uuid in uuids if uuid in self.devices]
-        empty = all(not self._left(uid, device) for device in devices)
+        empty = all(not self._remaining_processes(uid, device) for device in devices)
         used = {device.uuid: device.used for device in devices}
         steady = all(release.used.get(uuid, -1) <= amount for uuid, amount in used.items()) and bool(
             release.used or not used
@@ -126,7 +128,7 @@ class Ledger:
         release.used = used if empty else {}
         return empty and (steady or not self._alone)
 
-    def _left(self, uid: str, device: Device) -> set[int]:
+    def _remaining_processes(self, uid: str, device: Device) -> set[int]:
         """Processes by which an ended Pod may still hold a device."""
         if device.fault:
             return set()

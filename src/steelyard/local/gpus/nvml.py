@@ -23,7 +23,7 @@ _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb(?:[+-][\w.,+-]+)?)$")
 _GIB = 1 << 30
 
 
-def named_resource(name: str) -> str:
+def resource_from_name(name: str) -> str:
     """Return the resource of an instance of MIG by the profile in its name; empty where older drivers give none."""
     profile = _PROFILE.search(name)
     return f"nvidia.com/mig-{profile[1].replace('+', '.')}" if profile else ""
@@ -79,7 +79,7 @@ class Nvml:
             gpu = device.pop("gpu", device["uuid"])
             if gpu in self._xids:
                 device["fault"] = f"the driver reported error Xid {self._xids[gpu]}"
-        return {"devices": _numbered(devices), "present": sorted(self._uuids.values())}
+        return {"devices": _with_numbers(devices), "present": sorted(self._uuids.values())}
 
     def _note_errors(self) -> None:
         nvml = self._nvml
@@ -121,11 +121,11 @@ class Nvml:
             except nvml.NVMLError_NotFound:
                 continue
             facts = self._facts(instance, _text(nvml.nvmlDeviceGetUUID(instance)))
-            resource = named_resource(facts["name"]) or self._sized_resource(handle, instance)
+            resource = resource_from_name(facts["name"]) or self._resource_from_size(handle, instance)
             instances.append({**facts, "resource": resource, "gpu": gpu})
         return instances
 
-    def _sized_resource(self, gpu: Any, instance: Any) -> str:
+    def _resource_from_size(self, gpu: Any, instance: Any) -> str:
         """Return the resource of an instance whose name does not show it; the memory of a divided GPU takes
         privileges."""
         sizes = self._nvml.nvmlDeviceGetAttributes_v2(instance)
@@ -146,7 +146,7 @@ class Nvml:
         return facts
 
 
-def _numbered(devices: list[Json]) -> list[Json]:
+def _with_numbers(devices: list[Json]) -> list[Json]:
     """The devices with CUDA's numbers in the order of the bus.
 
     One GPU that fails or is divided moves the others' numbers: then none has one, and only UUIDs are to be trusted.

@@ -185,7 +185,7 @@ def test_containers_of_a_pod_have_gpus_of_their_own_and_init_containers_the_same
     pod = {"spec": {"initContainers": [container("init")], "containers": [container("x"), container("y")]}}
     asks = {"init": {GPU: 2}, "x": {GPU: 1}, "y": {GPU: 2}}
     assignment = Assignment("u", "default/p", {GPU: ("a", "b", "c")})
-    given = {name: assignments.of_container(pod, name, assignment, asks) for name in asks}
+    given = {name: assignments.container_devices(pod, name, assignment, asks) for name in asks}
     assert given == {"init": ("a", "b"), "x": ("a",), "y": ("b", "c")}
 
 

@@ -12,7 +12,7 @@ import pytest
 from steelyard.local.gpus import fake_pynvml, nvml
 from steelyard.local.gpus.devices import Device
 from steelyard.local.gpus.nvidia import Nvidia
-from steelyard.local.gpus.nvml import mig_resource, named_resource
+from steelyard.local.gpus.nvml import mig_resource, resource_from_name
 from steelyard.local.gpus.testing import FAKE, FakeGpus
 
 
@@ -110,7 +110,7 @@ async def test_instances_count_by_their_profiles_and_their_gpu_not_at_all(
     ],
 )
 def test_names_of_instances(name: str, resource: str) -> None:
-    assert named_resource(name) == resource
+    assert resource_from_name(name) == resource
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Caller:
         return True
 
 
-class Attached:
+class AttachedCallers:
     """The callers of one container, its input and, of a container with one, its terminal."""
 
     def __init__(self, base: str, stdin: int | None, terminal: int | None, *, once: bool) -> None:

@@ -22,10 +22,10 @@ from steelyard.local.kubelet.sockaddr import (
     INET6,
     STREAM,
     Address,
-    bound,
     is_shared,
     own,
     parse,
+    rewrite_bind,
 )
 
 CALLS: tuple[Name, ...] = ("bind", "connect")
@@ -47,7 +47,7 @@ def _option(fd: int, level: int, name: int) -> int:
     return value.value
 
 
-def _done(result: int) -> int:
+def _error_number(result: int) -> int:
     """The errno of a call of libc, 0 for none."""
     return 0 if result == 0 else ctypes.get_errno()
 
@@ -102,18 +102,18 @@ class Binds:
 
     def _bind(self, socket: int, address: Address) -> int | None:
         kind = _option(socket, _SOCKET_LEVEL, _TYPE)
-        target = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
+        target = rewrite_bind(address, self.host, kind, v6_only=_v6_only(socket, address))
         if target is None:
             return None
         if kind == STREAM and target.port:  # a program that starts again gets its port back at once
             _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
         raw = target.packed()
-        error = _done(libc.bind(socket, raw, len(raw)))
+        error = _error_number(libc.bind(socket, raw, len(raw)))
         if error == errno.EADDRINUSE and address.loopback and target.port not in self._ports:
             # In a network of its own a program has the same port of the Pod's address and of 127.0.0.1. Callers of
             # the second one reach the first; the socket gets a port that no other program needs.
             raw = target._replace(port=0).packed()
-            return _done(libc.bind(socket, raw, len(raw)))
+            return _error_number(libc.bind(socket, raw, len(raw)))
         if not error and kind == STREAM:
             self._ports.add(target.port)
         return error
@@ -135,7 +135,7 @@ class Binds:
         # It answers at once, as a rule with EINPROGRESS; the program waits
         # for its own descriptor of the same socket.
         if not os.get_blocking(socket):
-            return _done(libc.connect(socket, raw, len(raw)))
+            return _error_number(libc.connect(socket, raw, len(raw)))
         _thread.start_new_thread(self._wait, (call, os.dup(socket), raw))
         return _LATER
 
@@ -143,7 +143,7 @@ class Binds:
         """The answer that a Pod with a network of its own would get: the Pod's address, not the machine's."""
         self._say_whence(socket, address)
         raw = own(address, self.host).packed()
-        return _done(libc.connect(socket, raw, len(raw)))
+        return _error_number(libc.connect(socket, raw, len(raw)))
 
     def _wait(self, call: Call, socket: int, raw: bytes) -> None:
         """A program that waits for its connection does not make the others wait."""
@@ -152,7 +152,7 @@ class Binds:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             # Signals are blocked in this thread: one for the shim would end the
             # connect with an EINTR that the program never caused.
-            error = _done(libc.connect(socket, raw, len(raw)))
+            error = _error_number(libc.connect(socket, raw, len(raw)))
         finally:
             os.close(socket)
             seccomp.answer(self.listener, call, error)
@@ -176,7 +176,7 @@ class Binds:
             _set(fd, _SOCKET_LEVEL, _REUSE_ADDRESS)
             # With SO_REUSEADDR connections that are ending do not count: only a listener refuses this bind.
             raw = Address(INET, port, self.host, rest=b"\0" * 8).packed()
-            return _done(libc.bind(fd, raw, len(raw))) == errno.EADDRINUSE
+            return _error_number(libc.bind(fd, raw, len(raw))) == errno.EADDRINUSE
         finally:
             os.close(fd)
 

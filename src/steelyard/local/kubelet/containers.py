@@ -76,7 +76,7 @@ class Containers:
         run = self.runs.get(key[0])
         return run is not None and run.attempt == key[1] and run.state != "exited"
 
-    def begun(self, name: str, attempt: int, started: shim_processes.Started) -> None:
+    def begun(self, name: str, attempt: int, started: shim_processes.StartedShim) -> None:
         """Watch the shim of a run that has just been started."""
         self._shims[name, attempt] = started.watched(self.on_change)
         self.runs[name] = Run(attempt, "intended")
@@ -94,7 +94,7 @@ class Containers:
             if child is not None and not child.ended:
                 continue
             base = self.folder.base(name, run.attempt)
-            errors = records.tail_of(base.with_suffix(".shim"))
+            errors = records.read_tail(base.with_suffix(".shim"))
             # It would fail the same way again: the run ends, with what the shim said.
             if child is not None and _failed(child, errors):
                 records.cancel(base, "StartError", errors)

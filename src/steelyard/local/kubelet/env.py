@@ -31,7 +31,7 @@ class VolumeMissing(ConfigMissing):
     """A volume cannot be made yet: what it shows is not there. The container stays in creation, as on a cluster."""
 
 
-class Unsupported(Exception):
+class UnsupportedField(Exception):
     """The Pod asks for something that this kubelet does not do; it fails and says what."""
 
 
@@ -55,7 +55,7 @@ class Room:
             raise TooLarge(f"{what} and what comes before it take more than {self._most} bytes")
 
 
-def expanded(what: str, text: str, known: Mapping[str, str], room: Room) -> str:
+def expand_text(what: str, text: str, known: Mapping[str, str], room: Room) -> str:
     """Return a text with its variables filled in. Raises TooLarge, which names it."""
     try:
         text = expand(text, known)
@@ -97,14 +97,14 @@ def field(path: str, pod: Json, facts: Facts) -> str:
         pairs = mapping(metadata, path.split(".")[1]).items()
         # Quoted, so that a value with a line break stays on its line.
         return "\n".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(pairs))
-    raise Unsupported(f"fieldRef {path!r} is not implemented")
+    raise UnsupportedField(f"fieldRef {path!r} is not implemented")
 
 
 def resource_field(source: Json, container: Json, facts: Facts) -> str:
     """The value of a resourceFieldRef, in whole units; a limit that is not set is all that the node has."""
     kind, _, name = source["resource"].partition(".")
     if kind not in ("limits", "requests"):
-        raise Unsupported(f"resourceFieldRef {source['resource']!r} is not implemented")
+        raise UnsupportedField(f"resourceFieldRef {source['resource']!r} is not implemented")
     amounts = mapping(container, "resources", kind)
     absent = facts.allocatable.get(name, 0.0) if kind == "limits" else 0.0
     amount = number(amounts[name]) if name in amounts else absent
@@ -162,7 +162,7 @@ def _value_from(variable: Json, container: Json, pod: Json, facts: Facts, object
         return _from_key("ConfigMap", source["configMapKeyRef"], pod["metadata"]["namespace"], objects)
     if "secretKeyRef" in source:
         return _from_key("Secret", source["secretKeyRef"], pod["metadata"]["namespace"], objects)
-    raise Unsupported(f"env {variable['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
+    raise UnsupportedField(f"env {variable['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
 
 
 def environment(
@@ -183,7 +183,7 @@ def environment(
 
     def set_variable(name: str, value: str) -> None:
         # Linux counts name and value as one text.
-        room.take(f"variable {shortened(name)}", f"{name}={value}")
+        room.take(f"variable {shorten_name(name)}", f"{name}={value}")
         env[name] = value
 
     for source in sequence(container, "envFrom"):
@@ -200,13 +200,13 @@ def environment(
             try:
                 given = expand(variable.get("value") or "", known)
             except TooLarge as error:
-                raise TooLarge(f"variable {shortened(variable['name'])} {error}") from None
+                raise TooLarge(f"variable {shorten_name(variable['name'])} {error}") from None
         if given is not None:
             set_variable(variable["name"], given)
     return env
 
 
-def shortened(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Return a name as messages show it."""
     return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from steelyard.local.kubelet import processes
 from steelyard.local.kubelet.network import may_bind_all
-from steelyard.local.kubelet.quantity import text_of
+from steelyard.local.kubelet.quantity import quantity_text
 from steelyard.local.kubelet.records import OUT_OF_MEMORY, Failure
 from steelyard.local.kubelet.worker import PodWorker
 
@@ -125,7 +125,7 @@ class Guard:
         ports = {listener.inode: listener.port for listener in fresh}
         for name, shim in worker.containers.shim_pids().items():
             for pid in processes.tree([shim], parents) - {shim}:
-                for inode in processes.sockets_of(pid) & ports.keys():
+                for inode in processes.socket_inodes(pid) & ports.keys():
                     worker.fail(
                         Failure(
                             "BoundToAllAddresses",
@@ -149,7 +149,9 @@ def _check_memory(worker: PodWorker, parents: dict[int, int]) -> None:
         # The first sum counts shared pages several times and costs little: only
         # what exceeds the limit by it is counted exactly.
         if processes.resident(pids) > limit and (used := processes.proportional(pids)) > limit:
-            amounts = f"{text_of('memory', used)} of memory, its limit is {text_of('memory', limit)}"
+            amounts = (
+                f"{quantity_text('memory', used)} of memory, its limit is {quantity_text('memory', limit)}"
+            )
             # As on a node the container's state gives the reason alone.
             if worker.containers.kill(name, OUT_OF_MEMORY):
                 worker.events.record(

@@ -39,19 +39,19 @@ class Hooks:
         """Return whether the container's postStart hook is done; begin it where it is not."""
         action = mapping(container, "lifecycle", "postStart")
         key = (container["name"], run.attempt)
-        if not action or self._done(*key).exists():
+        if not action or self._done_file(*key).exists():
             return True
         if key not in self._tasks and key not in self._ending:
-            target = probes.target_of(self._folder, self._python, container, run, ip)
+            target = probes.probe_target(self._folder, self._python, container, run, ip)
             self._tasks[key] = asyncio.create_task(self._post_start(key, action, target, grace))
         return False
 
-    def _done(self, name: str, attempt: int) -> Path:
+    def _done_file(self, name: str, attempt: int) -> Path:
         return self._folder.base(name, attempt).with_suffix(".poststart")
 
     async def _post_start(self, key: RunKey, action: Json, target: Target, grace: float) -> None:
         if await perform(action, target):
-            self._done(*key).touch()
+            self._done_file(*key).touch()
         else:
             self._report("FailedPostStartHook", f"PostStartHook failed in container {key[0]}")
             self._containers.stop(key[0], grace)
@@ -67,7 +67,7 @@ class Hooks:
             return False
         if (starting := self._tasks.pop(key, None)) is not None:
             starting.cancel()
-        target = probes.target_of(self._folder, self._python, container, run, ip)
+        target = probes.probe_target(self._folder, self._python, container, run, ip)
         action = mapping(container, "lifecycle", "preStop")
         self._ending[key] = asyncio.create_task(self._end(key[0], action, target, grace))
         return True

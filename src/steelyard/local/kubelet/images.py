@@ -67,24 +67,24 @@ class Image:
         return f"{os.path.dirname(self.python)}:{PROGRAMS}" if self.python else PROGRAMS
 
 
-def name_of(reference: str) -> str:
+def image_name(reference: str) -> str:
     """Host and name of an image reference, without tag and digest."""
     # A colon that a slash follows comes before the port of a registry, and not before a tag.
     return re.sub(r":[^:/]*$", "", reference.partition("@")[0])
 
 
 @lru_cache(4)
-def _known(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     return bounded_toml.load(text)
 
 
 def find(path: Path, reference: str) -> Image:
     """The image's entry in images.toml; ImageMissing says what to write there."""
-    name = name_of(reference)
+    name = image_name(reference)
     try:
         # Read at every start: entries are added while the kubelet runs, and a
         # container that waits for one starts then.
-        known = _known(bounded_toml.read(path))
+        known = _parse(bounded_toml.read(path))
     except FileNotFoundError:
         known = {}
     except bounded_toml.BadToml as error:

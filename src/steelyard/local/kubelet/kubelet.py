@@ -45,7 +45,7 @@ from steelyard.local.kubelet.shown_objects import ShownObjects
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.worker import Node, PodWorker
-from steelyard.local.names.shown import Shown
+from steelyard.local.names.shown import PublishedNames
 from steelyard.types import Json
 
 __all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_pods"]
@@ -73,7 +73,7 @@ class Kubelet:
         cluster: Cluster,
         config: KubeletConfig,
         can: Abilities,
-        shown: Shown | None,
+        shown: PublishedNames | None,
         slept: SleptSince,
         faults: Faults | None = None,
         now: Callable[[], datetime] = utc_now,
@@ -92,7 +92,7 @@ class Kubelet:
         self.addresses.adopt(sandbox.ip for sandbox in sandboxes if sandbox and sandbox.ip != HOST_IP)
         settings = config.gpus or GpuSettings()
         finder = config.finder or Nvidia(settings.library)
-        self.gpus = Gpus(finder, settings, config.pods, self._gpus_changed)
+        self.gpus = Gpus(finder, settings, config.pods, self._on_gpu_change)
         self._gpus_to_show = asyncio.Event()
         self.node = Node(
             cluster,
@@ -105,7 +105,7 @@ class Kubelet:
             shown,
             slept,
             now,
-            self._services_of,
+            self._find_services,
             at_work or AtWork(),
         )
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
@@ -115,7 +115,7 @@ class Kubelet:
         """True once the kubelet has ended. A shared cache outlives it, and still calls its listener."""
         self._shared = pods
         self.informer = pods.informer(PODS) if pods else self._own_informer()
-        self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._node_changed())
+        self.nodes = Informer(cluster, NODES, on_change=lambda old, new: self._on_node_change())
         self.services = Informer(cluster, SERVICES, indexes={"namespace": _namespace})
         self.namespaces = Informer(cluster, NAMESPACES, on_change=lambda old, new: self.scheduler.wake.set())
         self.scheduler = Scheduler(
@@ -132,7 +132,7 @@ class Kubelet:
 
     def _own_informer(self) -> Informer:
         indexes = {"unended": unended}
-        return Informer(self.cluster, PODS, indexes=indexes, on_change=self._heard, packed=is_terminal)
+        return Informer(self.cluster, PODS, indexes=indexes, on_change=self._hear, packed=is_terminal)
 
     def follow(self) -> list[Coroutine[None, None, None]]:
         """Subscribe to changes of Pods; return the coroutines that have to run for that."""
@@ -141,17 +141,17 @@ class Kubelet:
 
         def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
             if resource == PODS and not self.is_over:
-                self._heard(old, new)
+                self._hear(old, new)
 
         # Every change of a Pod would else be read a second time, and every Pod kept twice.
         self._shared.listen(changed)
         for pod in self.informer.items():
-            self._heard(None, pod)
+            self._hear(None, pod)
         return []
 
-    def _heard(self, old: Json | None, new: Json | None) -> None:
+    def _hear(self, old: Json | None, new: Json | None) -> None:
         try:
-            self._changed(old, new)
+            self._on_pod_change(old, new)
         except Exception:
             # One watch serves all Pods: an object that cannot be read must not end it for the others.
             log.exception(
@@ -167,28 +167,28 @@ class Kubelet:
     def _node_object(self) -> Json:
         return self.nodes.get(None, self.config.node) or node.bare_node(self.config.node)
 
-    async def _services_of(self, pod: Json) -> Objects:
+    async def _find_services(self, pod: Json) -> Objects:
         # A Pod may be known before the Services are: a container that starts then would never have their variables.
         await self.services.synced.wait()
         own = self.services.by_index("namespace", pod["metadata"]["namespace"])
         api = self.services.get(*service_links.API) if self.config.api else None
-        services = service_links.linked(pod, own, api)
+        services = service_links.linked_services(pod, own, api)
         return {(SERVICES.kind, "/".join(key_of(service))): service for service in services}
 
     def _namespace_labels(self, namespace: str) -> Mapping[str, str]:
         return {**labels_of(self.namespaces.get(None, namespace)), **name_only(namespace)}
 
-    def _node_changed(self) -> None:
+    def _on_node_change(self) -> None:
         self.scheduler.wake.set()
         self.taints.wake.set()
 
-    def _changed(self, old: Json | None, new: Json | None) -> None:
+    def _on_pod_change(self, old: Json | None, new: Json | None) -> None:
         """The informer's word: an object came, changed or went; one made again under its name is another."""
         self.scheduler.wake.set()
         # A Pod that was deleted and made again between two events of a watch appears as one that changed.
         replaced = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
         if old is not None and replaced:
-            self._gone(old)
+            self._on_pod_gone(old)
         if new is None or new["spec"].get("nodeName") != self.config.node:
             return
         uid = new["metadata"]["uid"]
@@ -202,7 +202,7 @@ class Kubelet:
             self.ended.remove(uid)
             self._begin(new)
 
-    def _gone(self, pod: Json) -> None:
+    def _on_pod_gone(self, pod: Json) -> None:
         """The API has this Pod no more: end what runs of it, and remove its folder."""
         uid = pod["metadata"]["uid"]
         if known := self.workers.get(uid):
@@ -210,7 +210,7 @@ class Kubelet:
         elif self.ended.remove(uid):
             self._begin(pod, gone=True)
 
-    def _gpus_changed(self, news: News) -> None:
+    def _on_gpu_change(self, news: News) -> None:
         """A GPU came, went, was given or is free: the Pods that wait for one try again."""
         self.scheduler.wake.set()
         self._gpus_to_show.set()
@@ -234,7 +234,7 @@ class Kubelet:
         while True:
             await self._gpus_to_show.wait()
             self._gpus_to_show.clear()
-            shown = node.shown_gpus(self.gpus)
+            shown = node.gpu_fields(self.gpus)
             if shown == written:
                 continue
             try:
@@ -342,7 +342,7 @@ async def run_kubelet(  # noqa: PLR0913 (what the process shares with its other 
     config: KubeletConfig,
     *,
     stop: asyncio.Event,
-    shown: Shown | None = None,
+    shown: PublishedNames | None = None,
     slept: SleptSince = never_slept,
     faults: Faults | None = None,
     now: Callable[[], datetime] = utc_now,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from steelyard import __version__
 from steelyard.kube.objects import annotations_of, status_of
 from steelyard.local.gpus.gpus import ANNOTATION, PREFIX, Gpus
-from steelyard.local.kubelet.quantity import text_of
+from steelyard.local.kubelet.quantity import quantity_text
 from steelyard.local.release import KUBERNETES
 from steelyard.types import Json, mapping, sequence
 
@@ -28,7 +28,7 @@ def bare_node(name: str) -> Json:
 
 def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str, bool], now: str) -> Json:
     """The Node as it is written at the kubelet's start; `can` says what this machine's kernel allows."""
-    amounts = {resource: text_of(resource, amount) for resource, amount in allocatable.items()}
+    amounts = {resource: quantity_text(resource, amount) for resource, amount in allocatable.items()}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -72,11 +72,11 @@ def reference(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
 
 
-def shown_gpus(gpus: Gpus) -> Json:
+def gpu_fields(gpus: Gpus) -> Json:
     """Make what the Node says of its GPUs: amounts, condition, and in an annotation who has which."""
     amounts = {key: gpus.amounts(healthy=key == "allocatable") for key in ("capacity", "allocatable")}
     texts = {
-        key: {name: text_of(name, amount) for name, amount in requests.items()}
+        key: {name: quantity_text(name, amount) for name, amount in requests.items()}
         for key, requests in amounts.items()
     }
     return {**texts, "condition": gpus.condition(), "annotations": gpus.annotations()}
@@ -133,7 +133,7 @@ def no_devices(resource: str) -> str:
     return f"this machine offers no {resource}"
 
 
-def refused(reason: str) -> Lack:
+def make_lack(reason: str) -> Lack:
     """Return the lack of a Pod that may not run here, whatever amounts are free."""
     return Lack(reason, f"0/1 nodes are available: 1 {reason}.") if reason else Lack()
 
@@ -166,12 +166,12 @@ def why_not(
 
 
 def _asks(name: str, requested: float, free: float, has: float, why_of: Callable[[str], str]) -> str:
-    asks = f"the Pod asks for {text_of(name, requested)}"
+    asks = f"the Pod asks for {quantity_text(name, requested)}"
     if not is_device(name):
-        return f"{asks}, {text_of(name, free)} of {text_of(name, has)} is free"
+        return f"{asks}, {quantity_text(name, free)} of {quantity_text(name, has)} is free"
     if not has:
         return f"{asks}: {why_of(name)}"
-    return f"{asks}, {text_of(name, free)} of {text_of(name, has)} is free: {why_of(name)}"
+    return f"{asks}, {quantity_text(name, free)} of {quantity_text(name, has)} is free: {why_of(name)}"
 
 
 def no_room_beside_others(
@@ -183,7 +183,7 @@ def no_room_beside_others(
         has = allocatable.get(name, 0.0)
         # A part of one GPU cannot be kept: who asks for the only one would never have it.
         if not is_device(name) and taken.get(name, 0.0) + requested_amount > has * (1 - KEPT) + 1e-9:
-            missing[name] = f"{text_of(name, has * KEPT)} of {text_of(name, has)} {name}"
+            missing[name] = f"{quantity_text(name, has * KEPT)} of {quantity_text(name, has)} {name}"
     if not missing:
         return Lack()
     kept = " and ".join(missing.values())

@@ -70,7 +70,7 @@ def refusal(pod: Json, node: Json, residents: Residents) -> str:
     labels = labels_of(node)
     if mapping(node, "spec").get("unschedulable") and not _tolerates(pod, UNSCHEDULABLE):
         return "node(s) were unschedulable"
-    if untolerated(pod, node, "NoSchedule", "NoExecute"):
+    if taints_without_toleration(pod, node, "NoSchedule", "NoExecute"):
         return "node(s) had untolerated taint(s)"
     if not _selects_node(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
@@ -93,7 +93,7 @@ def is_gated(pod: Json) -> bool:
 # ---- taints
 
 
-def untolerated(pod: Json, node: Json, *effects: str) -> list[Json]:
+def taints_without_toleration(pod: Json, node: Json, *effects: str) -> list[Json]:
     """Return the node's taints with these effects that the Pod does not tolerate."""
     taints = sequence(node, "spec", "taints")
     return [taint for taint in taints if taint.get("effect") in effects and not _tolerates(pod, taint)]
@@ -235,7 +235,7 @@ def has_taint(node: Json, effect: str) -> bool:
     return any(taint.get("effect") == effect for taint in sequence(node, "spec", "taints"))
 
 
-def tolerated_for(pod: Json, node: Json) -> float | None:
+def toleration_seconds(pod: Json, node: Json) -> float | None:
     """Return for how many seconds the Pod may stay in spite of the node's NoExecute taints; None: for ever."""
     taints = [taint for taint in sequence(node, "spec", "taints") if taint.get("effect") == "NoExecute"]
     limits: list[float] = []

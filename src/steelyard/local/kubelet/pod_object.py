@@ -88,18 +88,18 @@ class PodObject:
     async def _patch(self, patch: Json, subresource: str = "") -> None:
         """Send a patch that names the uid: a Pod made again under the same name must not get what is this one's."""
         metadata = self.newest["metadata"]
-        self._answered(
+        self._on_answer(
             await self._cluster.patch(
                 PODS, metadata["name"], patch, metadata["namespace"], subresource=subresource
             )
         )
 
-    def _answered(self, pod: Json) -> None:
+    def _on_answer(self, pod: Json) -> None:
         """Take the API's answer to a write, unless the watch was faster and has reported a later state."""
         if is_later(_version(pod), _version(self.newest)):
             # The watch's event of what others have written meanwhile is not newer than this answer, and wakes no
             # worker.
-            if _of_others(pod) != _of_others(self.newest):
+            if _parts_of_others(pod) != _parts_of_others(self.newest):
                 self._wake()
             self._take(pod)
 
@@ -115,7 +115,7 @@ def _version(pod: Json) -> str:
     return str(pod["metadata"].get("resourceVersion", ""))
 
 
-def _of_others(pod: Json) -> tuple[Json, Json]:
+def _parts_of_others(pod: Json) -> tuple[Json, Json]:
     """Return the parts of a Pod that the kubelet's own writes leave as they are."""
     metadata = {name: value for name, value in pod["metadata"].items() if name != "resourceVersion"}
     return metadata, pod["spec"]

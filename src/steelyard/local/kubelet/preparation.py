@@ -25,14 +25,14 @@ from steelyard.local.kubelet.env import (
     Room,
     VolumeMissing,
     environment,
-    expanded,
+    expand_text,
     has_secret_variables,
     references,
     references_of_volumes,
 )
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.splice import Mount, rewrite
-from steelyard.local.names.folder import file_name, folder_of, namespace_file
+from steelyard.local.names.folder import file_name, hosts_folder, namespace_file
 from steelyard.schema.object_names import name_faults
 from steelyard.types import Json, sequence
 
@@ -55,7 +55,7 @@ async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
     return objects
 
 
-async def fetch_shown(cluster: Cluster, pod: Json, folder: PodFolder) -> Objects:
+async def fetch_volume_objects(cluster: Cluster, pod: Json, folder: PodFolder) -> Objects:
     """The ConfigMaps and Secrets that the Pod's volumes show, as they are now, and the tokens that it has."""
     objects = await _fetch(cluster, pod, set(references_of_volumes(pod["spec"])))
     return {**objects, **_present_tokens(pod, folder)}
@@ -111,7 +111,7 @@ def _argv(
 ) -> list[str]:
     def given(key: str) -> list[str]:
         texts = enumerate(sequence(container, key))
-        return [rewrite(expanded(f"{key}[{index}]", text, env, room), moved) for index, text in texts]
+        return [rewrite(expand_text(f"{key}[{index}]", text, env, room), moved) for index, text in texts]
 
     argv = image.argv({"command": given("command"), "args": given("args")})
     if not argv:
@@ -121,7 +121,7 @@ def _argv(
     return argv
 
 
-def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
+def _visible_paths(config: KubeletConfig, image: images.Image) -> list[str]:
     """Return the paths that a container sees whatever is mounted: our files, and its interpreter with its
     code. The shim adds those of our own code and interpreter.
     """
@@ -133,7 +133,7 @@ def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
 
 @lru_cache(4)
 def _own_paths(pods: Path, hosts: Path, keep: tuple[Path, ...]) -> tuple[str, ...]:
-    own = [pods.parent, hosts, folder_of(hosts), *keep]
+    own = [pods.parent, hosts, hosts_folder(hosts), *keep]
     return tuple(str(path.absolute()) for path in own)
 
 
@@ -201,7 +201,7 @@ class RunPreparer:
             "scratch": str(root),
             "lease": str(self.config.lease.absolute()),
             "leaseSeconds": self.config.lease_seconds,
-            "keep": _kept(self.config, image),
+            "keep": _visible_paths(self.config, image),
             "ownPython": image.is_own,
             "mounts": [vars(mount) for mount in mounts] if self.can.mounts else None,
             "hostname": network.host_name(pod),
@@ -239,17 +239,17 @@ class RunPreparer:
         return folders
 
     def _volume(self, volume: Json, pod: Json, facts: Facts, objects: Objects, room: Room) -> Path:
-        if volumes.kind_of(volume) == "persistentVolumeClaim":
-            return volumes.claimed(self.config.claims / pod["metadata"]["namespace"], volume)
+        if volumes.volume_kind(volume) == "persistentVolumeClaim":
+            return volumes.claim_folder(self.config.claims / pod["metadata"]["namespace"], volume)
         folder = self.folder.volume(pod, volume["name"])
         if volumes.is_shown(volume) and folder.exists():
             # A container that starts again sees what there is now.
             now = {**objects, **_present_tokens(pod, self.folder)}
-            volumes.refresh(volume, volumes.files_of(volume, pod, facts, now, room), folder)
+            volumes.refresh(volume, volumes.volume_files(volume, pod, facts, now, room), folder)
             return folder
         if not volumes.is_shown(volume):
             return volumes.make(volume, {}, folder)
-        return volumes.make(volume, volumes.files_of(volume, pod, facts, objects, room), folder)
+        return volumes.make(volume, volumes.volume_files(volume, pod, facts, objects, room), folder)
 
     def refresh(self, pod: Json, sandbox: Sandbox, objects: Objects) -> None:
         """Bring the volumes that show objects up to date. Raises ConfigMissing where a required object is gone."""
@@ -258,7 +258,7 @@ class RunPreparer:
         for volume in sequence(pod["spec"], "volumes"):
             folder = self.folder.volume(pod, volume["name"])
             if volumes.is_shown(volume) and folder.exists():
-                volumes.refresh(volume, volumes.files_of(volume, pod, facts, objects, room), folder)
+                volumes.refresh(volume, volumes.volume_files(volume, pod, facts, objects, room), folder)
 
     def _mounts(
         self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path, env: Mapping[str, str]

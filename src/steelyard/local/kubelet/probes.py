@@ -46,7 +46,7 @@ class Target:
     execute: tuple[str, ...]
 
 
-def target_of(folder: PodFolder, python: str, container: Json, run: Run, ip: str) -> Target:
+def probe_target(folder: PodFolder, python: str, container: Json, run: Run, ip: str) -> Target:
     """Return where a probe or hook of a running container goes."""
     intent = folder.base(container["name"], run.attempt).with_suffix(".json")
     # Its program runs where the container runs: `exec_main` enters the container's namespaces.
@@ -55,7 +55,7 @@ def target_of(folder: PodFolder, python: str, container: Json, run: Run, ip: str
 
 
 @dataclass
-class _Followed:
+class _ProbeResults:
     """Results of the probes of one run."""
 
     attempt: int
@@ -70,7 +70,7 @@ class Probes:
     def __init__(self, folder: PodFolder, python: str, on_change: Callable[[], None]) -> None:
         self.folder, self.python, self.on_change = folder, python, on_change
         self.unhealthy: set[str] = set()
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, _ProbeResults] = {}
 
     @property
     def ready(self) -> dict[str, bool]:
@@ -96,7 +96,7 @@ class Probes:
         # What an earlier kubelet reported of this very run still holds: a new kubelet must not take a
         # ready Pod out of its Services until its own first probe.
         adopted = before.get("restartCount") == run.attempt and "running" in mapping(before, "state")
-        state = _Followed(
+        state = _ProbeResults(
             run.attempt,
             started="startupProbe" not in container or (adopted and before.get("started", False)),
             ready="readinessProbe" not in container or (adopted and before.get("ready", False)),
@@ -104,7 +104,7 @@ class Probes:
         self._followed[container["name"]] = state
         for kind in PROBES:
             if container.get(kind):
-                target = target_of(self.folder, self.python, container, run, ip)
+                target = probe_target(self.folder, self.python, container, run, ip)
                 state.tasks.append(asyncio.create_task(self._probe(kind, target, state)))
 
     def _drop(self, name: str) -> None:
@@ -116,7 +116,7 @@ class Probes:
         for name in list(self._followed):
             self._drop(name)
 
-    async def _probe(self, kind: str, target: Target, state: _Followed) -> None:
+    async def _probe(self, kind: str, target: Target, state: _ProbeResults) -> None:
         """Repeat one probe for as long as the run lives."""
         probe = Probe.of(target.container[kind])
         await asyncio.sleep(probe.delay)
@@ -133,7 +133,7 @@ class Probes:
                     return
             await asyncio.sleep(probe.period if state.started or kind == "startupProbe" else 0.1)
 
-    def _record_result(self, kind: str, name: str, state: _Followed, *, good: bool) -> None:
+    def _record_result(self, kind: str, name: str, state: _ProbeResults, *, good: bool) -> None:
         before = (state.started, state.ready, name in self.unhealthy)
         if kind == "readinessProbe":
             state.ready = good
@@ -145,7 +145,7 @@ class Probes:
             self.on_change()
 
 
-def port_of(value: int | str, container: Json) -> int:
+def probe_port(value: int | str, container: Json) -> int:
     """A probe's port, by number or by the name of one of the container's ports."""
     if isinstance(value, int) or value.isdigit():
         return int(value)
@@ -168,7 +168,7 @@ async def answers(probe: Probe, target: Target) -> bool:
 
 async def _connects(action: Json, target: Target) -> bool:
     _, writer = await asyncio.open_connection(
-        action.get("host") or target.ip, port_of(action["port"], target.container)
+        action.get("host") or target.ip, probe_port(action["port"], target.container)
     )
     writer.close()
     return True
@@ -190,7 +190,7 @@ async def ask(action: Json, target: Target) -> bool:
     # Kubernetes' kubelet does not verify certificates either: a probe asks
     # whether the program answers, not who it is.
     secure = ssl._create_unverified_context() if action.get("scheme") == "HTTPS" else None
-    host, port = action.get("host") or target.ip, port_of(action["port"], target.container)
+    host, port = action.get("host") or target.ip, probe_port(action["port"], target.container)
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
     try:
         headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/steelyard", "Connection": "close"}

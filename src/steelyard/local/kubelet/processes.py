@@ -74,7 +74,7 @@ def descendants(pid: int) -> set[int]:
     return tree([pid], parents()) - {pid}
 
 
-def sockets_of(pid: int) -> set[int]:
+def socket_inodes(pid: int) -> set[int]:
     """Inodes of the sockets that a process holds; empty where it is gone, or another user's."""
     inodes: set[int] = set()
     try:

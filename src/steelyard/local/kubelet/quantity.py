@@ -18,7 +18,7 @@ def number(quantity: str | int | float) -> float:
     return float(min(max(amount_of(str(quantity)), -_LARGEST), _LARGEST))
 
 
-def text_of(resource: str, amount: float) -> str:
+def quantity_text(resource: str, amount: float) -> str:
     """A quantity for a person: cores in thousandths, memory and disk in Mi."""
     if resource == "cpu":
         return f"{amount:g}" if amount == int(amount) else f"{round(amount * 1000)}m"
@@ -27,7 +27,7 @@ def text_of(resource: str, amount: float) -> str:
     return f"{amount:g}"
 
 
-def resources_of(container: Json) -> dict[str, float]:
+def container_requests(container: Json) -> dict[str, float]:
     """Return a container's requests, and its limits where it requests nothing of a resource."""
     resources = mapping(container, "resources")
     # Kubernetes' rule: what is limited and not requested is requested as much as it is limited.
@@ -35,7 +35,7 @@ def resources_of(container: Json) -> dict[str, float]:
     return {name: number(amount) for name, amount in amounts.items()}
 
 
-def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+def _add_up(parts: Iterable[dict[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
     for part in parts:
         for name, amount in part.items():
@@ -47,11 +47,13 @@ def requests_of(pod: Json) -> dict[str, float]:
     """Return a Pod's requests: containers and sidecars together, or its largest init container with the sidecars before
     it.
     """
-    total = _summed(resources_of(container) for container in (*pod["spec"]["containers"], *sidecars(pod)))
+    total = _add_up(
+        container_requests(container) for container in (*pod["spec"]["containers"], *sidecars(pod))
+    )
     beside: dict[str, float] = {}
     # They run one after the other, before the others: room for the greediest is enough.
     for container in sequence(pod["spec"], "initContainers"):
-        amounts = _summed([beside, resources_of(container)])
+        amounts = _add_up([beside, container_requests(container)])
         if is_sidecar(container):
             beside = amounts
         for name, amount in amounts.items():

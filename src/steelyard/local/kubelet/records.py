@@ -192,16 +192,16 @@ class PodFolder:
         # After the check of the shim: it writes this before it ends.
         exited = _read(f"{base}.exited", *_EXITED)
         if exited:
-            return self._ended(container, number, exited)
+            return self._read_end(container, number, exited)
         if started is not None or exited is not None:
-            return self._ended(container, number, self._lost(base, started or {}))
+            return self._read_end(container, number, self._record_loss(base, started or {}))
         return Run(number, "intended")
 
     def has_recorded_end(self, container: str, attempt: int) -> bool:
         """Return whether the record of a run's end is there; the run counts as running until its shim is gone, too."""
         return self.base(container, attempt).with_suffix(".exited").exists()
 
-    def _lost(self, base: str, started: Json) -> Json:
+    def _record_loss(self, base: str, started: Json) -> Json:
         """The shim was killed, or the machine, or a record is damaged: the run has ended in an unknown way."""
         # Where the record of the start is damaged, too, the intent's file is
         # the only one that knows about when it was.
@@ -217,7 +217,7 @@ class PodFolder:
             "message": "The container could not be located: its shim is gone, or the machine was restarted.",
         }
 
-    def _ended(self, container: str, attempt: int, exited: Json) -> Run:
+    def _read_end(self, container: str, attempt: int, exited: Json) -> Run:
         base = f"{self._text}/{container}/{attempt}"
         intent = _read(f"{base}.json") or {}
         killed = _read(f"{base}.reason") or {}
@@ -293,7 +293,7 @@ def cancel(base: Path, reason: str, message: str) -> bool:
     return True
 
 
-def tail_of(path: Path) -> str:
+def read_tail(path: Path) -> str:
     """The end of a small text file."""
     try:
         return path.read_text(errors="replace")[-MESSAGE_LIMIT:]

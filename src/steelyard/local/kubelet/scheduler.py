@@ -131,7 +131,7 @@ class Scheduler:
     async def bind_some(self) -> bool:
         """Bind a batch of what fits, and report what a batch of the others lacks; return whether there is more."""
         began = self._monotonic()
-        pods = self._known()
+        pods = self._schedulable()
         node, residents = self.node_object(), Residents(namespace_labels=self.namespace_labels)
         taken, held, owned = self._in_use(pods.values(), residents)
         shared = len({pod["metadata"]["namespace"] for pod in pods.values()}) > 1
@@ -164,7 +164,7 @@ class Scheduler:
                 self._crowded = True
                 continue
             amounts = self._asked[pod["metadata"]["uid"]] or {}
-            missing = fits.refused(refusal(pod, node, residents)) or fits.why_not(
+            missing = fits.make_lack(refusal(pod, node, residents)) or fits.why_not(
                 taken, allocatable, amounts, self._why
             )
             if not missing and shared and owned[_owner(pod)] >= CROWD:
@@ -197,7 +197,7 @@ class Scheduler:
             await self._refuse(pod, "Unschedulable", missing.text, reason)
         return len(news) > BATCH
 
-    def _known(self) -> dict[str, Json]:
+    def _schedulable(self) -> dict[str, Json]:
         # A Pod without a spec can never be scheduled, and it gets no status either.
         pods = {
             pod["metadata"]["uid"]: pod

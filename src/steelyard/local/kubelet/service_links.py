@@ -12,7 +12,7 @@ API = ("default", "kubernetes")
 """The API server's own Service, whose variables all Pods get, whether or not they have a token for it."""
 
 
-def linked(pod: Json, of_namespace: Iterable[Json], api: Json | None) -> list[Json]:
+def linked_services(pod: Json, of_namespace: Iterable[Json], api: Json | None) -> list[Json]:
     """Return the Services whose addresses the Pod is given; `api` is the API server's own."""
     given = of_namespace if pod["spec"].get("enableServiceLinks") is not False else ()
     services = [service for service in given if key_of(service) != API]

@@ -179,9 +179,9 @@ class Lease:
 
     def __init__(self, path: str, seconds: float) -> None:
         self.path, self.seconds = path, seconds
-        self.last, self.seen = self._renewed(), time.monotonic()
+        self.last, self.seen = self._renewal_time(), time.monotonic()
 
-    def _renewed(self) -> int:
+    def _renewal_time(self) -> int:
         try:
             return os.stat(self.path).st_mtime_ns
         except OSError:
@@ -189,7 +189,7 @@ class Lease:
 
     def expired(self) -> bool:
         # The file's time is only compared with itself: the clock that it was written by may be set at any time.
-        if (renewed := self._renewed()) != self.last:
+        if (renewed := self._renewal_time()) != self.last:
             self.last, self.seen = renewed, time.monotonic()
         return time.monotonic() - self.seen > self.seconds
 

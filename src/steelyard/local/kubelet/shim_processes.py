@@ -76,7 +76,7 @@ class ShimProcess:
             self.fd = -1
 
 
-class Started(NamedTuple):
+class StartedShim(NamedTuple):
     """A shim that was started, and the descriptors that signal its end and the start of its container."""
 
     pid: int
@@ -102,7 +102,7 @@ class ForkServer:
         """The shim of an intent, in a session of its own."""
         return self.launch(intent).watched(on_change)
 
-    def launch(self, intent: Path) -> Started:
+    def launch(self, intent: Path) -> StartedShim:
         """Start the shim of an intent, which takes some milliseconds on a busy machine: any thread may wait for it."""
         with self._turn:
             # The kubelet ends: who stops its Pods next must find all of their shims.
@@ -153,7 +153,7 @@ class StepTemplate:
         self._connection: socket.socket | None = None
         self._ready = False
 
-    def launch(self, intent: Path) -> Started | None:
+    def launch(self, intent: Path) -> StartedShim | None:
         """Start the shim of a step's intent; None where it has to be started otherwise."""
         try:
             if not warm.fits(shim.read_intent(str(intent), self.python), self.python) or not self.answers():
@@ -215,9 +215,9 @@ def _end_server(connection: socket.socket, pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _request(connection: socket.socket, intent: Path) -> Started:
+def _request(connection: socket.socket, intent: Path) -> StartedShim:
     """Have a server fork the shim of an intent."""
-    errors = os.open(_errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    errors = os.open(_errors_file(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     ready, write = os.pipe()
     try:
         socket.send_fds(connection, [os.fsencode(intent)], [write, errors])
@@ -230,20 +230,20 @@ def _request(connection: socket.socket, intent: Path) -> Started:
     finally:
         os.close(write)
         os.close(errors)
-    return Started(int(answer), descriptors[0], ready)
+    return StartedShim(int(answer), descriptors[0], ready)
 
 
-def _errors_of(intent: Path) -> str:
+def _errors_file(intent: Path) -> str:
     return str(intent.with_suffix(".shim"))
 
 
-def spawn(python: str, intent: Path) -> Started:
+def spawn(python: str, intent: Path) -> StartedShim:
     """Start the shim of an intent with an interpreter of its own, in a session of its own."""
     read, write = os.pipe()
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, _errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+        (os.POSIX_SPAWN_OPEN, 2, _errors_file(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
         (os.POSIX_SPAWN_DUP2, write, 3),
     ]
     argv = [python, "-I", "-S", "-c", program("main"), str(intent), "3"]
@@ -254,7 +254,7 @@ def spawn(python: str, intent: Path) -> Started:
         raise
     finally:
         os.close(write)
-    return Started(pid, os.pidfd_open(pid), read)
+    return StartedShim(pid, os.pidfd_open(pid), read)
 
 
 def open_process(pid: int, start: int) -> int | None:

@@ -11,7 +11,7 @@ from steelyard.kube.events import EventRecorder
 from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import tokens, volumes
 from steelyard.local.kubelet.env import ConfigMissing, has_secret_variables
-from steelyard.local.kubelet.preparation import RunPreparer, fetch_shown
+from steelyard.local.kubelet.preparation import RunPreparer, fetch_volume_objects
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.types import Json, sequence
 
@@ -73,7 +73,7 @@ class ShownVolumes:
         if not any(volumes.is_shown(volume) for volume in sequence(shown["spec"], "volumes")):
             return None
         try:
-            objects = await fetch_shown(self._cluster, shown, self._folder)
+            objects = await fetch_volume_objects(self._cluster, shown, self._folder)
             await asyncio.to_thread(self._preparer.refresh, shown, sandbox, objects)
         except ApiError:
             self.are_stale = True

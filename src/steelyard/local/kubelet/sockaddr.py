@@ -65,7 +65,7 @@ def own(address: Address, host: bytes) -> Address:
     return address._replace(host=host if address.family == INET else _MAPPED + host)
 
 
-def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address | None:
+def rewrite_bind(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address | None:
     """Return the address that a bind becomes; None when it stays as it is.
 
     A socket for IPv6 alone has no such address to go to: it gets some port of ::1, which no other program needs, since

@@ -49,7 +49,7 @@ def inside(path: str, folder: str) -> bool:
     return path != folder and (folder == "/" or path.startswith(folder + "/"))
 
 
-def with_kept(mounts: list[Mount], keep: list[str]) -> list[Mount]:
+def add_visible(mounts: list[Mount], keep: list[str]) -> list[Mount]:
     """The mounts in their order, and what they would hide but must not."""
     hidden = [path for path in keep if any(inside(path, mount.target) for mount in mounts)]
     taken = {mount.target for mount in mounts}
@@ -240,7 +240,7 @@ def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
     """Make the view, in a namespace of our own. `scratch` is an empty folder for a new root, if one is needed."""
     # A target may lead through a link of the host (/var/run): the mount is made where it points.
     resolved = [Mount(m.source, os.path.realpath(m.target), m.read_only, m.link) for m in mounts]
-    ordered = with_kept(resolved, [path for path in keep if os.path.exists(path)])
+    ordered = add_visible(resolved, [path for path in keep if os.path.exists(path)])
     # Opened before anything is covered: a source may lie below a folder that a tmpfs is about to replace.
     sources = {m.target: os.open(m.source, os.O_PATH | os.O_CLOEXEC) for m in ordered if not m.link}
     linked, root = set(), ""

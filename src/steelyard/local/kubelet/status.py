@@ -12,7 +12,7 @@ from steelyard.types import Json, sequence
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedPod:
     """Observed state of a Pod on the node."""
 
     runs: Runs  # the newest of each container
@@ -49,7 +49,7 @@ def _state(run: Run) -> Json:
     return {"terminated": state}
 
 
-def _container_status(container: Json, observed: Observed, uid: str, first: str) -> Json:
+def _container_status(container: Json, observed: ObservedPod, uid: str, first: str) -> Json:
     """`first` is the reason of a container that has not been started yet."""
     name = container["name"]
     run, previous = observed.runs.get(name), observed.previous.get(name)
@@ -82,7 +82,7 @@ def _container_status(container: Json, observed: Observed, uid: str, first: str)
     return status
 
 
-def _phase(pod: Json, observed: Observed, initialized: bool) -> str:
+def _phase(pod: Json, observed: ObservedPod, initialized: bool) -> str:
     names = [container["name"] for container in pod["spec"]["containers"]]
     runs = [observed.runs.get(name) for name in names]
     if observed.ended:
@@ -99,7 +99,7 @@ def _condition(kind: str, holds: bool, reason: str = "", message: str = "") -> J
 
 
 def _conditions(
-    pod: Json, statuses: list[Json], phase: str, observed: Observed, initialized: bool
+    pod: Json, statuses: list[Json], phase: str, observed: ObservedPod, initialized: bool
 ) -> list[Json]:
     unready = [status["name"] for status in statuses if not status["ready"]]
     if phase == "Succeeded":
@@ -130,7 +130,7 @@ def _conditions(
     return conditions
 
 
-def _is_ready_to_start(observed: Observed) -> bool:
+def _is_ready_to_start(observed: ObservedPod) -> bool:
     """Return whether the Pod can start containers: its volumes are there, and it has not ended.
 
     A node makes a sandbox between the volumes and the containers, and removes it at the Pod's end.
@@ -145,7 +145,7 @@ def _is_ready_to_start(observed: Observed) -> bool:
     return not observed.ended and (started or waits)
 
 
-def _disruption(observed: Observed) -> str | None:
+def _disruption(observed: ObservedPod) -> str | None:
     """Return why the Pod's end says nothing about its program, if so."""
     if observed.failure and observed.failure.disruption:
         return observed.failure.message
@@ -157,7 +157,7 @@ def _has_succeeded(run: Run | None) -> bool:
     return run is not None and run.succeeded
 
 
-def _is_initialized(pod: Json, container: Json, observed: Observed) -> bool:
+def _is_initialized(pod: Json, container: Json, observed: ObservedPod) -> bool:
     """Return whether an init container keeps no other waiting: it has succeeded, or started as a sidecar."""
     name = container["name"]
     if not is_sidecar(container):
@@ -180,7 +180,7 @@ def with_times(conditions: list[Json], known: list[Json], now: str) -> list[Json
     return [*timed, *before.values()]
 
 
-def pod_status(pod: Json, observed: Observed, *, host_ip: str, now: datetime) -> Json:
+def pod_status(pod: Json, observed: ObservedPod, *, host_ip: str, now: datetime) -> Json:
     """The whole status of a Pod that is bound to this node."""
     spec, uid = pod["spec"], pod["metadata"]["uid"]
     init = sequence(spec, "initContainers")

@@ -17,7 +17,7 @@ from steelyard.kube.objects import conditions_of, is_deleting
 from steelyard.kube.refusals import BUSY, Pauses
 from steelyard.kube.resource import PODS
 from steelyard.kube.workqueue import Backoff
-from steelyard.local.kubelet.placement import has_taint, tolerated_for
+from steelyard.local.kubelet.placement import has_taint, toleration_seconds
 from steelyard.types import Json
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class TaintEviction:
         limits = {
             pod["metadata"]["uid"]: (pod, limit)
             for pod in self._pods()
-            if not is_deleting(pod) and (limit := tolerated_for(pod, node)) is not None
+            if not is_deleting(pod) and (limit := toleration_seconds(pod, node)) is not None
         }
         for uid in [uid for uid in self._since if uid not in limits]:
             del self._since[uid]

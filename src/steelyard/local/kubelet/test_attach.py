@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubelet import attach
-from steelyard.local.kubelet.attach import PACKET, STALLED_SECONDS, Attached, connect
+from steelyard.local.kubelet.attach import PACKET, STALLED_SECONDS, AttachedCallers, connect
 
 BLOCK = b"x" * PACKET
 
@@ -27,14 +27,14 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 
 @pytest.fixture
-def attached(tmp_path: Path, time: Time) -> Iterator[Attached]:
-    attached = Attached(str(tmp_path / "0"), None, None, once=False)
+def attached(tmp_path: Path, time: Time) -> Iterator[AttachedCallers]:
+    attached = AttachedCallers(str(tmp_path / "0"), None, None, once=False)
     yield attached
     attached.close(str(tmp_path / "0"))
 
 
 @pytest.fixture
-def caller(attached: Attached, tmp_path: Path) -> Iterator[socket.socket]:
+def caller(attached: AttachedCallers, tmp_path: Path) -> Iterator[socket.socket]:
     with connect(str(tmp_path / "0")) as caller:
         caller.send(b"o")
         attached.handle([attached.listener.fileno()])
@@ -54,7 +54,7 @@ def read(caller: socket.socket) -> int:
     return got
 
 
-def fill(attached: Attached) -> int:
+def fill(attached: AttachedCallers) -> int:
     """Write until the container's output has to wait; return the number of bytes."""
     for number in range(1000):
         if attached.is_behind():
@@ -63,7 +63,7 @@ def fill(attached: Attached) -> int:
     raise AssertionError("it waits for no caller")
 
 
-def test_a_slow_caller_gets_everything(attached: Attached, caller: socket.socket, time: Time) -> None:
+def test_a_slow_caller_gets_everything(attached: AttachedCallers, caller: socket.socket, time: Time) -> None:
     written = got = 0
     for _ in range(5):
         written += fill(attached)
@@ -78,7 +78,7 @@ def test_a_slow_caller_gets_everything(attached: Attached, caller: socket.socket
 
 
 def test_a_caller_that_reads_nothing_is_left_behind(
-    attached: Attached, caller: socket.socket, time: Time
+    attached: AttachedCallers, caller: socket.socket, time: Time
 ) -> None:
     fill(attached)
     time.now += STALLED_SECONDS - 1
@@ -91,7 +91,7 @@ def test_a_caller_that_reads_nothing_is_left_behind(
 
 
 def test_a_caller_that_nothing_waits_for_is_not_behind(
-    attached: Attached, caller: socket.socket, time: Time
+    attached: AttachedCallers, caller: socket.socket, time: Time
 ) -> None:
     time.now += 3600
     fill(attached)

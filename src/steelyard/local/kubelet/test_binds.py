@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.local.kubelet import seccomp
 from steelyard.local.kubelet.network import binds_are_its_own, host_name, may_bind_all
-from steelyard.local.kubelet.sockaddr import Address, bound, own, parse
+from steelyard.local.kubelet.sockaddr import Address, own, parse, rewrite_bind
 from steelyard.local.kubelet.testing import make_pod
 from steelyard.types import Json
 
@@ -51,7 +51,7 @@ OWN6 = "::ffff:127.200.0.7"
 def test_what_a_bind_becomes(requested: bytes, kind: int, only: bool, becomes: bytes | None) -> None:
     address = parse(requested)
     assert address is not None
-    result = bound(address, HOST, kind, v6_only=only)
+    result = rewrite_bind(address, HOST, kind, v6_only=only)
     assert (result and result.packed()) == becomes
 
 

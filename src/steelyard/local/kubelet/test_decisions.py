@@ -8,7 +8,7 @@ from steelyard.local.kubelet.node import no_room_beside_others, why_not
 from steelyard.local.kubelet.plan import back_off, deadline, decide, next_to_end
 from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
-from steelyard.local.kubelet.status import Observed, pod_status, with_times
+from steelyard.local.kubelet.status import ObservedPod, pod_status, with_times
 from steelyard.local.kubelet.testing import condition, make_container, make_pod
 from steelyard.types import Json
 
@@ -108,7 +108,7 @@ def test_a_clock_that_was_set_back_keeps_no_container_waiting() -> None:
 
 
 def status(pod: Json, runs: dict[str, Run], *, over: bool = False, failure: Failure | None = None) -> Json:
-    observed = Observed(runs, ready={"main": True}, started={"main": True}, failure=failure, ended=over)
+    observed = ObservedPod(runs, ready={"main": True}, started={"main": True}, failure=failure, ended=over)
     pod["metadata"]["uid"] = "u"
     return pod_status(pod, observed, host_ip="127.0.0.1", now=NOW)
 
@@ -152,7 +152,7 @@ def test_a_lost_container_is_a_disruption() -> None:
 def test_when_a_pod_is_ready_to_start_containers(
     runs: dict[str, Run], over: bool, waiting: dict[str, tuple[str, str]], holds: bool
 ) -> None:
-    observed = Observed(runs=runs, waiting=waiting, ended=over)
+    observed = ObservedPod(runs=runs, waiting=waiting, ended=over)
     pod = make_pod()
     pod["metadata"]["uid"] = "u"
     shown = {"status": pod_status(pod, observed, host_ip="127.0.0.1", now=NOW)}
@@ -280,15 +280,15 @@ def test_a_sidecar_counts_for_readiness_and_not_for_the_end() -> None:
     pod["metadata"]["uid"] = "u"
     runs: dict[str, Run | None] = {"proxy": RUNNING, "main": RUNNING}
     status = pod_status(
-        pod, Observed(runs, ready={"main": True}, started={"proxy": True}), host_ip="", now=NOW
+        pod, ObservedPod(runs, ready={"main": True}, started={"proxy": True}), host_ip="", now=NOW
     )
     assert condition({"status": status}, "Ready")["status"] == "False"
     assert condition({"status": status}, "Initialized")["status"] == "True"
     ready = {"main": True, "proxy": True}
-    status = pod_status(pod, Observed(runs, ready=ready, started=ready), host_ip="", now=NOW)
+    status = pod_status(pod, ObservedPod(runs, ready=ready, started=ready), host_ip="", now=NOW)
     assert condition({"status": status}, "Ready")["status"] == "True"
     last: dict[str, Run | None] = {"proxy": ended(143), "main": DONE}
-    status = pod_status(pod, Observed(last, ended=True), host_ip="", now=NOW)
+    status = pod_status(pod, ObservedPod(last, ended=True), host_ip="", now=NOW)
     assert status["phase"] == "Succeeded"
     assert condition({"status": status}, "Initialized")["reason"] == "PodCompleted"
 

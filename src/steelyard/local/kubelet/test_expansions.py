@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from steelyard.local.kubelet import service_links, volumes
-from steelyard.local.kubelet.env import Facts, Objects, Room, VolumeMissing, environment, expanded
+from steelyard.local.kubelet.env import Facts, Objects, Room, VolumeMissing, environment, expand_text
 from steelyard.local.kubelet.splice import rewrite
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.schema.variables import TooLarge
@@ -42,7 +42,7 @@ def start(pod: Json, env: dict[str, str] | None = None) -> None:
     made = environment(container, pod, FACTS, OBJECTS, {}, room)
     for field in ("command", "args"):
         for text in container.get(field, ()):
-            expanded(field, text, made, room)
+            expand_text(field, text, made, room)
 
 
 def of_container(**fields: Any) -> Callable[[Path], None]:
@@ -64,7 +64,7 @@ def of_volume(volume: Json) -> Callable[[Path], None]:
         pod = make_pod(make_container(), volumes=[{"name": "v", **volume}])
         pod["metadata"] |= {"uid": "u"}
         pod["metadata"]["annotations"] = {"large": "x" * 200_000}
-        volumes.files_of({"name": "v", **volume}, pod, FACTS, OBJECTS)
+        volumes.volume_files({"name": "v", **volume}, pod, FACTS, OBJECTS)
 
     return attack
 
@@ -165,4 +165,6 @@ def test_what_a_program_can_be_given_is_made() -> None:
     pod = make_pod(make_container(env=doubling(16), args=["$(A15)"]))
     start(pod)
     volume: Json = {"name": "v", "configMap": {"name": "large", "items": items(20, key="k")}}
-    assert len(volumes.files_of(volume, make_pod(make_container(), volumes=[volume]), FACTS, OBJECTS)) == 20
+    assert (
+        len(volumes.volume_files(volume, make_pod(make_container(), volumes=[volume]), FACTS, OBJECTS)) == 20
+    )

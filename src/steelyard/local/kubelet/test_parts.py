@@ -9,10 +9,10 @@ import pytest
 
 from steelyard.local.kubelet import images, shim, shim_processes, splice, volumes
 from steelyard.local.kubelet.addresses import AHEAD, REST_SECONDS, Addresses, NoAddressLeft
-from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, field
+from steelyard.local.kubelet.env import ConfigMissing, Facts, UnsupportedField, environment, field
 from steelyard.local.kubelet.guard import Listener, parse_listeners
 from steelyard.local.kubelet.records import log_tail
-from steelyard.local.kubelet.splice import Mount, folders_to_splice, rewrite, with_kept
+from steelyard.local.kubelet.splice import Mount, add_visible, folders_to_splice, rewrite
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.schema.variables import expand
 
@@ -93,7 +93,7 @@ def test_what_is_missing_is_named() -> None:
         environment(wanted, pod, FACTS, {})
     with pytest.raises(ConfigMissing, match="couldn't find key k in Secret default/keys"):
         environment(wanted, pod, FACTS, {("Secret", "keys"): {"data": {}}})
-    with pytest.raises(Unsupported, match="qosClass"):
+    with pytest.raises(UnsupportedField, match="qosClass"):
         field("status.qosClass", pod, FACTS)
 
 
@@ -107,7 +107,7 @@ def test_what_is_missing_is_named() -> None:
     ],
 )
 def test_the_name_of_an_image(reference: str, name: str) -> None:
-    assert images.name_of(reference) == name
+    assert images.image_name(reference) == name
 
 
 def test_an_image_brings_its_python_and_its_command(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_image_of_rays_is_the_ray_of_this_python(tmp_path: Path, monkeypatch:
 def test_a_volume_is_made_once_and_holds_what_is_asked_for(tmp_path: Path) -> None:
     volume = {"name": "v", "configMap": {"name": "c", "items": [{"key": "a", "path": "sub/A"}]}}
     objects = {("ConfigMap", "c"): {"data": {"a": "1", "b": "2"}}}
-    files = volumes.files_of(volume, make_pod(), FACTS, objects)
+    files = volumes.volume_files(volume, make_pod(), FACTS, objects)
     folder = volumes.make(volume, files, tmp_path / "v")
     assert [(path.name, path.read_text()) for path in folder.rglob("*") if path.is_file()] == [("A", "1")]
     volumes.make(volume, {"other": b""}, folder)
@@ -165,7 +165,7 @@ def test_a_file_of_a_volume_has_its_own_mode_or_the_volumes(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("path", ["../out", "/etc/out", "a/../../out"])
 def test_a_file_never_leaves_its_volume(tmp_path: Path, path: str) -> None:
-    with pytest.raises(Unsupported, match="leaves its volume"):
+    with pytest.raises(UnsupportedField, match="leaves its volume"):
         volumes.make({"name": "v", "configMap": {"name": "c"}}, {path: b""}, tmp_path / "v")
 
 
@@ -214,10 +214,10 @@ def test_addresses_that_an_older_kubelet_gave_rest_first(tmp_path: Path) -> None
 
 def test_what_a_claim_holds_stays_and_is_the_namespaces_own(tmp_path: Path) -> None:
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
-    folder = volumes.claimed(tmp_path / "ns", volume)
+    folder = volumes.claim_folder(tmp_path / "ns", volume)
     (folder / "kept").touch()
-    assert (volumes.claimed(tmp_path / "ns", volume) / "kept").exists()
-    assert not (volumes.claimed(tmp_path / "other", volume) / "kept").exists()
+    assert (volumes.claim_folder(tmp_path / "ns", volume) / "kept").exists()
+    assert not (volumes.claim_folder(tmp_path / "other", volume) / "kept").exists()
 
 
 def test_a_part_of_a_volume_by_a_variable(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_part_of_a_volume_by_a_variable(tmp_path: Path) -> None:
     pod = make_pod(make_container(volumeMounts=[mount]), volumes=[{"name": "v", "emptyDir": {}}])
     (binding,) = volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "worker-0"})
     assert (binding.source, binding.read_only) == (str(tmp_path / "worker-0/logs"), False)
-    with pytest.raises(Unsupported, match="leaves its volume"):
+    with pytest.raises(UnsupportedField, match="leaves its volume"):
         volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "../.."})
 
 
@@ -255,7 +255,7 @@ def test_which_folders_are_spliced() -> None:
 
 
 def test_what_a_volume_would_hide_but_must_not_stays_visible() -> None:
-    kept = with_kept([Mount("s", "/tmp"), Mount("y", "/opt")], ["/tmp/state", "/usr/lib", "/tmp"])
+    kept = add_visible([Mount("s", "/tmp"), Mount("y", "/opt")], ["/tmp/state", "/usr/lib", "/tmp"])
     assert [(mount.source, mount.target) for mount in kept] == [
         ("y", "/opt"),
         ("s", "/tmp"),

@@ -9,7 +9,7 @@ from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS
 from steelyard.local.controllers.pods import condition
-from steelyard.local.kubelet.placement import NAMESPACE_NAME, Residents, refusal, tolerated_for
+from steelyard.local.kubelet.placement import NAMESPACE_NAME, Residents, refusal, toleration_seconds
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.types import Json
@@ -199,8 +199,8 @@ NO_EXECUTE: Json = {"key": "gpu", "effect": "NoExecute"}
     ],
 )
 def test_how_long_a_taint_is_tolerated(tolerations: list[Json], seconds: float | None) -> None:
-    assert tolerated_for(make_pod(tolerations=tolerations), make_node(taints=[NO_EXECUTE])) == seconds
-    assert tolerated_for(make_pod(tolerations=tolerations), make_node(taints=[TAINT])) is None
+    assert toleration_seconds(make_pod(tolerations=tolerations), make_node(taints=[NO_EXECUTE])) == seconds
+    assert toleration_seconds(make_pod(tolerations=tolerations), make_node(taints=[TAINT])) is None
 
 
 @dataclass(frozen=True)

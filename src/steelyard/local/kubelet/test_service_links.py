@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steelyard.local.kubelet.env import Facts, environment
-from steelyard.local.kubelet.service_links import linked, variables
+from steelyard.local.kubelet.service_links import linked_services, variables
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.types import Json
 
@@ -62,7 +62,7 @@ def test_a_service_that_cannot_be_read_takes_no_variables_from_others(spec: obje
 
 def names(pod: Json) -> set[str]:
     api = make_service("kubernetes")
-    services = linked(pod, [make_service("web"), api], api)
+    services = linked_services(pod, [make_service("web"), api], api)
     return {service["metadata"]["name"] for service in services}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.local.kubelet.testing import make_container, make_pod
-from steelyard.local.kubelet.unapplied import unapplied
+from steelyard.local.kubelet.unapplied import unapplied_fields
 from steelyard.types import Json
 
 
@@ -24,11 +24,14 @@ from steelyard.types import Json
     ids=["nothing", "what is so anyway", "names and runtime", "another user"],
 )
 def test_fields_of_a_pod(spec: Json, fields: list[str]) -> None:
-    assert unapplied(make_pod(**spec), user=7, group=7) == fields
+    assert unapplied_fields(make_pod(**spec), user=7, group=7) == fields
 
 
 def test_fields_of_a_container_and_a_root_user_against_run_as_non_root() -> None:
     context = {"readOnlyRootFilesystem": True, "privileged": False, "runAsNonRoot": True, "runAsGroup": 0}
     pod = make_pod(make_container(securityContext=context))
     path = "containers[main].securityContext"
-    assert unapplied(pod, user=0, group=0) == [f"{path}.readOnlyRootFilesystem", f"{path}.runAsNonRoot"]
+    assert unapplied_fields(pod, user=0, group=0) == [
+        f"{path}.readOnlyRootFilesystem",
+        f"{path}.runAsNonRoot",
+    ]

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubelet import volumes
-from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupported, environment, references
+from steelyard.local.kubelet.env import (
+    ConfigMissing,
+    Facts,
+    Objects,
+    UnsupportedField,
+    environment,
+    references,
+)
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.types import Json
 
@@ -36,7 +43,7 @@ def test_a_part_of_a_volume_lies_in_it(tmp_path: Path, below: str, shown: str | 
     folder = tmp_path / "v"
     pod, container = _with_part(folder, below)
     if shown is None:
-        with pytest.raises(Unsupported, match="leaves its volume"):
+        with pytest.raises(UnsupportedField, match="leaves its volume"):
             volumes.mounts(container, pod, {"v": folder}, {})
         return
     (mounted,) = volumes.mounts(container, pod, {"v": folder}, {})
@@ -57,7 +64,7 @@ def _with_part(folder: Path, below: str) -> tuple[Json, Json]:
 @pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
 def test_a_probe_that_would_never_be_asked_is_refused(kind: str) -> None:
     pod = make_pod({**make_container(), kind: {"grpc": {"port": 50051}}})
-    with pytest.raises(Unsupported, match=f"container 'main': {kind} by grpc is not implemented"):
+    with pytest.raises(UnsupportedField, match=f"container 'main': {kind} by grpc is not implemented"):
         volumes.check(pod)
 
 
@@ -121,7 +128,7 @@ def test_binary_data_of_a_config_map_is_for_volumes_alone() -> None:
     with pytest.raises(ConfigMissing, match="couldn't find key b"):
         environment(container, make_pod(container), facts, objects)
     volume = {"name": "v", "configMap": {"name": "c"}}
-    assert volumes.files_of(volume, make_pod(), facts, objects) == {"a": b"1", "b": b"2"}
+    assert volumes.volume_files(volume, make_pod(), facts, objects) == {"a": b"1", "b": b"2"}
 
 
 def test_a_projected_volume_holds_the_files_of_all_its_sources(tmp_path: Path) -> None:
@@ -142,7 +149,7 @@ def test_a_projected_volume_holds_the_files_of_all_its_sources(tmp_path: Path) -
     pod = make_pod(volumes=[volume])
     pod["metadata"]["uid"] = "u"
     assert references(pod) == {("ConfigMap", "c"), ("Secret", "s")}
-    files = volumes.files_of(volume, pod, Facts("127.200.0.7", "127.0.0.1", "node"), objects)
+    files = volumes.volume_files(volume, pod, Facts("127.200.0.7", "127.0.0.1", "node"), objects)
     assert files == {"conf/a": b"1", "key": b"3", "labels/name": b"pod", "token": b"t"}
     folder = volumes.make(volume, files, tmp_path / "v")
     assert [(folder / name).stat().st_mode & 0o777 for name in ("conf/a", "key")] == [0o400, 0o440]
@@ -158,7 +165,7 @@ def test_a_projected_volume_holds_the_files_of_all_its_sources(tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_what_a_pod_cannot_have_is_refused_by_name(spec: Json, text: str) -> None:
-    with pytest.raises(Unsupported, match=f"{text} is not implemented on one machine"):
+    with pytest.raises(UnsupportedField, match=f"{text} is not implemented on one machine"):
         volumes.check(make_pod(**spec))
 
 

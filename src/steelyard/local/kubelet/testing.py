@@ -21,7 +21,7 @@ from steelyard.local.kubelet.abilities import abilities
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import SharedPods, run_kubelet
 from steelyard.local.kubelet.records import PodFolder
-from steelyard.local.names.shown import Shown
+from steelyard.local.names.shown import PublishedNames
 from steelyard.types import Json
 
 IMAGE = "localhost/steelyard/steps"
@@ -76,7 +76,7 @@ def make_config(state: Path, **fields: Any) -> KubeletConfig:
 class Machine:
     """A cluster with one kubelet that can be stopped and started again."""
 
-    def __init__(self, config: KubeletConfig, shown: Shown | None = None) -> None:
+    def __init__(self, config: KubeletConfig, shown: PublishedNames | None = None) -> None:
         self.config, self.shown = config, shown
         self.cluster = MemoryCluster(now=lambda: datetime.now(UTC))
         self.pods: SharedPods | None = None  # a cache that another object keeps
@@ -160,7 +160,7 @@ def container_status(pod: Json, name: str = "main") -> Json:
     return entry
 
 
-def terminated(pod: Json, name: str = "main") -> Json:
+def termination(pod: Json, name: str = "main") -> Json:
     """Return how the container's newest run ended."""
     state: Json = container_status(pod, name)["state"]["terminated"]
     return state

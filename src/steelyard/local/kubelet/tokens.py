@@ -51,14 +51,14 @@ async def with_account(cluster: Cluster, pod: Json) -> Json:
         return pod
     if wanted is None and account.get("automountServiceAccountToken") is False:
         return pod
-    return mounted(pod)
+    return mount_token(pod)
 
 
-def mounted(pod: Json) -> Json:
+def mount_token(pod: Json) -> Json:
     """Return the Pod with the automatic volume in each container that mounts nothing at its place."""
     mount = {"name": VOLUME, "mountPath": MOUNT, "readOnly": True}
 
-    def completed(container: Json) -> Json:
+    def add_mount(container: Json) -> Json:
         mounts = sequence(container, "volumeMounts")
         if any(os.path.normpath(present["mountPath"]) == MOUNT for present in mounts):
             return container
@@ -67,7 +67,7 @@ def mounted(pod: Json) -> Json:
     spec = dict(pod["spec"])
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [completed(container) for container in spec[kind]]
+            spec[kind] = [add_mount(container) for container in spec[kind]]
     if not any(sequence(container, "volumeMounts")[-1:] == [mount] for container in containers_of(spec)):
         return pod  # as the API server of a cluster has written it already
     return {**pod, "spec": {**spec, "volumes": [*sequence(spec, "volumes"), automatic_volume()]}}

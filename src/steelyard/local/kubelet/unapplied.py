@@ -13,7 +13,7 @@ _OF_BOTH = ("seccompProfile", "appArmorProfile", "seLinuxOptions", "procMount")
 _OF_A_CONTAINER = ("readOnlyRootFilesystem", "capabilities", "privileged")
 
 
-def unapplied(pod: Json, user: int | None = None, group: int | None = None) -> list[str]:
+def unapplied_fields(pod: Json, user: int | None = None, group: int | None = None) -> list[str]:
     """Return the fields, by their paths; `user` and `group` are those that programs have here."""
     spec = pod["spec"]
     user, group = os.getuid() if user is None else user, os.getgid() if group is None else group
@@ -22,18 +22,20 @@ def unapplied(pod: Json, user: int | None = None, group: int | None = None) -> l
     # "Default" is the machine's own resolver, which programs have anyway.
     if spec.get("dnsPolicy") == "None":
         fields.append("spec.dnsPolicy")
-    fields += _named(own, "spec.securityContext", (*_OF_THE_POD, *_OF_BOTH))
+    fields += _set_fields(own, "spec.securityContext", (*_OF_THE_POD, *_OF_BOTH))
     fields += _identity(own, "spec.securityContext", user, group)
     for container in containers_of(spec):
         context, path = (
             mapping(container, "securityContext"),
             f"containers[{container['name']}].securityContext",
         )
-        fields += _named(context, path, (*_OF_A_CONTAINER, *_OF_BOTH)) + _identity(context, path, user, group)
+        fields += _set_fields(context, path, (*_OF_A_CONTAINER, *_OF_BOTH)) + _identity(
+            context, path, user, group
+        )
     return fields
 
 
-def _named(context: Json, path: str, names: tuple[str, ...]) -> list[str]:
+def _set_fields(context: Json, path: str, names: tuple[str, ...]) -> list[str]:
     return [f"{path}.{name}" for name in names if context.get(name)]
 
 

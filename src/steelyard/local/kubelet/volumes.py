@@ -15,12 +15,12 @@ from steelyard.local.kubelet.env import (
     Facts,
     Objects,
     Room,
-    Unsupported,
+    UnsupportedField,
     VolumeMissing,
     contents,
     field,
     resource_field,
-    shortened,
+    shorten_name,
 )
 from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.records import OPEN
@@ -44,7 +44,7 @@ _HOST_TYPES = {
 }
 
 
-def kind_of(volume: Json) -> str:
+def volume_kind(volume: Json) -> str:
     """Return the kind of a volume; Unsupported names the field."""
     kinds = [key for key in volume if key != "name"]
     # Kubernetes' default for a volume that names no source.
@@ -53,11 +53,11 @@ def kind_of(volume: Json) -> str:
     parts = [key for part in sequence(mapping(volume, "projected"), "sources") for key in part]
     for kind in (kinds[0], *(part for part in parts if part not in _PROJECTED)):
         if kind not in _KINDS:
-            raise Unsupported(f"volume {volume['name']!r}: {kind} is not implemented on one machine")
+            raise UnsupportedField(f"volume {volume['name']!r}: {kind} is not implemented on one machine")
     return kinds[0]
 
 
-def _chosen(source: Json, values: dict[str, bytes], what: str) -> dict[str, bytes]:
+def _choose_keys(source: Json, values: dict[str, bytes], what: str) -> dict[str, bytes]:
     """The files of a ConfigMap or Secret volume: all keys, or those of `items` at their paths."""
     items = source.get("items")
     if not items:
@@ -68,7 +68,7 @@ def _chosen(source: Json, values: dict[str, bytes], what: str) -> dict[str, byte
     return {item["path"]: values[item["key"]] for item in items if item["key"] in values}
 
 
-def files_of(
+def volume_files(
     volume: Json, pod: Json, facts: Facts, objects: Objects, room: Room | None = None
 ) -> dict[str, bytes]:
     """Return the files that a volume holds at its start, by relative path.
@@ -76,7 +76,7 @@ def files_of(
     Raises VolumeMissing as soon as they take more than `room` has.
     """
     room = room or Room(SHOWN_BYTES)
-    kind = kind_of(volume)
+    kind = volume_kind(volume)
     try:
         return _files(kind, mapping(volume, kind), pod, facts, objects, room)
     except TooLarge as error:
@@ -88,32 +88,32 @@ def _files(
 ) -> dict[str, bytes]:
     if kind == "configMap":
         values = contents("ConfigMap", source["name"], objects, bool(source.get("optional")))
-        return _counted(_chosen(source, values or {}, "config"), room)
+        return _take_room(_choose_keys(source, values or {}, "config"), room)
     if kind == "secret":
         values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
-        return _counted(_chosen(source, values or {}, "secret"), room)
+        return _take_room(_choose_keys(source, values or {}, "secret"), room)
     if kind == "downwardAPI":
         return _fields(source, pod, facts, room)
     files: dict[str, bytes] = {}
     for part in sequence(source, "sources"):
-        files |= _projected(part, pod, facts, objects, room)
+        files |= _source_files(part, pod, facts, objects, room)
     return files
 
 
-def _counted(files: dict[str, bytes], room: Room) -> dict[str, bytes]:
+def _take_room(files: dict[str, bytes], room: Room) -> dict[str, bytes]:
     """Return the files, whose bytes are taken from the room: an object that is shown at many paths is many files."""
     for path, content in files.items():
-        room.take_bytes(f"file {shortened(path)}", len(content))
+        room.take_bytes(f"file {shorten_name(path)}", len(content))
     return files
 
 
-def _projected(part: Json, pod: Json, facts: Facts, objects: Objects, room: Room) -> dict[str, bytes]:
+def _source_files(part: Json, pod: Json, facts: Facts, objects: Objects, room: Room) -> dict[str, bytes]:
     """Return the files of one source of a projected volume."""
     for field_name, kind, what in (("configMap", "ConfigMap", "config"), ("secret", "Secret", "secret")):
         if field_name in part:
             source = part[field_name]
             values = contents(kind, source["name"], objects, bool(source.get("optional")))
-            return _counted(_chosen(source, values or {}, what), room)
+            return _take_room(_choose_keys(source, values or {}, what), room)
     if "downwardAPI" in part:
         return _fields(part["downwardAPI"], pod, facts, room)
     source = part["serviceAccountToken"]
@@ -141,7 +141,7 @@ def token_sources(pod: Json) -> list[tuple[Json, Json]]:
 def _fields(source: Json, pod: Json, facts: Facts, room: Room) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for item in sequence(source, "items"):
-        files |= _counted({item["path"]: _field_text(item, pod, facts).encode()}, room)
+        files |= _take_room({item["path"]: _field_text(item, pod, facts).encode()}, room)
     return files
 
 
@@ -163,13 +163,13 @@ def _place(folder: Path, relative: str) -> str:
     root = os.path.normpath(folder)
     path, below = os.path.normpath(os.path.join(root, relative)), os.path.join(root, "")
     if path != root and not path.startswith(below):
-        raise Unsupported(f"path {relative!r} leaves its volume")
+        raise UnsupportedField(f"path {relative!r} leaves its volume")
     return path[len(below) :] or os.curdir
 
 
 def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
     """The volume's folder, whole or not at all; one that is there already stays as it is."""
-    if kind_of(volume) == "hostPath":
+    if volume_kind(volume) == "hostPath":
         return _host_path(volume["hostPath"])
     if folder.exists():
         return folder
@@ -181,14 +181,14 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
     if is_shown(volume):
         versions.make(making, _with_modes(volume, files, making))
     # Kubernetes opens an emptyDir to everybody, since containers of a Pod may run as different users.
-    making.chmod(OPEN if kind_of(volume) == "emptyDir" else 0o755)
+    making.chmod(OPEN if volume_kind(volume) == "emptyDir" else 0o755)
     making.rename(folder)
     return folder
 
 
 def is_shown(volume: Json) -> bool:
     """Return whether a volume shows what the API holds, and is brought up to date."""
-    return kind_of(volume) in _SHOWN
+    return volume_kind(volume) in _SHOWN
 
 
 def holds_secrets(volume: Json) -> bool:
@@ -218,8 +218,8 @@ def refresh(volume: Json, files: Mapping[str, bytes], folder: Path) -> bool:
 
 
 def _with_modes(volume: Json, files: Mapping[str, bytes], folder: Path) -> dict[str, versions.File]:
-    source = volume[kind_of(volume)]
-    items = [*sequence(source, "items"), *_projected_items(source)]
+    source = volume[volume_kind(volume)]
+    items = [*sequence(source, "items"), *_all_items(source)]
     own = {item["path"]: item["mode"] for item in items if item.get("mode") is not None}
     default = source.get("defaultMode", 0o644)
     return {
@@ -228,7 +228,7 @@ def _with_modes(volume: Json, files: Mapping[str, bytes], folder: Path) -> dict[
     }
 
 
-def _projected_items(source: Json) -> list[Json]:
+def _all_items(source: Json) -> list[Json]:
     return [
         item
         for part in sequence(source, "sources")
@@ -251,7 +251,7 @@ def _host_path(source: Json) -> Path:
     return path
 
 
-def claimed(folder: Path, volume: Json) -> Path:
+def claim_folder(folder: Path, volume: Json) -> Path:
     """The folder of a claim: made at its first use, and kept when its Pods have gone."""
     path = _inside(folder, volume["persistentVolumeClaim"]["claimName"])
     path.mkdir(parents=True, exist_ok=True)
@@ -260,14 +260,14 @@ def claimed(folder: Path, volume: Json) -> Path:
 
 def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping[str, str]) -> list[Mount]:
     """Return which folder the container sees where; what the API holds is read-only."""
-    kinds = {volume["name"]: kind_of(volume) for volume in sequence(pod["spec"], "volumes")}
+    kinds = {volume["name"]: volume_kind(volume) for volume in sequence(pod["spec"], "volumes")}
     mounted, room = [], Room()
     for mount in sequence(container, "volumeMounts"):
         if mount["name"] not in folders:
-            raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
+            raise UnsupportedField(f"volumeMount {mount['name']!r} names no volume of the Pod")
         writable = kinds[mount["name"]] in _WRITABLE and not mount.get("readOnly")
         source = folders[mount["name"]]
-        if below := mount.get("subPath") or _expanded_path(mount.get("subPathExpr") or "", env, room):
+        if below := mount.get("subPath") or _expand_path(mount.get("subPathExpr") or "", env, room):
             source = _inside(source, below)
             # Kubernetes makes a folder that is missing, also where an optional object that would give a file is not
             # there; what is there may also be a file of the volume.
@@ -277,28 +277,30 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
     return mounted
 
 
-def _expanded_path(text: str, env: Mapping[str, str], room: Room) -> str:
+def _expand_path(text: str, env: Mapping[str, str], room: Room) -> str:
     """Return a `subPathExpr` with its variables filled in. Raises TooLarge."""
     try:
         return room.take("subPathExpr", expand(text, env, PATH_BYTES))
     except TooLarge as error:
-        raise TooLarge(f"volumeMounts: subPathExpr {shortened(text)} {error}") from None
+        raise TooLarge(f"volumeMounts: subPathExpr {shorten_name(text)} {error}") from None
 
 
 def check(pod: Json) -> None:
     """Unsupported for what this kubelet will never start, found before anything is made."""
     spec = pod["spec"]
     for volume in sequence(spec, "volumes"):
-        kind_of(volume)
+        volume_kind(volume)
     for container in containers_of(spec):
         if container.get("volumeDevices"):
             text = f"container {container['name']!r}: volumeDevices is not implemented on one machine"
-            raise Unsupported(text)
+            raise UnsupportedField(text)
         for hook in ("postStart", "preStop"):
             if mapping(container, "lifecycle", hook).get("tcpSocket"):  # a cluster runs none either
-                raise Unsupported(f"container {container['name']!r}: {hook} by tcpSocket is not implemented")
+                raise UnsupportedField(
+                    f"container {container['name']!r}: {hook} by tcpSocket is not implemented"
+                )
         for probe in PROBES:
             # Taken for a probe that fails, it would end a healthy container again and again.
             if mapping(container, probe).get("grpc"):
                 text = f"{probe} by grpc is not implemented on one machine"
-                raise Unsupported(f"container {container['name']!r}: {text}")
+                raise UnsupportedField(f"container {container['name']!r}: {text}")

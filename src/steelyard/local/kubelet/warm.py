@@ -102,13 +102,13 @@ def fits(intent: Mapping[str, Any], python: str) -> bool:
     # The address: its calls of bind are followed by a listener that an exec closes.
     if package != PACKAGE or name not in STEPS or intent.get("address"):
         return False
-    if len(_joined(argv)) >= ARGUMENTS or len(_joined(_variables(env))) >= VARIABLES:
+    if len(_join(argv)) >= ARGUMENTS or len(_join(_variables(env))) >= VARIABLES:
         return False
     early = {key: value for key, value in env.items() if key.startswith(EARLY) or key == "LANG"}
     return early == ENVIRONMENT
 
 
-def _joined(texts: Iterable[str]) -> bytes:
+def _join(texts: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(text) + b"\0" for text in texts)
 
 
@@ -129,10 +129,10 @@ class Places:
 
     def show(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         """Show these instead; the environment's place may be written only once nothing refers to it."""
-        _write(self.arguments, _joined(argv))
+        _write(self.arguments, _join(argv))
         if env is not None:
             # A killed shim's strays are known by a variable in /proc alone.
-            _write(self.environment, _joined(_variables(env)))
+            _write(self.environment, _join(_variables(env)))
 
 
 def _write(place: tuple[int, int], text: bytes) -> None:

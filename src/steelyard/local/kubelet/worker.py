@@ -32,7 +32,7 @@ from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.containers import Containers
-from steelyard.local.kubelet.env import ConfigMissing, Objects, Unsupported, VolumeMissing
+from steelyard.local.kubelet.env import ConfigMissing, Objects, UnsupportedField, VolumeMissing
 from steelyard.local.kubelet.hooks import Hooks
 from steelyard.local.kubelet.images import ImageMissing
 from steelyard.local.kubelet.network import of_the_host
@@ -41,11 +41,11 @@ from steelyard.local.kubelet.preparation import HOST_IP, RunPreparer, fetch_obje
 from steelyard.local.kubelet.probes import Probes
 from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
-from steelyard.local.kubelet.shim_processes import ForkServer, Started
+from steelyard.local.kubelet.shim_processes import ForkServer, StartedShim
 from steelyard.local.kubelet.shown_volumes import ShownVolumes
-from steelyard.local.kubelet.status import Observed, pod_status
-from steelyard.local.kubelet.unapplied import unapplied
-from steelyard.local.names.shown import Shown
+from steelyard.local.kubelet.status import ObservedPod, pod_status
+from steelyard.local.kubelet.unapplied import unapplied_fields
+from steelyard.local.names.shown import PublishedNames
 from steelyard.schema.variables import TooLarge
 from steelyard.types import Json, mapping
 
@@ -73,7 +73,7 @@ class Node:
     shims: ForkServer
     can: Abilities
     gpus: Gpus
-    shown: Shown | None = None  # whose names are published, where names are kept
+    shown: PublishedNames | None = None  # whose names are published, where names are kept
     slept: SleptSince = never_slept
     now: Callable[[], datetime] = utc_now
     services: Callable[[Json], Awaitable[Objects]] = no_services
@@ -293,7 +293,7 @@ class PodWorker:
             volumes.check(self.pod)
             if not of_the_host(self.pod):
                 ip = self.addresses.take()
-        except Unsupported as problem:
+        except UnsupportedField as problem:
             failure = Failure("NotImplemented", str(problem))
         except NoAddressLeft as problem:
             failure = Failure("NoAddressLeft", str(problem), disruption=True)
@@ -303,7 +303,7 @@ class PodWorker:
         await asyncio.to_thread(self.folder.write_sandbox, sandbox)
         if failure:
             self.fail(failure)
-        elif fields := unapplied(self.pod):
+        elif fields := unapplied_fields(self.pod):
             self._warn("NotApplied", f"Without effect on this machine: {', '.join(fields)}")
         return sandbox
 
@@ -336,17 +336,19 @@ class PodWorker:
             self.waiting[name] = (NO_GPU, str(problem))
         except (OSError, TooLarge) as problem:
             self.waiting[name] = ("CreateContainerError", str(problem))
-        except Unsupported as problem:
+        except UnsupportedField as problem:
             self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
         else:
             self.containers.begun(name, attempt, started)
-            self.events.record(self.pod, "Normal", "Started", f"Started container {name}")
+            self.events.record(self.pod, "Normal", "StartedShim", f"Started container {name}")
             return None
         if name in self.waiting:
             self.events.record(self.pod, "Warning", "Failed", ": ".join(self.waiting[name]))
         return RETRY_SECONDS
 
-    def _start(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Started:
+    def _start(
+        self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int
+    ) -> StartedShim:
         """Prepare a run and start its shim."""
         with self.node.at_work.on(PODS, pod):
             intent = self.launcher.prepare(pod, container, sandbox, objects, attempt)
@@ -460,7 +462,7 @@ class PodWorker:
 
     async def _report(self, sandbox: Sandbox, failure: Failure | None, *, ended: bool) -> None:
         """Write the Pod's status as it follows from its runs."""
-        observed = Observed(
+        observed = ObservedPod(
             self.containers.runs,
             self.containers.previous(),
             self.waiting,

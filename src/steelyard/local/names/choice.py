@@ -26,7 +26,7 @@ class Choice:
     def order(self, front: Address, client: str) -> Iterator[Address]:
         """Yield the addresses to try: first the one that answered this client before, then the others in turn."""
         behind, first = self._behind.get(front, ()), next(self._turn)
-        known = self._known(front, client)
+        known = self._last_answerer(front, client)
         if known in behind:
             yield known
         for offset in range(len(behind)):
@@ -47,7 +47,7 @@ class Choice:
         if len(self._last) > MOST_CLIENTS:
             del self._last[next(iter(self._last))]
 
-    def _known(self, front: Address, client: str) -> Address | None:
+    def _last_answerer(self, front: Address, client: str) -> Address | None:
         address, since = self._last.get((front, client), (None, 0.0))
         seconds = self._affinity.get(front, 0.0)
         return address if self._monotonic() - since < seconds else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from steelyard.types import Json, sequence
 
 
-def folder_of(hosts: Path) -> Path:
+def hosts_folder(hosts: Path) -> Path:
     return hosts.with_name(f"{hosts.name}.d")
 
 
@@ -32,7 +32,7 @@ def aliases(pod: Json) -> list[tuple[str, tuple[str, ...]]]:
 
 def namespace_file(hosts: Path, namespace: str) -> Path:
     """The hosts file of a namespace or a Pod; one that is not there yet begins as the shared one is."""
-    path = folder_of(hosts) / namespace
+    path = hosts_folder(hosts) / namespace
     if path.exists() or not hosts.exists():
         return path
     path.parent.mkdir(exist_ok=True)

@@ -54,13 +54,13 @@ class HostsFile:
             slot = self._append(HIDDEN + line[1:])
         else:
             del self._hidden[slot]
-            os.pwrite(self._descriptor, _padded(HIDDEN + line[1:]), slot * SLOT)
+            os.pwrite(self._descriptor, _pad(HIDDEN + line[1:]), slot * SLOT)
         os.pwrite(self._descriptor, line[:1], slot * SLOT)
         self._shown[line.decode()] = slot
 
     def _append(self, line: bytes) -> int:
         slot = self._slots
-        os.pwrite(self._descriptor, _padded(line), slot * SLOT)
+        os.pwrite(self._descriptor, _pad(line), slot * SLOT)
         self._slots += 1
         return slot
 
@@ -84,11 +84,11 @@ def _is_shown(address: str) -> bool:
     return address[:1].isdecimal() or ":" in address
 
 
-def _padded(line: bytes) -> bytes:
+def _pad(line: bytes) -> bytes:
     return line.ljust(SLOT - 1) + b"\n"
 
 
-def fixed_lines(path: Path = Path("/etc/hosts")) -> tuple[str, ...]:
+def machine_lines(path: Path = Path("/etc/hosts")) -> tuple[str, ...]:
     """The machine's own lines, which Pods go on seeing, without comments; at least localhost."""
     try:
         lines = [" ".join(line.partition("#")[0].split()) for line in path.read_text().splitlines()]

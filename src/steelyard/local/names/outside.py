@@ -29,7 +29,7 @@ class OutsideNames:
 
     async def _follow(self, name: str) -> None:
         while True:
-            addresses = await _resolved(name)
+            addresses = await _resolve(name)
             # A name keeps its addresses while the resolver does not answer.
             if addresses and addresses != self.addresses.get(name):
                 self.addresses[name] = addresses
@@ -42,7 +42,7 @@ class OutsideNames:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
-async def _resolved(name: str) -> tuple[str, ...]:
+async def _resolve(name: str) -> tuple[str, ...]:
     """Return the name's IPv4 addresses, sorted; empty where the lookup fails."""
     try:
         answers = await asyncio.get_running_loop().getaddrinfo(

@@ -12,18 +12,18 @@ from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.faults import Faults
 from steelyard.local.names.datagrams import DatagramForwarders
-from steelyard.local.names.folder import aliases, file_name, folder_of, namespace_file
+from steelyard.local.names.folder import aliases, file_name, hosts_folder, namespace_file
 from steelyard.local.names.forward import Forwarders
-from steelyard.local.names.hosts import HostsFile, fixed_lines
+from steelyard.local.names.hosts import HostsFile, machine_lines
 from steelyard.local.names.outside import OutsideNames
-from steelyard.local.names.shown import Shown
+from steelyard.local.names.shown import PublishedNames
 from steelyard.local.names.table import (
     Entry,
     Table,
-    address_of,
     external_name,
     is_of_a_service,
     is_readable,
+    pod_address,
     table,
 )
 from steelyard.types import Json
@@ -35,13 +35,13 @@ class HostsFiles:
     """The shared hosts file, with full names alone, and one for each namespace that has Pods."""
 
     def __init__(self, shared: Path) -> None:
-        self._path, self._fixed = shared, fixed_lines()
+        self._path, self._fixed = shared, machine_lines()
         self._shared = HostsFile(shared, self._fixed)
         self._files: dict[str, HostsFile] = {}
 
     def forget_others(self, files: Collection[str]) -> None:
         """Drop the files of namespaces without Pods that an earlier run has left."""
-        for path in folder_of(self._path).glob("*"):
+        for path in hosts_folder(self._path).glob("*"):
             if path.name not in files and not path.name.startswith("."):  # the kubelet is making one
                 path.unlink()
 
@@ -52,7 +52,7 @@ class HostsFiles:
             self._files[name] = HostsFile(namespace_file(self._path, name), self._fixed)
         for name in [name for name in self._files.keys() - files.keys() if "@" in name]:
             self._files.pop(name).close()
-            (folder_of(self._path) / name).unlink(missing_ok=True)
+            (hosts_folder(self._path) / name).unlink(missing_ok=True)
         for name, file in self._files.items():
             own = names.own.get(name.partition("@")[0], ())
             file.show((*names.entries, *own, *files.get(name, ())), now)
@@ -66,7 +66,7 @@ def _says(resource: Resource, obj: Json | None) -> object:
     """Return the part of an object that names depend on."""
     if obj is None or resource != PODS:
         return obj
-    return address_of(obj), obj["metadata"]["uid"]
+    return pod_address(obj), obj["metadata"]["uid"]
 
 
 async def run_names(
@@ -74,7 +74,7 @@ async def run_names(
     hosts: Path,
     *,
     stop: asyncio.Event,
-    shown: Shown | None = None,
+    shown: PublishedNames | None = None,
     faults: Faults | None = None,
 ) -> None:
     """Write the hosts files until `stop`; they stay as they are then, for the Pods that live on. `shown` gets
@@ -113,7 +113,7 @@ async def run_names(
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             if shown is not None:
-                shown.publish(frozenset(filter(None, map(address_of, pods))))
+                shown.publish(frozenset(filter(None, map(pod_address, pods))))
             await forwarders.apply(now.forwards, now.affinity, now.spare)
             await datagrams.apply(now.datagrams, now.affinity)
     finally:
@@ -165,7 +165,7 @@ class _AddressedPods:
 
 def _may_have_address(pod: Json) -> bool:
     try:
-        return address_of(pod) is not None
+        return pod_address(pod) is not None
     except Exception:  # noqa: BLE001 - whatever it holds; who makes the table says so
         return True
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 
-class Shown:
+class PublishedNames:
     """Addresses whose names stand in the hosts files."""
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ def table(
         entries.append(alias)
         short.add_name(alias)
     for pod in pods:
-        if address := address_of(pod):
+        if address := pod_address(pod):
             short.add_pod(pod["metadata"]["namespace"], address, host_name(pod))
             for protocol, known_fronts in forwards.items():
                 known_fronts.update(_host_ports(pod, address, protocol))
@@ -171,7 +171,7 @@ class _HostNames:
         return {namespace: tuple(entries) for namespace, entries in by_namespace.items()}
 
 
-def address_of(pod: Json) -> str | None:
+def pod_address(pod: Json) -> str | None:
     """The Pod's own address while it may use it."""
     status = status_of(pod)
     if pod["spec"].get("hostNetwork") or status.get("phase") in ("Succeeded", "Failed"):

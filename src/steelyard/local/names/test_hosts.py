@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from steelyard.local.names.hosts import QUARANTINE, SLOT, HostsFile, fixed_lines
+from steelyard.local.names.hosts import QUARANTINE, SLOT, HostsFile, machine_lines
 
 A = ("127.9.0.1", ("a.default.svc.cluster.local", "a.default.svc", "a.default"))
 B = ("127.9.0.2", ("b.default.svc.cluster.local", "b.default.svc", "b.default"))
@@ -119,9 +119,9 @@ def test_the_machines_own_lines_stay(tmp_path: Path) -> None:
     own.write_text(
         "# comment\n127.0.0.1\tlocalhost\n::1 localhost ip6-localhost\n10.1.2.3 storage # the array\n"
     )
-    assert fixed_lines(own) == ("127.0.0.1 localhost", "::1 localhost ip6-localhost", "10.1.2.3 storage")
-    assert fixed_lines(tmp_path / "absent") == ("127.0.0.1 localhost",)
-    file = HostsFile(tmp_path / "hosts", fixed_lines(own))
+    assert machine_lines(own) == ("127.0.0.1 localhost", "::1 localhost ip6-localhost", "10.1.2.3 storage")
+    assert machine_lines(tmp_path / "absent") == ("127.0.0.1 localhost",)
+    file = HostsFile(tmp_path / "hosts", machine_lines(own))
     file.show([A], now=0)
     file.show([], now=1)
     assert names(tmp_path / "hosts")["storage"] == ["10.1.2.3"]

@@ -30,7 +30,7 @@ class Quota:
         """Return the most that may ever be used here: the own quota, and what may be borrowed."""
         if self.parent is None:
             return self._whole(flavor, resource)
-        most = self._kept(flavor, resource) + self.parent.capacity(flavor, resource)
+        most = self._reserved_part(flavor, resource) + self.parent.capacity(flavor, resource)
         limit = self._limit(flavor, resource, "borrowingLimit")
         return most if limit is None else min(most, self._whole(flavor, resource) + limit)
 
@@ -39,7 +39,7 @@ class Quota:
         whole, used = self._whole(flavor, resource), self._use(flavor, resource)
         if self.parent is None:
             return whole - used
-        kept = self._kept(flavor, resource)
+        kept = self._reserved_part(flavor, resource)
         left = self.parent.free(flavor, resource)
         limit = self._limit(flavor, resource, "borrowingLimit")
         if limit is not None:
@@ -72,10 +72,10 @@ class Quota:
         """Return the own quota, and what those below lend."""
         own = self.nominal(flavor, resource)
         return own + sum(
-            child._whole(flavor, resource) - child._kept(flavor, resource) for child in self.children
+            child._whole(flavor, resource) - child._reserved_part(flavor, resource) for child in self.children
         )
 
-    def _kept(self, flavor: str, resource: str) -> float:
+    def _reserved_part(self, flavor: str, resource: str) -> float:
         """Return the part of the quota that is not lent."""
         lent = self._limit(flavor, resource, "lendingLimit")
         return 0.0 if lent is None else max(self._whole(flavor, resource) - lent, 0.0)
@@ -83,7 +83,8 @@ class Quota:
     def _use(self, flavor: str, resource: str) -> float:
         """Return what is used of the quota here, and of what those below lend."""
         return self.used[flavor, resource] + sum(
-            max(child._use(flavor, resource) - child._kept(flavor, resource), 0.0) for child in self.children
+            max(child._use(flavor, resource) - child._reserved_part(flavor, resource), 0.0)
+            for child in self.children
         )
 
 

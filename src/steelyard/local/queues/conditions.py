@@ -27,7 +27,7 @@ def status_holds(status: Json, kind: str) -> bool:
     return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
-def reserved(status: Json, queue: str, assignments: list[Json], now: datetime) -> Json:
+def admit_status(status: Json, queue: str, assignments: list[Json], now: datetime) -> Json:
     """Return the status of a workload that is admitted: without admission checks both come at once."""
     status = {**status, "admission": {"clusterQueue": queue, "podSetAssignments": assignments}}
     message = f"Quota reserved in ClusterQueue {queue}"
@@ -42,11 +42,11 @@ def pending(status: Json, reason: str, message: str, now: datetime) -> Json:
     return set_condition(status, RESERVED, False, reason, message, now)
 
 
-def evicted(status: Json, reason: str, message: str, now: datetime) -> Json:
+def evict_status(status: Json, reason: str, message: str, now: datetime) -> Json:
     return set_condition(status, EVICTED, True, reason, message, now)
 
 
-def released(status: Json, now: datetime) -> Json:
+def release_status(status: Json, now: datetime) -> Json:
     """Return the status of an evicted workload whose Pods are gone: its quota is free again."""
     why = next(c for c in sequence(status, "conditions") if c["type"] == EVICTED)
     status = {key: value for key, value in status.items() if key != "admission"}
@@ -60,5 +60,5 @@ def released(status: Json, now: datetime) -> Json:
     return set_condition(status, REQUEUED, True, why["reason"], why["message"], now)
 
 
-def finished(status: Json, *, succeeded: bool, message: str, now: datetime) -> Json:
+def finish_status(status: Json, *, succeeded: bool, message: str, now: datetime) -> Json:
     return set_condition(status, FINISHED, True, "Succeeded" if succeeded else "Failed", message, now)

@@ -8,7 +8,7 @@ from steelyard.kube.objects import status_of
 from steelyard.local.queues import conditions
 from steelyard.local.queues.cohorts import Quota, Usage
 from steelyard.local.queues.conditions import ACTIVE, ADMITTED, FINISHED, RESERVED, holds
-from steelyard.local.queues.quota import text, usage_of
+from steelyard.local.queues.quota import text, workload_usage
 from steelyard.types import Json, sequence
 
 
@@ -40,7 +40,7 @@ def local_queue_counts(queue: Json, workloads: list[Json], fault: tuple[str, str
         fault = "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
     reason, message = fault if fault[0] else ("Ready", "Can submit new workloads to localQueue")
     status = conditions.set_condition(status_of(queue), ACTIVE, not fault[0], reason, message, now)
-    shown = _usages(mine, sorted({key for workload in mine for key in usage_of(workload)}), None)
+    shown = _usages(mine, sorted({key for workload in mine for key in workload_usage(workload)}), None)
     # v1beta1 has flavorUsage where v1beta2 has flavorsUsage.
     return {**status, **_counts(mine), **shown, "flavorUsage": shown["flavorsUsage"]}
 
@@ -59,16 +59,16 @@ def _usages(workloads: list[Json], names: Iterable[tuple[str, str]], quota: Quot
     reserving = [workload for workload in live if holds(workload, RESERVED)]
     admitted = [workload for workload in live if holds(workload, ADMITTED)]
     return {
-        "flavorsReservation": _shown(reserving, names, quota),
-        "flavorsUsage": _shown(admitted, names, quota),
+        "flavorsReservation": _flavor_usage(reserving, names, quota),
+        "flavorsUsage": _flavor_usage(admitted, names, quota),
     }
 
 
-def _shown(workloads: list[Json], names: Iterable[tuple[str, str]], quota: Quota | None) -> list[Json]:
+def _flavor_usage(workloads: list[Json], names: Iterable[tuple[str, str]], quota: Quota | None) -> list[Json]:
     """Return the use by flavour; of a queue with a quota also what it borrows."""
     used: Usage = defaultdict(float)
     for workload in workloads:
-        for key, amount in usage_of(workload).items():
+        for key, amount in workload_usage(workload).items():
             used[key] += amount
     flavors: dict[str, list[Json]] = {}
     for flavor, resource in names:

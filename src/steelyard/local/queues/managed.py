@@ -30,7 +30,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Managed:
+class JobKind:
     """A kind of job that queues admit, and how to suspend it and read its state."""
 
     resource: Resource
@@ -154,8 +154,8 @@ def _training_active(job: Json) -> int:
     return sum(int(status.get("active") or 0) for status in statuses)
 
 
-def _training(resource: Resource) -> Managed:
-    return Managed(
+def _training(resource: Resource) -> JobKind:
+    return JobKind(
         resource,
         _training_pods,
         _ends("Succeeded", "Failed"),
@@ -204,25 +204,25 @@ def _wrapper_end(wrapper: Json) -> End | None:
     return End(phase == "Succeeded", f"AppWrapper {phase}") if phase in ("Succeeded", "Failed") else None
 
 
-MANAGED: dict[Resource, Managed] = {
+MANAGED: dict[Resource, JobKind] = {
     managed.resource: managed
     for managed in (
-        Managed(
+        JobKind(
             JOBS,
             _job_pods,
             _ends("Complete", "Failed"),
             lambda job: int(status_of(job).get("active") or 0) > 0,
             _job_is_ready,
         ),
-        Managed(
+        JobKind(
             RAY_CLUSTERS,
             lambda cluster: ray_pods(cluster["spec"]),
             lambda cluster: None,
             _ray_cluster_is_active,
             lambda cluster: status_of(cluster).get("state") == "ready",
         ),
-        Managed(RAY_JOBS, _ray_job_pods, _ray_job_end, _ray_job_is_active, _ray_job_is_ready),
-        Managed(
+        JobKind(RAY_JOBS, _ray_job_pods, _ray_job_end, _ray_job_is_active, _ray_job_is_ready),
+        JobKind(
             APP_WRAPPERS,
             _wrapper_pods,
             _wrapper_end,
@@ -237,12 +237,12 @@ MANAGED: dict[Resource, Managed] = {
 def suspend_new(obj: Json) -> None:
     """Suspend a new job that names a queue, as Kueue's webhook does: no Pod of it runs before it is admitted."""
     parent = obj
-    for name in managed_of(obj).suspend_path[:-1]:
+    for name in job_kind(obj).suspend_path[:-1]:
         parent = parent.setdefault(name, {})
-    parent[managed_of(obj).suspend_path[-1]] = True
+    parent[job_kind(obj).suspend_path[-1]] = True
 
 
-def managed_of(obj: Json) -> Managed:
+def job_kind(obj: Json) -> JobKind:
     return MANAGED[resource_of(obj)]
 
 

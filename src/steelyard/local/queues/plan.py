@@ -11,8 +11,8 @@ from steelyard.local.queues.cohorts import Quota, quotas
 from steelyard.local.queues.conditions import EVICTED, FINISHED, RESERVED, holds
 from steelyard.local.queues.counts import cluster_queue_counts, local_queue_counts
 from steelyard.local.queues.managed import is_queued
-from steelyard.local.queues.quota import fit, usage_of
-from steelyard.local.queues.workloads import priority_of, queued_since, sync_job
+from steelyard.local.queues.quota import fit, workload_usage
+from steelyard.local.queues.workloads import queue_time, sync_job, workload_priority
 from steelyard.types import Json, mapping, sequence
 
 
@@ -189,12 +189,14 @@ class Queues:
         elif local is not None and local["spec"].get("stopPolicy") == "HoldAndDrain":
             reason, message = "LocalQueueStopped", "The LocalQueue is stopped"
         return (
-            {**workload, "status": conditions.evicted(status, reason, message, now)} if reason else workload
+            {**workload, "status": conditions.evict_status(status, reason, message, now)}
+            if reason
+            else workload
         )
 
 
 def _order(workload: Json) -> tuple[int, str, str]:
-    return -priority_of(workload), queued_since(workload), str(workload["metadata"]["name"])
+    return -workload_priority(workload), queue_time(workload), str(workload["metadata"]["name"])
 
 
 def _admit(workloads: list[Json], queues: Queues, now: datetime) -> list[Json]:
@@ -203,7 +205,7 @@ def _admit(workloads: list[Json], queues: Queues, now: datetime) -> list[Json]:
     for workload in workloads:
         quota = queues.quotas.get(queues.resolve(workload))
         if quota is not None and holds(workload, RESERVED) and not holds(workload, FINISHED):
-            quota.add(usage_of(workload))
+            quota.add(workload_usage(workload))
     blocked: set[str] = set()
     for workload in sorted(workloads, key=_order):
         if holds(workload, RESERVED) or holds(workload, FINISHED):
@@ -222,15 +224,15 @@ def _admit(workloads: list[Json], queues: Queues, now: datetime) -> list[Json]:
         if not fitting.reason:
             current[uid] = {
                 **workload,
-                "status": conditions.reserved(status, name, list(fitting.assignments), now),
+                "status": conditions.admit_status(status, name, list(fitting.assignments), now),
             }
-            quota.add(usage_of(current[uid]))
+            quota.add(workload_usage(current[uid]))
             continue
         message = fitting.reason
         if not fitting.never_fits:
             victims = _victims(workload, current.values(), quota, queues)
             for victim in victims:
-                current[victim["metadata"]["uid"]] = _preempted(victim, workload, now)
+                current[victim["metadata"]["uid"]] = _preempt(victim, workload, now)
             message += f". Pending the preemption of {len(victims)} workload(s)" if victims else ""
         current[uid] = {**workload, "status": conditions.pending(status, "Pending", message, now)}
         if quota.spec.get("queueingStrategy") == "StrictFIFO":
@@ -238,10 +240,10 @@ def _admit(workloads: list[Json], queues: Queues, now: datetime) -> list[Json]:
     return list(current.values())
 
 
-def _preempted(victim: Json, workload: Json, now: datetime) -> Json:
+def _preempt(victim: Json, workload: Json, now: datetime) -> Json:
     message = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}) "
     message += "due to prioritization in the ClusterQueue"
-    return {**victim, "status": conditions.evicted(status_of(victim), "Preempted", message, now)}
+    return {**victim, "status": conditions.evict_status(status_of(victim), "Preempted", message, now)}
 
 
 def _victims(workload: Json, workloads: Iterable[Json], quota: Quota, queues: Queues) -> list[Json]:
@@ -258,22 +260,22 @@ def _victims(workload: Json, workloads: Iterable[Json], quota: Quota, queues: Qu
         if holds(other, RESERVED) and not holds(other, FINISHED) and queues.resolve(other) == name
     ]
     leaving = [other for other in running if holds(other, EVICTED)]
-    lower = [o for o in running if o not in leaving and priority_of(o) < priority_of(workload)]
+    lower = [o for o in running if o not in leaving and workload_priority(o) < workload_priority(workload)]
     gone, chosen, fits = list(leaving), [], False
     for other in leaving:
-        quota.add(usage_of(other), -1)
+        quota.add(workload_usage(other), -1)
     fits = not fit(workload, quota).reason
-    for other in sorted(lower, key=lambda o: (priority_of(o), _reversed(queued_since(o)))):
+    for other in sorted(lower, key=lambda o: (workload_priority(o), _reverse_order(queue_time(o)))):
         if fits:
             break
-        quota.add(usage_of(other), -1)
+        quota.add(workload_usage(other), -1)
         gone.append(other)
         chosen.append(other)
         fits = not fit(workload, quota).reason
     for other in gone:
-        quota.add(usage_of(other))
+        quota.add(workload_usage(other))
     return chosen if fits else []
 
 
-def _reversed(text: str) -> str:
+def _reverse_order(text: str) -> str:
     return "".join(chr(0x10FFFF - ord(letter)) for letter in text)

@@ -25,7 +25,7 @@ def demand(pod_set: Json) -> dict[str, float]:
     return {name: amount * pod_set["count"] for name, amount in amounts.items() if amount}
 
 
-def usage_of(workload: Json) -> Usage:
+def workload_usage(workload: Json) -> Usage:
     """Return what an admitted workload uses."""
     used: Usage = defaultdict(float)
     for assigned in sequence(status_of(workload), "admission", "podSetAssignments"):

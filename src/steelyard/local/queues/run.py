@@ -30,7 +30,7 @@ from steelyard.local.controllers.decision import Event
 from steelyard.local.faults import Faults
 from steelyard.local.queues.managed import MANAGED, QUEUE
 from steelyard.local.queues.plan import Snapshot, plan
-from steelyard.local.queues.writes import Refusals, without_refused, write
+from steelyard.local.queues.writes import Refusals, drop_refused, write
 from steelyard.types import Json
 
 ROUNDS = 12  # at most: after one outside change a job needs four
@@ -96,7 +96,7 @@ async def settle(
     """Decide and write until there is nothing more to write; return the seconds until the next try, if any."""
     refusals = refusals or Refusals()
     for _ in range(ROUNDS):
-        changes = without_refused(plan(await read(cluster), now()), refusals)
+        changes = drop_refused(plan(await read(cluster), now()), refusals)
         if not changes:
             break
         await write(cluster, changes, refusals)

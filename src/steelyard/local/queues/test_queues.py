@@ -21,7 +21,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
-from steelyard.local.queues.managed import managed_of
+from steelyard.local.queues.managed import job_kind
 from steelyard.local.queues.quota import demand
 from steelyard.local.queues.run import settle
 from steelyard.types import Json
@@ -390,7 +390,7 @@ def test_a_ray_job_has_a_submitter_and_a_cluster(spec: Json, wanted: list[tuple[
         "metadata": {},
         "spec": {"rayClusterSpec": cluster, **spec},
     }
-    sets = managed_of(job).pod_sets(job)
+    sets = job_kind(job).pod_sets(job)
     requests = [entry["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] for entry in sets]
     assert [(entry["name"], cpu) for entry, cpu in zip(sets, requests, strict=True)] == wanted
 

@@ -7,7 +7,7 @@ from steelyard.kube.objects import is_deleting, labels_of, spec_of, status_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.queues import conditions
 from steelyard.local.queues.conditions import ADMITTED, EVICTED, FINISHED, PODS_READY, RESERVED
-from steelyard.local.queues.managed import PRIORITY_CLASS, QUEUE, Managed, managed_of
+from steelyard.local.queues.managed import PRIORITY_CLASS, QUEUE, JobKind, job_kind
 from steelyard.local.queues.quota import demand
 from steelyard.types import Json, mapping, sequence
 
@@ -51,7 +51,7 @@ def new_workload(job: Json, pod_sets: list[Json], classes: dict[str, int]) -> Js
 
 def sync_job(job: Json, workload: Json | None, classes: dict[str, int], now: datetime) -> Step:
     """Decide what is to be written for a job that names a queue, and for its Workload."""
-    managed = managed_of(job)
+    managed = job_kind(job)
     if is_deleting(job):
         return Step()
     end = managed.end(job)
@@ -64,7 +64,7 @@ def sync_job(job: Json, workload: Json | None, classes: dict[str, int], now: dat
     if conditions.status_holds(status, FINISHED):
         return Step()
     if end is not None:
-        done = conditions.finished(status, succeeded=end.succeeded, message=end.message, now=now)
+        done = conditions.finish_status(status, succeeded=end.succeeded, message=end.message, now=now)
         return Step(status=done)
     if _size(managed.pod_sets(job)) != _size(sequence(workload["spec"], "podSets")):
         # The job is no longer what was admitted: it is queued again.
@@ -77,11 +77,11 @@ def sync_job(job: Json, workload: Json | None, classes: dict[str, int], now: dat
     return step
 
 
-def _follow(job: Json, workload: Json, managed: Managed, now: datetime) -> Step:
+def _follow(job: Json, workload: Json, managed: JobKind, now: datetime) -> Step:
     status, suspended = status_of(workload), managed.is_suspended(job)
     if conditions.status_holds(status, EVICTED) and conditions.status_holds(status, RESERVED):
         if suspended and not managed.is_active(job):
-            return Step(status=conditions.released(status, now))
+            return Step(status=conditions.release_status(status, now))
         return Step(patch_job=None if suspended else managed.patch(suspend=True))
     admitted = conditions.status_holds(status, ADMITTED)
     if admitted == suspended:
@@ -91,7 +91,7 @@ def _follow(job: Json, workload: Json, managed: Managed, now: datetime) -> Step:
     return Step()
 
 
-def _ready(job: Json, status: Json, managed: Managed, now: datetime) -> Json | None:
+def _ready(job: Json, status: Json, managed: JobKind, now: datetime) -> Json | None:
     if managed.is_ready(job):
         message = "All pods reached readiness and the workload is running"
         after = conditions.set_condition(status, PODS_READY, True, "Started", message, now)
@@ -108,10 +108,10 @@ def _size(pod_sets: list[Json]) -> list[tuple[str, int, tuple[tuple[str, float],
     ]
 
 
-def priority_of(workload: Json) -> int:
+def workload_priority(workload: Json) -> int:
     return int(spec_of(workload).get("priority") or 0)
 
 
-def queued_since(workload: Json) -> str:
+def queue_time(workload: Json) -> str:
     """Return the time since which a workload is queued, as the API writes it."""
     return str(mapping(workload, "metadata").get("creationTimestamp") or "")

@@ -32,7 +32,7 @@ class Refusals:
         """Say of a job, or of a queue, what was refused, and let it wait longer each time."""
         self._pauses.begin(_uid(obj))
         message = f"Error {verb[:-1]}ing {obj['kind']}: {error.message}"
-        self._record(_involved(obj), Event(f"Failed{verb.title()}", message, "Warning"))
+        self._record(_event_object(obj), Event(f"Failed{verb.title()}", message, "Warning"))
 
     def forget(self, obj: Json) -> None:
         self._pauses.forget(_uid(obj))
@@ -47,7 +47,7 @@ def _uid(obj: Json) -> str:
     return str(uid)
 
 
-def _involved(obj: Json) -> Json:
+def _event_object(obj: Json) -> Json:
     """Return whom an event is about: of a Workload, the job that it is made for."""
     owner = controller_of(obj)
     if owner is None:
@@ -56,7 +56,7 @@ def _involved(obj: Json) -> Json:
     return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": metadata}
 
 
-def without_refused(changes: Plan, refusals: Refusals) -> Plan:
+def drop_refused(changes: Plan, refusals: Refusals) -> Plan:
     """Return the writes of objects that do not wait after a refusal."""
     return Plan(
         statuses=[(obj, status) for obj, status in changes.statuses if not refusals.waits(obj)],

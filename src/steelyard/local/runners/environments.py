@@ -122,7 +122,7 @@ def remove(kind: Program, folder: Path | None = None) -> bool:
     folder = folder or data_folder()
     if not (folder / kind.name).exists():
         return False
-    with locked(kind, folder):
+    with hold_lock(kind, folder):
         there = (folder / kind.name / RECORD).exists()
         (folder / kind.name / RECORD).unlink(missing_ok=True)
         remove_unnamed(kind, folder)
@@ -138,7 +138,7 @@ def remove_unnamed(kind: Program, folder: Path) -> None:
 
 
 @contextmanager
-def locked(kind: Program, folder: Path) -> Iterator[None]:
+def hold_lock(kind: Program, folder: Path) -> Iterator[None]:
     """Let one command at a time work on a kind's environment."""
     (folder / kind.name).mkdir(parents=True, exist_ok=True)
     try:

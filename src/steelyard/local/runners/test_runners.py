@@ -14,7 +14,7 @@ import pytest
 from steelyard.errors import UsageError
 from steelyard.local.kubelet.images import ImageMissing, find
 from steelyard.local.runners import install as installing
-from steelyard.local.runners.environments import data_folder, faults, locked, read, remove
+from steelyard.local.runners.environments import data_folder, faults, hold_lock, read, remove
 from steelyard.local.runners.images import enter_installed
 from steelyard.local.runners.install import InstallFailed, install
 from steelyard.local.state import StateDir
@@ -107,7 +107,7 @@ def test_an_interrupted_installation_counts_for_nothing(uv: Path, number: signal
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half done\n"
-        with pytest.raises(UsageError, match="another command installs"), locked(KIND, data_folder()):
+        with pytest.raises(UsageError, match="another command installs"), hold_lock(KIND, data_folder()):
             pass
         process.send_signal(number)
         process.wait()

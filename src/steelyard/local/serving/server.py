@@ -69,9 +69,9 @@ class Server:
         """Start the server again whenever it ends, until `stop`. Raises ServerFailed when it starts no more."""
         failures = 0
         while not self._stopping.is_set():
-            code = await self._until_ended()
+            code = await self._wait_until_ended()
             if code < 0:
-                await asyncio.to_thread(end_marked, self._mark)
+                await asyncio.to_thread(kill_marked, self._mark)
             if self._stopping.is_set():
                 return
             self._close_line()
@@ -86,7 +86,7 @@ class Server:
                     raise
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _until_ended(self) -> int:
+    async def _wait_until_ended(self) -> int:
         """Return the watcher's exit status once the server has ended, or was ended because it listens no more.
 
         A vLLM that is asked to end closes its port first, and then waits for answers, also for those that its engine,
@@ -112,7 +112,7 @@ class Server:
         self._stopping.set()
         self._end()
         if self._watcher is not None and await self._watcher.wait() < 0:
-            await asyncio.to_thread(end_marked, self._mark)
+            await asyncio.to_thread(kill_marked, self._mark)
         self._close_line()
 
     def _end(self) -> None:
@@ -150,7 +150,7 @@ class Server:
                 return
             await asyncio.wait([ended], timeout=POLL_SECONDS)
         if ended.result() < 0:
-            await asyncio.to_thread(end_marked, self._mark)
+            await asyncio.to_thread(kill_marked, self._mark)
         self._close_line()
         lines = tail(plan.log)
         text = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
@@ -220,7 +220,7 @@ async def refuses(host: str, port: int) -> bool:
     return False
 
 
-def end_marked(mark: str) -> None:
+def kill_marked(mark: str) -> None:
     """Kill the processes that have this mark until none is left: those of a watcher that was killed."""
     entry = f"{MARK}={mark}"
     while pids := [pid for pid in processes.with_environment(entry) if processes.start_time(pid) is not None]:

@@ -71,16 +71,16 @@ def _watch(line: int, log: str, command: Sequence[str]) -> int:
     except OSError as error:
         os.write(descriptor, f"{command[0]}: {error.strerror}\n".encode())
         return 127
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(_ended(server)))
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(_end_server(server)))
     with socket.socket(fileno=line) as command_end:
         while server.poll() is None:
             if select.select([command_end], [], [], POLL_SECONDS)[0]:
                 break
             _reap(server)
-    return _ended(server)
+    return _end_server(server)
 
 
-def _ended(server: "subprocess.Popen[bytes]") -> int:
+def _end_server(server: "subprocess.Popen[bytes]") -> int:
     """End the server and everything below us; return the server's exit status."""
     if server.poll() is None:
         server.terminate()

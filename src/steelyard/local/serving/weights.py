@@ -13,7 +13,7 @@ from steelyard.storage.digest_cache import DigestCache
 from steelyard.types import JsonValue
 
 
-def described(
+def describe_volume(
     model: ModelFiles, name: str, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, JsonValue]:
     """Return a model's volume: every file that its server may read, with size and SHA-256. Raises InterruptedError."""

@@ -32,7 +32,9 @@ def _listens_on_loopback(folder: PodFolder, port: int) -> bool:
             sockets.add(int(fields[9]))
     runs = (folder.run(container) for container in folder.containers())
     shims = [run.shim for run in runs if run is not None and run.state == "running"]
-    return any(sockets & processes.sockets_of(pid) for shim in shims for pid in processes.descendants(shim))
+    return any(
+        sockets & processes.socket_inodes(pid) for shim in shims for pid in processes.descendants(shim)
+    )
 
 
 def connection_error_text(error: OSError, ip: str, port: int) -> str:

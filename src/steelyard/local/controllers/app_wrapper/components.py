@@ -60,7 +60,7 @@ def _templates(node: object) -> Iterable[Json]:
             yield from _templates(value)
 
 
-def unknown_kind(wrapper: Json) -> str:
+def first_unknown_kind(wrapper: Json) -> str:
     """Return the kind of a component that is not made here; empty where all are."""
     for entry in sequence(wrapper["spec"], "components"):
         template = entry["template"]
@@ -78,7 +78,7 @@ def unknown_kind(wrapper: Json) -> str:
 async def observe(cluster: Cluster, wrapper: Json, children: list[Json]) -> list[Json]:
     """Read the components by their names: they are of any kind, and no cache holds them all."""
     present = []
-    if unknown_kind(wrapper):
+    if first_unknown_kind(wrapper):
         return []
     for entry in sequence(wrapper["spec"], "components"):
         template = entry["template"]
@@ -97,7 +97,7 @@ def is_pod_of(wrapper: Json, pod: Json) -> bool:
     return labels_of(pod).get(LABEL) == name
 
 
-def health_of(wrapper: Json, components: list[Json], pods: list[Json]) -> Health:
+def component_health(wrapper: Json, components: list[Json], pods: list[Json]) -> Health:
     """Return the health, by the Pods and by the components that end by themselves."""
     sets = [pod_set for entry in sequence(wrapper["spec"], "components") for pod_set in component_pods(entry)]
     expected = sum(int(pod_set["count"]) for pod_set in sets)

@@ -8,9 +8,14 @@ from datetime import datetime
 
 from steelyard.kube.objects import finalizers_of, is_deleting, status_of
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.app_wrapper.components import component, health_of, is_pod_of, unknown_kind
-from steelyard.local.controllers.app_wrapper.settings import Settings, settings_of
-from steelyard.local.controllers.decision import Decision, seconds_left, with_condition
+from steelyard.local.controllers.app_wrapper.components import (
+    component,
+    component_health,
+    first_unknown_kind,
+    is_pod_of,
+)
+from steelyard.local.controllers.app_wrapper.settings import Settings, read_settings
+from steelyard.local.controllers.decision import Decision, seconds_until, with_condition
 from steelyard.types import Json, sequence
 
 FINALIZER = "workload.codeflare.dev/finalizer"
@@ -34,7 +39,7 @@ class Context:
     def remaining(self, condition: str, seconds: float) -> float:
         """Return the seconds until `seconds` after a condition last changed."""
         present = of.condition(self.wrapper, condition)
-        return seconds_left(present["lastTransitionTime"], seconds, self.now) if present else 0.0
+        return seconds_until(present["lastTransitionTime"], seconds, self.now) if present else 0.0
 
     def transition(self, phase: str, *conditions: tuple[str, bool, str, str], **fields: object) -> Decision:
         """Return the decision that writes a phase and conditions."""
@@ -60,7 +65,7 @@ def decide(wrapper: Json, children: list[Json], now: datetime, taken: set[str] |
         (e["template"].get("kind"), e["template"].get("metadata", {}).get("name")) for e in _entries(wrapper)
     }
     components = [child for child in children if (child["kind"], child["metadata"]["name"]) in expected]
-    context = Context(wrapper, components, pods, now, taken or set(), settings_of(wrapper))
+    context = Context(wrapper, components, pods, now, taken or set(), read_settings(wrapper))
     if is_deleting(wrapper):
         return _terminate(context)
     if FINALIZER not in finalizers_of(wrapper):
@@ -127,7 +132,7 @@ def _resume(context: Context, message: str) -> Decision:
 
 def _deploy(context: Context) -> Decision:
     """Make the components that are missing; then the AppWrapper runs."""
-    if kind := unknown_kind(context.wrapper):
+    if kind := first_unknown_kind(context.wrapper):
         message = f"components of the kind {kind} cannot be made here"
         return context.transition("Failed", (UNHEALTHY, True, "CreateFailed", message))
     present = {(obj["kind"], obj["metadata"]["name"]) for obj in context.components}
@@ -150,7 +155,7 @@ def _component_status(obj: Json) -> Json:
 
 def _watch(context: Context) -> Decision:
     """Compare the Pods with those expected; reset what is unhealthy for too long."""
-    health, settings = health_of(context.wrapper, context.components, context.pods), context.settings
+    health, settings = component_health(context.wrapper, context.components, context.pods), context.settings
     if health.succeeded:
         return context.transition(
             "Succeeded",

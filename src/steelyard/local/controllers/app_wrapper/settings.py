@@ -28,7 +28,7 @@ class Settings:
     retryable: frozenset[int] = frozenset()  # if any is given, others end the AppWrapper
 
 
-def settings_of(wrapper: Json) -> Settings:
+def read_settings(wrapper: Json) -> Settings:
     """Read the annotations. A value that cannot be read counts as not given, as with AppWrapper."""
     annotated = {
         key.removeprefix(_PREFIX): value

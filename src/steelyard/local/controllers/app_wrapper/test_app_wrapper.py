@@ -9,7 +9,7 @@ from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import APP_WRAPPERS, CONFIG_MAPS, JOBS, PODS, RAY_CLUSTERS, resource_of
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.app_wrapper.components import LABEL
-from steelyard.local.controllers.app_wrapper.settings import duration, settings_of
+from steelyard.local.controllers.app_wrapper.settings import duration, read_settings
 from steelyard.local.controllers.kinds import APP_WRAPPER
 from steelyard.local.controllers.objects import edge, make_job, make_pod
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
@@ -276,5 +276,5 @@ def test_durations_are_those_of_go(text: str, seconds: float | None) -> None:
 
 
 def test_settings_that_cannot_be_read_are_the_defaults() -> None:
-    settings = settings_of(make_wrapper(retryLimit="many", warmupGracePeriodDuration="soon"))
+    settings = read_settings(make_wrapper(retryLimit="many", warmupGracePeriodDuration="soon"))
     assert (settings.retry_limit, settings.warmup) == (3, 300.0)

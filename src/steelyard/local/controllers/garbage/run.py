@@ -63,7 +63,7 @@ class Collector:
     def __init__(self, cluster: ServingCluster, faults: Faults) -> None:
         self._cluster, self._faults = cluster, faults
         self.queue: WorkQueue[Key] = WorkQueue(Backoff(cap=30.0), tenant=lambda key: key[1])
-        self.graph = Graph(cluster, self._changed)
+        self.graph = Graph(cluster, self._on_change)
         self._of_unknown_kinds: set[Key] = set()  # their owner's kind is not defined, or not yet
         self._definitions: set[str] = set()  # names of those that were ever there
         # The definitions of removed owners that had dependents, the oldest first: a definition may go with its objects,
@@ -97,7 +97,7 @@ class Collector:
 
     # ---- what has to be collected
 
-    def _changed(self, resource: Resource, old: Json | None, new: Json | None) -> None:
+    def _on_change(self, resource: Resource, old: Json | None, new: Json | None) -> None:
         if resource.plural == CRDS.plural:
             self._defined.set()
             if new is not None:

@@ -14,7 +14,7 @@ from steelyard.local.controllers.decision import Decision, Event, Room, batch
 from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.controllers.ray.pods import head_pod, worker_pod
 from steelyard.local.controllers.ray.service import head_service
-from steelyard.local.controllers.ray.status import is_head, pods_of, wanted_status
+from steelyard.local.controllers.ray.status import is_head, next_status, pod_count
 from steelyard.types import Json, sequence
 
 
@@ -55,7 +55,7 @@ def decide(cluster: Json, children: list[Json], now: datetime, taken: set[str] |
         more = len(workers) > few
         create += workers[:few]
         delete += [pod for pod in surplus if pod not in delete]
-    status = wanted_status(cluster, unfinished if suspended else live, services, now)
+    status = next_status(cluster, unfinished if suspended else live, services, now)
     return Decision(
         status=status if status != status_of(cluster) else None,
         create=tuple(create),
@@ -101,9 +101,9 @@ def _workers(
         named = set(sequence(group, "scaleStrategy", "workersToDelete"))
         chosen = [pod for pod in mine if pod["metadata"]["name"] in named]
         rest = [pod for pod in mine if pod not in chosen]
-        lacking = room.take(group["template"], pods_of(group)) - len(rest)
+        lacking = room.take(group["template"], pod_count(group)) - len(rest)
         base = names.worker_base(metadata["name"], group["groupName"])
-        free = of.free_names(base, of.series_of(cluster), used)
+        free = of.free_names(base, of.name_series(cluster), used)
         wanted = min(max(lacking, 0), most - len(create))
         create += [worker_pod(cluster, group, name) for name in islice(free, wanted)]
         delete += chosen + sorted(rest, key=_deletion_order)[: max(-lacking, 0)]

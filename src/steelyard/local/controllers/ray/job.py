@@ -10,7 +10,7 @@ from datetime import datetime
 
 from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339, seconds_left
+from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339, seconds_until
 from steelyard.local.controllers.ray import names
 from steelyard.local.controllers.ray.submitter import submitter_job
 from steelyard.types import Json, mapping
@@ -33,7 +33,7 @@ _RESET = (
 
 
 @dataclass(frozen=True)
-class Observed:
+class JobObjects:
     """The job's own objects, and what the head says."""
 
     cluster: Json | None
@@ -56,7 +56,7 @@ def decide(job: Json, children: list[Json], now: datetime, taken: set[str] | Non
     """Decide what is to be done for `job`. `taken`: names that belong to other objects."""
     if is_deleting(job) or names.is_managed_elsewhere(job):
         return Decision()
-    observed = _observed(children)
+    observed = _sort_children(children)
     state = str(status_of(job).get("jobDeploymentStatus") or "")
     if state in ("", "New", "Initializing") and (fault := invalid(job)):
         return _transition(job, now, "ValidationFailed", reason="ValidationFailed", message=fault)
@@ -102,11 +102,11 @@ def invalid(job: Json) -> str:
     return ""
 
 
-def _observed(children: list[Json]) -> Observed:
+def _sort_children(children: list[Json]) -> JobObjects:
     kinds: dict[str, Json] = {}
     for child in children:
         kinds.setdefault(child["kind"], child)
-    return Observed(kinds.get("RayCluster"), kinds.get("Job"), mapping(kinds.get(SUBMISSION), "info"))
+    return JobObjects(kinds.get("RayCluster"), kinds.get("Job"), mapping(kinds.get(SUBMISSION), "info"))
 
 
 def _status_with(job: Json, **fields: object) -> Json:
@@ -140,7 +140,7 @@ def _begin(job: Json, now: datetime) -> Decision:
     return Decision(status=status)
 
 
-def _initialize(job: Json, observed: Observed, now: datetime, taken: set[str]) -> Decision:
+def _initialize(job: Json, observed: JobObjects, now: datetime, taken: set[str]) -> Decision:
     if (ended := _deadline(job, now)) is not None:
         return ended
     cluster, status = observed.cluster, status_of(job)
@@ -181,20 +181,20 @@ def _cluster(job: Json, name: str) -> Json:
         "metadata": {
             "name": name,
             "namespace": job["metadata"]["namespace"],
-            "labels": {**_inherited(labels_of(job)), **labels(job)},
-            "annotations": _inherited(annotations_of(job)),
+            "labels": {**_annotations_for_cluster(labels_of(job)), **labels(job)},
+            "annotations": _annotations_for_cluster(annotations_of(job)),
             "ownerReferences": [of.owner_reference(job)],
         },
         "spec": deepcopy(job["spec"]["rayClusterSpec"]),
     }
 
 
-def _inherited(pairs: Json) -> Json:
+def _annotations_for_cluster(pairs: Json) -> Json:
     """Return what the cluster takes over: not the queue, in which the job itself stands."""
     return {key: value for key, value in pairs.items() if not key.startswith(("kueue.x-k8s.io/", "kubectl."))}
 
 
-def _follow(job: Json, observed: Observed, now: datetime) -> Decision:
+def _follow(job: Json, observed: JobObjects, now: datetime) -> Decision:
     """Follow the submission by what the head says, then by the state of the submitter."""
     info, submitter = observed.info, observed.submitter
     job_status = str(info.get("status") or "")
@@ -253,14 +253,14 @@ def _deadline(job: Json, now: datetime, fields: Json | None = None) -> Decision 
 
 def _deadline_in(job: Json, now: datetime) -> float | None:
     seconds, started = job["spec"].get("activeDeadlineSeconds"), status_of(job).get("startTime")
-    return None if seconds is None or started is None else seconds_left(started, float(seconds), now)
+    return None if seconds is None or started is None else seconds_until(started, float(seconds), now)
 
 
 def _next_poll(left: float | None) -> float:
     return POLL_SECONDS if left is None else min(left, POLL_SECONDS)
 
 
-def _clear(job: Json, observed: Observed, now: datetime, state: str) -> Decision:
+def _clear(job: Json, observed: JobObjects, now: datetime, state: str) -> Decision:
     """Remove what was made; once it is gone, forget it."""
     leftovers = [
         obj for obj in (observed.cluster, observed.submitter) if obj is not None and not is_chosen(job, obj)
@@ -271,13 +271,13 @@ def _clear(job: Json, observed: Observed, now: datetime, state: str) -> Decision
     return _transition(job, now, state, **dict.fromkeys(_RESET))
 
 
-def _shut_down(job: Json, observed: Observed, now: datetime) -> Decision:
+def _shut_down(job: Json, observed: JobObjects, now: datetime) -> Decision:
     """Remove the cluster of a job that has ended, after its time to live."""
     cluster = observed.cluster
     requested = job["spec"].get("shutdownAfterJobFinishes") and not mapping(job["spec"], "clusterSelector")
     if not requested or cluster is None or is_deleting(cluster):
         return Decision()
-    left = seconds_left(
+    left = seconds_until(
         status_of(job)["endTime"], float(job["spec"].get("ttlSecondsAfterFinished") or 0), now
     )
     return Decision(requeue_after=left) if left > 0 else Decision(delete=(cluster,))

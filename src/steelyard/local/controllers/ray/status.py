@@ -25,7 +25,7 @@ def replicas(group: Json) -> int:
     return desired if most is None else min(desired, int(most))
 
 
-def pods_of(group: Json) -> int:
+def pod_count(group: Json) -> int:
     return replicas(group) * int(group.get("numOfHosts") or 1)
 
 
@@ -33,7 +33,7 @@ def is_head(pod: Json) -> bool:
     return labels_of(pod).get(names.NODE_TYPE) == names.HEAD
 
 
-def wanted_status(cluster: Json, pods: list[Json], services: list[Json], now: datetime) -> Json:
+def next_status(cluster: Json, pods: list[Json], services: list[Json], now: datetime) -> Json:
     """Return the status of the cluster with these Pods; the one that it has where nothing of it changes."""
     before = status_of(cluster)
     suspended = bool(cluster["spec"].get("suspend"))
@@ -59,7 +59,7 @@ def wanted_status(cluster: Json, pods: list[Json], services: list[Json], now: da
     return after
 
 
-def failed(cluster: Json, reason: str, message: str, now: datetime) -> Json:
+def failure_status(cluster: Json, reason: str, message: str, now: datetime) -> Json:
     """Return the status of a cluster whose Pods or Service the API has refused."""
     before = status_of(cluster)
     condition = {"type": FAILURE, "status": "True", "reason": reason, "message": message}
@@ -81,7 +81,7 @@ def _counts(cluster: Json, workers: list[Json]) -> Json:
     most = sum(int(group.get("maxReplicas") or 0) * host for group, host in zip(groups, hosts, strict=True))
     least = sum(int(group.get("minReplicas") or 0) * host for group, host in zip(groups, hosts, strict=True))
     return {
-        "desiredWorkerReplicas": min(sum(pods_of(group) for group in groups), INT32),
+        "desiredWorkerReplicas": min(sum(pod_count(group) for group in groups), INT32),
         "minWorkerReplicas": min(least, INT32),
         "maxWorkerReplicas": min(most, INT32),
         "availableWorkerReplicas": sum(phase_of(pod) == "Running" for pod in workers),
@@ -93,7 +93,7 @@ def _amounts(cluster: Json) -> Json:
     """Return what the desired Pods ask for."""
     spec = cluster["spec"]
     groups = [(spec["headGroupSpec"], 1)]
-    groups += [(group, pods_of(group)) for group in sequence(spec, "workerGroupSpecs")]
+    groups += [(group, pod_count(group)) for group in sequence(spec, "workerGroupSpecs")]
     totals: dict[str, float] = {"desiredCPU": 0.0, "desiredMemory": 0.0, "desiredGPU": 0.0, "desiredTPU": 0.0}
     for group, count in groups:
         for name, amount in _requests(sequence(group, "template", "spec", "containers")):
