@@ -14,11 +14,11 @@ from tests.integration.conftest import processes_of
 
 ROOT = Path(__file__).parents[1]
 TESTS = """
-from steelyard.local.detached import Asked, start_detached
+from steelyard.local.detached import UpOptions, start_detached
 
 
 def test_two_machines(tmp_path):
-    kubernetes = Asked(without=("platform", "operator"))
+    kubernetes = UpOptions(without=("platform", "operator"))
     start_detached(tmp_path / "runs", kubernetes)
     start_detached(tmp_path / "starts", kubernetes)
 """

@@ -20,7 +20,7 @@ from steelyard.kube.objects import (
     owner_references,
 )
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import matches, owner_reference
 from steelyard.types import Json, mapping
 
 
@@ -53,7 +53,7 @@ def read_selector(owner: Json) -> Json | None:
 
 def selects(owner: Json, obj: Json) -> bool:
     selector = read_selector(owner)
-    return selector is not None and of.matches(selector, labels_of(obj))
+    return selector is not None and matches(selector, labels_of(obj))
 
 
 def selector_key(owner: Json) -> list[str]:
@@ -131,7 +131,7 @@ async def _is_alive(cluster: Cluster, owner: Json) -> bool:
 
 def _with(owner: Json, obj: Json, finalizer: str) -> Json:
     others = [reference for reference in owner_references(obj) if not _names(reference, owner)]
-    patch: Json = {"ownerReferences": [*others, of.owner_reference(owner)]}
+    patch: Json = {"ownerReferences": [*others, owner_reference(owner)]}
     if finalizer and finalizer not in finalizers_of(obj):
         patch["finalizers"] = [*finalizers_of(obj), finalizer]
     return patch

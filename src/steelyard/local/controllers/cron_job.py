@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
 from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339
+from steelyard.local.controllers.pods import is_true, owner_reference
 from steelyard.local.cron_schedule import Schedule, parse_schedule, time_zone
 from steelyard.types import Json, mapping, sequence
 
@@ -125,7 +125,7 @@ def _is_ours(job: Json) -> bool:
 
 def _job_end(job: Json) -> str:
     """Return Complete or Failed; empty for a Job that has not ended."""
-    return next((kind for kind in ("Complete", "Failed") if of.is_true(job, kind)), "")
+    return next((kind for kind in ("Complete", "Failed") if is_true(job, kind)), "")
 
 
 def _job(cron_job: Json, at: datetime, zone: tzinfo) -> Json:
@@ -141,7 +141,7 @@ def _job(cron_job: Json, at: datetime, zone: tzinfo) -> Json:
             "namespace": metadata["namespace"],
             "labels": labels_of(template),
             "annotations": {**annotations_of(template), SCHEDULED: stamp},
-            "ownerReferences": [of.owner_reference(cron_job)],
+            "ownerReferences": [owner_reference(cron_job)],
         },
         "spec": mapping(template, "spec"),
     }

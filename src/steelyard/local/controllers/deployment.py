@@ -10,8 +10,8 @@ from datetime import datetime
 from math import ceil, floor
 
 from steelyard.kube.objects import annotations_of, labels_of, status_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import FAILURE, Decision, seconds_until, with_condition
+from steelyard.local.controllers.pods import make_condition, owner_reference, suffix
 from steelyard.local.controllers.replica_set import replicas
 from steelyard.types import Json, mapping, sequence
 
@@ -80,7 +80,7 @@ def decide(
 
 def template_hash(deployment: Json, collisions: int = 0) -> str:
     template = json.dumps(deployment["spec"]["template"], sort_keys=True, separators=(",", ":"))
-    return of.suffix(template, *((collisions,) if collisions else ()), length=10)
+    return suffix(template, *((collisions,) if collisions else ()), length=10)
 
 
 def _without_hash(owner: Json) -> Json:
@@ -212,7 +212,7 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, count: int) -> Json:
             "namespace": deployment["metadata"]["namespace"],
             "labels": labels,
             "annotations": {REVISION: str(max(map(_revision, sets.all), default=0) + 1)},
-            "ownerReferences": [of.owner_reference(deployment)],
+            "ownerReferences": [owner_reference(deployment)],
         },
         "spec": replica_set_spec,
     }
@@ -287,8 +287,8 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
 
 def _failures(deployment: Json, sets: Sets) -> list[Json]:
     """Return what keeps a ReplicaSet, or the Deployment itself, from making what it lacks."""
-    failures = [failure for replica_set in sets.all if (failure := of.condition(replica_set, FAILURE))]
-    if not failures and sets.new is None and (own := of.condition(deployment, FAILURE)):
+    failures = [failure for replica_set in sets.all if (failure := make_condition(replica_set, FAILURE))]
+    if not failures and sets.new is None and (own := make_condition(deployment, FAILURE)):
         failures = [own]
     return [{"lastUpdateTime": failure.get("lastTransitionTime"), **failure} for failure in failures[:1]]
 
@@ -307,7 +307,7 @@ def _progress(
         return said(
             "True", "NewReplicaSetAvailable", f'Deployment "{name}" has successfully progressed.'
         ), None
-    stored = of.condition(deployment, "Progressing")
+    stored = make_condition(deployment, "Progressing")
     counters = ", ".join(f"{key} {value}" for key, value in counts.items())
     moving = said("True", "ReplicaSetUpdated", f'Deployment "{name}" is progressing: {counters}.')
     deadline = deployment["spec"].get("progressDeadlineSeconds")

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from steelyard.kube.objects import is_deleting, owner_references, status_of
 from steelyard.kube.pods import is_ready
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import parse_time, with_condition
+from steelyard.local.controllers.pods import matches
 from steelyard.types import Json, mapping, sequence
 
 EVICTION_SECONDS = 120.0  # after which an evicted Pod that is still there counts again
@@ -58,7 +58,7 @@ class UnknownScale(Exception):
 def selects(budget: Json, pod: Json) -> bool:
     """Return whether the Pod is one of the budget's; an empty selector selects all, and none selects nothing."""
     selector = budget["spec"].get("selector")
-    return selector is not None and of.matches(selector, pod["metadata"].get("labels"))
+    return selector is not None and matches(selector, pod["metadata"].get("labels"))
 
 
 def _condition(status: str, reason: str, message: str = "") -> Json:

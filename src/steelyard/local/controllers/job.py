@@ -11,7 +11,6 @@ from datetime import datetime
 from steelyard.kube.objects import conditions_of, is_deleting, status_of
 from steelyard.kube.pods import is_ready, is_terminal
 from steelyard.local.controllers import job_policies as policies
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import (
     Decision,
     Event,
@@ -30,6 +29,7 @@ from steelyard.local.controllers.job_counts import (
 )
 from steelyard.local.controllers.job_pods import excess, missing
 from steelyard.local.controllers.job_policies import is_indexed, is_suspended
+from steelyard.local.controllers.pods import is_active, is_true, make_condition
 from steelyard.types import Json, sequence
 
 MANAGER = "kubernetes.io/job-controller"
@@ -55,14 +55,14 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
     release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
     if job["metadata"].get("deletionTimestamp") or is_finished(job):
         # Nothing is counted any more, but no Pod may be held back by a finalizer that no controller would remove.
-        extra = tuple(pod for pod in pods if of.is_active(pod)) if is_finished(job) else ()
+        extra = tuple(pod for pod in pods if is_active(pod)) if is_finished(job) else ()
         more = max(len(extra), len(release)) > few
         expiry = expires_in(job, now)
         expired = (job,) if expiry is not None and expiry <= 0 and not more else ()
         return Decision(
             patch=release[:few], delete=extra[:few] + expired, requeue_after=_soonest(expiry), more=more
         )
-    active = [pod for pod in pods if of.is_active(pod)]
+    active = [pod for pod in pods if is_active(pod)]
     verdict = _verdict(job, pods, counts, active, now)
     status = _status(job, pods, counts, verdict, now)
     changed = status if status != status_of(job) else None
@@ -103,14 +103,14 @@ def claims_pods(job: Json) -> bool:
 
 def is_finished(job: Json) -> bool:
     """Return whether the Job is Complete or Failed."""
-    return of.is_true(job, "Complete") or of.is_true(job, "Failed")
+    return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 def _verdict(
     job: Json, pods: list[Json], counts: Counts, active: list[Json], now: datetime
 ) -> Verdict | None:
     for kind in ("FailureTarget", "SuccessCriteriaMet"):  # once said, it stands
-        said = of.condition(job, kind)
+        said = make_condition(job, kind)
         if said and said["status"] == "True":
             return Verdict(kind, said.get("reason", ""), said.get("message", ""))
     if (message := policies.failure_of_the_job(job, pods)) is not None:
@@ -172,7 +172,7 @@ def _deadline_in(job: Json, now: datetime) -> float | None:
     seconds, started = job["spec"].get("activeDeadlineSeconds"), status_of(job).get("startTime")
     if seconds is None or is_suspended(job):
         return None
-    if started is None or of.is_true(job, "Suspended"):
+    if started is None or is_true(job, "Suspended"):
         return float(seconds)
     return seconds_until(started, seconds, now)
 
@@ -181,7 +181,7 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
     stored = status_of(job)
     status: Json = {key: stored[key] for key in ("startTime", "completionTime") if key in stored}
     # Deleting ones are not active any more, but a Job has not ended before they have.
-    active = [pod for pod in pods if of.is_active(pod)]
+    active = [pod for pod in pods if is_active(pod)]
     terminating = sum(is_deleting(pod) and not is_terminal(pod) for pod in pods)
     if active:
         status["active"] = len(active)
@@ -192,7 +192,7 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
         said = {"status": "True", "reason": verdict.reason, "message": verdict.message}
         conditions = with_condition(conditions, {"type": verdict.condition, **said}, now)
         # The verdict must be durable before it is carried out, so that a crash cannot change it half-way.
-        if counts.settled and not active and not terminating and of.is_true(job, verdict.condition):
+        if counts.settled and not active and not terminating and is_true(job, verdict.condition):
             final = "Failed" if verdict.condition == "FailureTarget" else "Complete"
             conditions = with_condition(conditions, {"type": final, **said}, now)
             if final == "Complete":
@@ -210,7 +210,7 @@ def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None
 
 def _suspension(job: Json) -> Json | None:
     """Return the condition Suspended where it changes; a Job that never was suspended has none."""
-    if is_suspended(job) == of.is_true(job, "Suspended"):
+    if is_suspended(job) == is_true(job, "Suspended"):
         return None
     word = "suspended" if is_suspended(job) else "resumed"
     said = {"status": str(is_suspended(job)), "reason": f"Job{word.title()}", "message": f"Job {word}"}

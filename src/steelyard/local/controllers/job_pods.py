@@ -11,10 +11,16 @@ from steelyard.awake import pause_lasts
 from steelyard.kube.objects import is_deleting
 from steelyard.kube.pods import containers_of, is_ready, phase_of
 from steelyard.local.controllers import job_policies as policies
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import most_pods
 from steelyard.local.controllers.job_counts import FINALIZER, Counts, completions
 from steelyard.local.controllers.job_policies import INDEX
+from steelyard.local.controllers.pods import (
+    choose_free_names,
+    free_name,
+    is_active,
+    name_series,
+    pod_from_template,
+)
 from steelyard.types import Json
 
 FIRST_DELAY, LONGEST_DELAY = 10.0, 600.0  # seconds between a failure and the next Pod, doubling
@@ -25,7 +31,7 @@ def missing(
     job: Json, pods: list[Json], counts: Counts, now: datetime, taken: set[str], most: int
 ) -> tuple[list[Json], float | None]:
     """Return at most `most` Pods to make now, and the seconds until more may be made."""
-    active = [pod for pod in pods if of.is_active(pod)]
+    active = [pod for pod in pods if is_active(pod)]
     ending = [pod for pod in pods if _is_awaited(job, pod)]
     count = min(_active_count(job, counts, len(active)) - len(active) - len(ending), most)
     if count <= 0:
@@ -37,7 +43,7 @@ def missing(
     names = taken | {pod["metadata"]["name"] for pod in pods}
     if not policies.is_indexed(job):
         base = job["metadata"]["name"]
-        free_names = of.free_names(base, of.name_series(job), names)
+        free_names = choose_free_names(base, name_series(job), names)
         return [_pod(job, name) for name in islice(free_names, count)], None
     held = {policies.pod_index(pod) for pod in (*active, *ending)} | counts.indexes
     held |= counts.failed_indexes or frozenset()
@@ -120,12 +126,12 @@ def _labels(job: Json) -> Json:
 
 
 def _pod(job: Json, name: str) -> Json:
-    return of.pod_from_template(job, name, labels=_labels(job), finalizers=[FINALIZER])
+    return pod_from_template(job, name, labels=_labels(job), finalizers=[FINALIZER])
 
 
 def _pod_at_index(job: Json, index: int, names: set[str], counts: Counts | None = None) -> Json:
     base = f"{job['metadata']['name'][:50]}-{index}"
-    pod = _pod(job, of.free_name(base, of.name_series(job), names))
+    pod = _pod(job, free_name(base, name_series(job), names))
     annotations = pod["metadata"].setdefault("annotations", {})
     annotations[INDEX] = str(index)
     if counts is not None:

@@ -17,8 +17,8 @@ from steelyard.kube.pods import (
     phase_of,
     terminated_state,
 )
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import parse_time
+from steelyard.local.controllers.pods import is_active, is_true
 from steelyard.types import Json, mapping, sequence
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -43,7 +43,7 @@ class Match:
 
 def is_over(job: Json) -> bool:
     """Return whether the Job's end is decided, or the Job itself is deleted: no Pod is worth waiting for."""
-    return is_deleting(job) or any(of.is_true(job, kind) for kind in _ENDS)
+    return is_deleting(job) or any(is_true(job, kind) for kind in _ENDS)
 
 
 def is_suspended(job: Json) -> bool:
@@ -184,7 +184,7 @@ def awaiting_replacement(
     """
     if limit_per_index(job) is None or is_over(job):
         return {}
-    active = {pod_index(pod) for pod in pods if of.is_active(pod)}
+    active = {pod_index(pod) for pod in pods if is_active(pod)}
     latest: dict[int, Json] = {}
     for pod in tracked:
         index = pod_index(pod)

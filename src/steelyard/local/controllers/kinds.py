@@ -36,11 +36,11 @@ from steelyard.local.controllers import (
     stateful_claims,
     stateful_set,
 )
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.adoption import Adoption
 from steelyard.local.controllers.app_wrapper import components
 from steelyard.local.controllers.app_wrapper import decide as app_wrapper
 from steelyard.local.controllers.decision import Decision
+from steelyard.local.controllers.pods import is_active
 from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.ray import dashboard
 from steelyard.local.controllers.ray import job as ray_job
@@ -99,7 +99,7 @@ JOB = Kind(
     _job_labels,
     adoptions=(Adoption(PODS, claims=job.claims_pods, finalizer=job_counts.FINALIZER),),
 )
-REPLICA_SET = Kind(REPLICA_SETS, PODS, replica_set.decide, adoptions=(Adoption(PODS, fits=of.is_active),))
+REPLICA_SET = Kind(REPLICA_SETS, PODS, replica_set.decide, adoptions=(Adoption(PODS, fits=is_active),))
 DEPLOYMENT = Kind(DEPLOYMENTS, REPLICA_SETS, deployment.decide, adoptions=(Adoption(REPLICA_SETS),))
 CRON_JOB = Kind(CRON_JOBS, JOBS, cron_job.decide, _no_labels)
 STATEFUL_SET = Kind(

@@ -35,7 +35,7 @@ def name_series(owner: Json) -> str:
     return f"{owner['metadata']['uid']}/{owner['metadata'].get('resourceVersion', '')}"
 
 
-def free_names(base: str, series: str, taken: set[str]) -> Iterator[str]:
+def choose_free_names(base: str, series: str, taken: set[str]) -> Iterator[str]:
     """The names of a series that are not taken; takes each that it yields."""
     serial = 0
     while True:
@@ -47,8 +47,8 @@ def free_names(base: str, series: str, taken: set[str]) -> Iterator[str]:
 
 
 def free_name(base: str, series: str, taken: set[str]) -> str:
-    """The first of `free_names`; takes it."""
-    return next(free_names(base, series, taken))
+    """The first of `choose_free_names`; takes it."""
+    return next(choose_free_names(base, series, taken))
 
 
 def select_owned(owner: Json, objects: Iterable[Json]) -> list[Json]:
@@ -87,7 +87,7 @@ def is_active(pod: Json) -> bool:
     return not is_terminal(pod) and not is_deleting(pod)
 
 
-def condition(obj: Json, kind: str) -> Json | None:
+def make_condition(obj: Json, kind: str) -> Json | None:
     for listed in conditions_of(obj):
         if listed.get("type") == kind:
             return dict(listed)
@@ -95,7 +95,7 @@ def condition(obj: Json, kind: str) -> Json | None:
 
 
 def is_true(obj: Json, kind: str) -> bool:
-    match = condition(obj, kind)
+    match = make_condition(obj, kind)
     return match is not None and match.get("status") == "True"
 
 

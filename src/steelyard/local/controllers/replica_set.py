@@ -8,7 +8,6 @@ from itertools import islice
 
 from steelyard.kube.objects import labels_of, status_of
 from steelyard.kube.pods import is_ready, phase_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import (
     FAILURE,
     Decision,
@@ -17,6 +16,14 @@ from steelyard.local.controllers.decision import (
     seconds_until,
     too_many_pods,
     with_condition,
+)
+from steelyard.local.controllers.pods import (
+    choose_free_names,
+    is_active,
+    make_condition,
+    matches,
+    name_series,
+    pod_from_template,
 )
 from steelyard.types import Json
 
@@ -27,14 +34,14 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     """
     if replica_set["metadata"].get("deletionTimestamp"):
         return Decision()
-    active = [pod for pod in pods if of.is_active(pod)]
+    active = [pod for pod in pods if is_active(pod)]
     most = most_pods(replica_set["spec"]["template"])
     difference = min(replicas(replica_set), most) - len(active)
     few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
     base = replica_set["metadata"]["name"]
-    free = islice(of.free_names(base, of.name_series(replica_set), names), min(max(difference, 0), few))
-    create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
+    free = islice(choose_free_names(base, name_series(replica_set), names), min(max(difference, 0), few))
+    create = [pod_from_template(replica_set, name, labels={}) for name in free]
     delete = sorted(active, key=_worth)[: min(max(-difference, 0), few)]
     status, wait = _status(replica_set, active, now)
     if failures := _failures(replica_set, most, difference, now):
@@ -50,7 +57,7 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
 
 def _failures(replica_set: Json, most: int, difference: int, now: datetime) -> list[Json]:
     """Return why Pods are not made that should be; what the API has refused stays said until they are there."""
-    known = of.condition(replica_set, FAILURE)
+    known = make_condition(replica_set, FAILURE)
     if replicas(replica_set) > most:
         said = too_many_pods(most)
         return with_condition([known] if known else [], said, now, stamp="lastTransitionTime")
@@ -80,7 +87,7 @@ def _status(replica_set: Json, active: list[Json], now: datetime) -> tuple[Json,
     selector = {"matchLabels": labels_of(replica_set["spec"]["template"])}
     status: Json = {
         "replicas": len(active),
-        "fullyLabeledReplicas": sum(of.matches(selector, pod["metadata"].get("labels")) for pod in active),
+        "fullyLabeledReplicas": sum(matches(selector, pod["metadata"].get("labels")) for pod in active),
         "readyReplicas": len(ready),
         "availableReplicas": sum(wait <= 0 for wait in waits),
     }
@@ -93,5 +100,5 @@ def available_in(pod: Json, minimum: float, now: datetime) -> float:
     """Seconds until a ready Pod counts as available (`minReadySeconds`); 0 or less when it does."""
     if minimum <= 0:
         return 0.0
-    since = (of.condition(pod, "Ready") or {}).get("lastTransitionTime")
+    since = (make_condition(pod, "Ready") or {}).get("lastTransitionTime")
     return seconds_until(since, minimum, now) if since else minimum

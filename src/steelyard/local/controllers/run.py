@@ -26,12 +26,12 @@ from steelyard.kube.resource import (
 )
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.at_work import SET_ASIDE, AtWork, SetAside
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.claim import claim_key
 from steelyard.local.controllers.decision import LONGEST_WAIT, Event
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM, KINDS, Key, Kind, find_owner, owner_key
+from steelyard.local.controllers.pods import matches
 from steelyard.local.controllers.sync import NEXT_BATCH, sync, sync_service
 from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.controllers.writes import say_failure
@@ -143,7 +143,7 @@ def _keys_of_others(caches: Caches, resource: Resource, obj: Json, own: Key) -> 
     elif resource == PODS:
         for near in caches.in_namespace(SERVICES, own[0]):
             selector = near["spec"].get("selector")
-            if selector and of.matches({"matchLabels": selector}, obj["metadata"].get("labels")):
+            if selector and matches({"matchLabels": selector}, obj["metadata"].get("labels")):
                 yield SERVICES, (own[0], near["metadata"]["name"])
     if resource in COUNTED:
         for budget in caches.in_namespace(POD_DISRUPTION_BUDGETS, own[0]):

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from steelyard.kube.objects import is_deleting, labels_of, status_of
 from steelyard.kube.pods import is_ready, is_terminal
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision
+from steelyard.local.controllers.pods import matches, owner_reference, suffix
 from steelyard.types import Json, sequence
 
 SERVICE_NAME = "kubernetes.io/service-name"
@@ -28,7 +28,7 @@ def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
         return Decision(statuses=statuses)
     desired: dict[str, Json] = {}
     if not another_name:
-        chosen = [pod for pod in pods if of.matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
+        chosen = [pod for pod in pods if matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
         desired = {slice_["metadata"]["name"]: slice_ for slice_ in _slices(service, chosen)}
     present = {slice_["metadata"]["name"]: slice_ for slice_ in slices}
     create = [slice_ for name, slice_ in desired.items() if name not in present]
@@ -123,10 +123,10 @@ def _slice(service: Json, key: str, ports: list[Json], endpoints: list[Json]) ->
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": f"{name[:57]}-{of.suffix(uid, key)}",
+            "name": f"{name[:57]}-{suffix(uid, key)}",
             "namespace": service["metadata"]["namespace"],
             "labels": {**labels_of(service), SERVICE_NAME: name, **MANAGED_BY},
-            "ownerReferences": [of.owner_reference(service)],
+            "ownerReferences": [owner_reference(service)],
         },
         "addressType": "IPv4",
         "endpoints": endpoints,

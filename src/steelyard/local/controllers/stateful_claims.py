@@ -7,7 +7,7 @@ scaled away only if `persistentVolumeClaimRetentionPolicy` says Delete, and then
 from copy import deepcopy
 
 from steelyard.kube.objects import labels_of, owner_references
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference
 from steelyard.types import Json, mapping, sequence
 
 
@@ -77,9 +77,9 @@ def owners_patch(sset: Json, pod: Json, claim: Json, scaled_down: bool) -> Json 
     wanted_owners = []
     # Both would keep the claim of a Pod that was scaled away for as long as the set is there.
     if with_set and not (with_pod and scaled_down):
-        wanted_owners.append(of.owner_reference(sset))
+        wanted_owners.append(owner_reference(sset))
     if with_pod and scaled_down:
-        wanted_owners.append(of.owner_reference({"apiVersion": "v1", "kind": "Pod", **pod}))
+        wanted_owners.append(owner_reference({"apiVersion": "v1", "kind": "Pod", **pod}))
     after = [*others, *wanted_owners]
     if after == before or _uids(after) == _uids(before):
         return None

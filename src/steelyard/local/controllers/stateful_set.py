@@ -11,7 +11,6 @@ from datetime import datetime
 
 from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
 from steelyard.kube.pods import is_ready, phase_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers import stateful_claims as claims_of
 from steelyard.local.controllers.decision import (
     FAILURE,
@@ -22,6 +21,7 @@ from steelyard.local.controllers.decision import (
     too_many_pods,
     with_condition,
 )
+from steelyard.local.controllers.pods import owner_reference, pod_from_template, suffix
 from steelyard.local.controllers.replica_set import available_in, replicas
 from steelyard.types import Json, mapping, sequence
 
@@ -137,7 +137,7 @@ def _template_data(sset: Json) -> Json:
 
 def _revision_hash(sset: Json, collisions: int) -> str:
     text = json.dumps(_template_data(sset), sort_keys=True, separators=(",", ":"))
-    return of.suffix(text, *([collisions] if collisions else []), length=10)
+    return suffix(text, *([collisions] if collisions else []), length=10)
 
 
 def _revision_name(sset: Json, collisions: int) -> str:
@@ -154,7 +154,7 @@ def _new_revision(sset: Json, history: list[Json], collisions: int) -> Json:
             "namespace": sset["metadata"]["namespace"],
             "labels": {**labels_of(sset["spec"]["template"]), HASH: _revision_hash(sset, collisions)},
             "annotations": annotations_of(sset),
-            "ownerReferences": [of.owner_reference(sset)],
+            "ownerReferences": [owner_reference(sset)],
         },
         "data": _template_data(sset),
         "revision": newest + 1,
@@ -303,7 +303,7 @@ class _Planner:
         }
         labels = {POD_NAME: name, POD_INDEX: str(number), REVISION: revision["metadata"]["name"]}
         owner = {**self.sset, "spec": {**self.sset["spec"], "template": template}}
-        pod = of.pod_from_template(owner, name, labels=labels)
+        pod = pod_from_template(owner, name, labels=labels)
         pod["spec"]["hostname"] = name
         if service := self.sset["spec"].get("serviceName"):
             pod["spec"]["subdomain"] = service

@@ -21,11 +21,11 @@ from steelyard.kube.resource import (
     resource_of,
 )
 from steelyard.local.controllers import claim, job_counts, service
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.adoption import claim_children
 from steelyard.local.controllers.decision import Decision, parse_time
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM, JOB, Key, Kind
+from steelyard.local.controllers.pods import select_owned, selector_text
 from steelyard.local.controllers.writes import record_events, refusal, write_children, write_owner
 from steelyard.types import Json
 
@@ -48,7 +48,7 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         await _release_volumes(edge, key, cached)
     if cached is None:
         return None
-    owned = of.select_owned(cached, children) + _read_related(edge, kind, cached)
+    owned = select_owned(cached, children) + _read_related(edge, kind, cached)
     owned = _distinct(owned, await kind.observe(edge.cluster, cached, owned))
     # The time first, then what was slept until then: a machine that sleeps in between must not find it in one alone.
     now = edge.now()
@@ -132,9 +132,9 @@ def _distinct(first: list[Json], second: list[Json]) -> list[Json]:
 
 async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     """The owner's children, and what else its decision reads, as stored now."""
-    namespace, selector = owner["metadata"]["namespace"], of.selector_text(kind.labels(owner))
+    namespace, selector = owner["metadata"]["namespace"], selector_text(kind.labels(owner))
     listing = await edge.cluster.list(kind.children, namespace, label_selector=selector)
-    children = of.select_owned(owner, listing.items)
+    children = select_owned(owner, listing.items)
     for related in kind.related:
         if related.belongs is None:
             continue
@@ -221,7 +221,7 @@ async def sync_service(edge: Edge, key: Key) -> float | None:
     cached = edge.view.get(SERVICES, *key)
     if cached is None:
         return None
-    slices = of.select_owned(cached, edge.view.children(ENDPOINT_SLICES, SERVICES, key))
+    slices = select_owned(cached, edge.view.children(ENDPOINT_SLICES, SERVICES, key))
     decision = service.decide(cached, edge.view.in_namespace(PODS, key[0]), slices)
     # The names of slices are fixed: one that is taken has no other one instead.
     taken = {slice["metadata"]["name"] for slice in decision.create}

@@ -6,10 +6,10 @@ from typing import Any
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.pods import is_ready, phase_of
 from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.deployment import REVISION, template_hash
 from steelyard.local.controllers.kinds import DEPLOYMENT, REPLICA_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
 
@@ -86,7 +86,7 @@ class Simulation:
         return self.cluster.store.objects(PODS)
 
     def reason(self, kind: str) -> str:
-        return str((of.condition(self.deployment, kind) or {}).get("reason"))
+        return str((make_condition(self.deployment, kind) or {}).get("reason"))
 
 
 async def test_a_deployment_makes_one_replica_set_and_its_pods() -> None:
@@ -237,7 +237,7 @@ async def test_min_ready_seconds_delays_availability() -> None:
 async def test_a_paused_deployment_begins_nothing_and_goes_on_when_it_is_resumed() -> None:
     simulation = Simulation(paused=True)
     await simulation.settle()
-    progressing = of.condition(simulation.deployment, "Progressing") or {}
+    progressing = make_condition(simulation.deployment, "Progressing") or {}
     assert (progressing["status"], progressing["reason"]) == ("Unknown", "DeploymentPaused")
     assert simulation.replica_sets == []
     spec = {**simulation.deployment["spec"], "paused": False}

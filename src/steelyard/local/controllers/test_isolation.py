@@ -15,11 +15,11 @@ from steelyard.kube.errors import Invalid
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, REPLICA_SETS, Resource
 from steelyard.local.controllers import job, replica_set, stateful_set
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import FIRST_BATCH, MOST_POD_BYTES, MOST_PODS, Decision, Event
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import DEPLOYMENT, JOB, REPLICA_SET
 from steelyard.local.controllers.objects import TEMPLATE, StoreView, make_deployment, make_job
+from steelyard.local.controllers.pods import is_true, make_condition
 from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.run import Work, work, work_queue
 from steelyard.local.faults import Faults
@@ -100,7 +100,7 @@ async def test_an_object_that_cannot_be_processed_stops_no_other(what: str) -> N
     if kind is not JOB:
         stored = simulation.cluster.store.find(kind.resource, "bad", "default")
         assert stored is not None
-        assert of.is_true(stored, "ReplicaFailure")
+        assert is_true(stored, "ReplicaFailure")
 
 
 async def test_what_a_template_is_refused_for_is_said_until_it_is_made() -> None:
@@ -117,7 +117,7 @@ async def test_what_a_template_is_refused_for_is_said_until_it_is_made() -> None
         await simulation.turns(item)
         stored = simulation.cluster.store.find(REPLICA_SETS, "demo", "default")
         assert stored is not None
-        failure = of.condition(stored, "ReplicaFailure") or {}
+        failure = make_condition(stored, "ReplicaFailure") or {}
         assert (failure.get("reason"), failure.get("message")) == ("FailedCreate", "spec.hostname: no")
     version = simulation.cluster.store.version
     await simulation.turns(item)

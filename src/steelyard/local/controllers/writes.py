@@ -21,11 +21,11 @@ from steelyard.kube.resource import (
     Resource,
     resource_of,
 )
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.adoption import claim_children, may_adopt
 from steelyard.local.controllers.decision import FAILURE, Decision, Event, with_condition
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import KINDS
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray import status as ray_status
 from steelyard.types import Json, sequence
 
@@ -187,7 +187,7 @@ async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> Non
         return
     try:
         there = await edge.cluster.get(resource, metadata["name"], metadata.get("namespace"))
-        failure = of.condition(there, ray_status.FAILURE if resource == RAY_CLUSTERS else FAILURE)
+        failure = make_condition(there, ray_status.FAILURE if resource == RAY_CLUSTERS else FAILURE)
         if failure and (failure["status"], failure.get("reason")) == ("True", reason):
             return
         status = _failure_event(there, reason, message, edge.now())

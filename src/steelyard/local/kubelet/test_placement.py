@@ -8,7 +8,7 @@ import pytest
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS
-from steelyard.local.controllers.pods import condition
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.kubelet.placement import NAMESPACE_NAME, Residents, refusal, toleration_seconds
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.testing import make_container, make_pod
@@ -220,7 +220,7 @@ async def test_a_pod_goes_when_its_tolerated_time_is_over_and_stays_if_the_taint
     hard = cluster.store.find(PODS, "hard", "default")
     assert hard is not None
     assert hard["metadata"]["deletionTimestamp"]
-    assert (condition(hard, "DisruptionTarget") or {})["reason"] == "DeletionByTaintManager"
+    assert (make_condition(hard, "DisruptionTarget") or {})["reason"] == "DeletionByTaintManager"
     clock[0] = 20.0
     node["spec"] = {}
     assert await eviction.evict_some() is None

@@ -12,7 +12,7 @@ from steelyard.kube.errors import ServerTimeout
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, Resource
-from steelyard.local.controllers.pods import condition
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import BATCH, START_SECONDS, STARTING, Scheduler, in_turn
@@ -71,7 +71,7 @@ class Simulation:
     def scheduled(self, name: str) -> Json:
         pod = self.cluster.store.find(PODS, name, "default")
         assert pod is not None
-        return condition(pod, "PodScheduled") or {}
+        return make_condition(pod, "PodScheduled") or {}
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from steelyard.kube.objects import is_deleting, labels_of, spec_of, status_of
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference, suffix
 from steelyard.local.queues import conditions
 from steelyard.local.queues.conditions import ADMITTED, EVICTED, FINISHED, PODS_READY, RESERVED
 from steelyard.local.queues.managed import PRIORITY_CLASS, QUEUE, JobKind, job_kind
@@ -25,7 +25,7 @@ class Step:
 
 def workload_name(job: Json) -> str:
     metadata = job["metadata"]
-    return f"{job['kind'].lower()}-{metadata['name'][:40]}-{of.suffix(metadata['uid'])}"
+    return f"{job['kind'].lower()}-{metadata['name'][:40]}-{suffix(metadata['uid'])}"
 
 
 def new_workload(job: Json, pod_sets: list[Json], classes: dict[str, int]) -> Json:
@@ -43,7 +43,7 @@ def new_workload(job: Json, pod_sets: list[Json], classes: dict[str, int]) -> Js
             "name": workload_name(job),
             "namespace": metadata["namespace"],
             "labels": {"kueue.x-k8s.io/job-uid": metadata["uid"]},
-            "ownerReferences": [of.owner_reference(job)],
+            "ownerReferences": [owner_reference(job)],
         },
         "spec": spec,
     }

@@ -9,7 +9,7 @@ from steelyard.kube.errors import NotFound
 from steelyard.kube.objects import controller_uid, labels_of
 from steelyard.kube.pods import container_statuses, phase_of, terminated_state
 from steelyard.kube.resource import APP_WRAPPERS, resource_of
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.queues.managed import MANAGED, component_pods
 from steelyard.types import Json, mapping, sequence
 
@@ -40,7 +40,7 @@ def component(wrapper: Json, entry: Json) -> Json:
     obj: Json = deepcopy(entry["template"])
     metadata = obj.setdefault("metadata", {})
     metadata["namespace"] = wrapper["metadata"]["namespace"]
-    metadata["ownerReferences"] = [of.owner_reference(wrapper)]
+    metadata["ownerReferences"] = [owner_reference(wrapper)]
     for template in (obj, *_templates(obj)):
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
         labels[LABEL] = wrapper["metadata"]["name"]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.kube.objects import finalizers_of, is_deleting, status_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.app_wrapper.components import (
     component,
     component_health,
@@ -16,6 +15,7 @@ from steelyard.local.controllers.app_wrapper.components import (
 )
 from steelyard.local.controllers.app_wrapper.settings import Settings, read_settings
 from steelyard.local.controllers.decision import Decision, seconds_until, with_condition
+from steelyard.local.controllers.pods import is_true, make_condition
 from steelyard.types import Json, sequence
 
 FINALIZER = "workload.codeflare.dev/finalizer"
@@ -38,7 +38,7 @@ class Context:
 
     def remaining(self, condition: str, seconds: float) -> float:
         """Return the seconds until `seconds` after a condition last changed."""
-        present = of.condition(self.wrapper, condition)
+        present = make_condition(self.wrapper, condition)
         return seconds_until(present["lastTransitionTime"], seconds, self.now) if present else 0.0
 
     def transition(self, phase: str, *conditions: tuple[str, bool, str, str], **fields: object) -> Decision:
@@ -195,7 +195,7 @@ def _watch(context: Context) -> Decision:
 def _unhealthy(context: Context, reason: str, message: str, grace: float) -> Decision:
     """Say that the AppWrapper is unhealthy; after the grace period it is reset, or fails."""
     unhealthy = (UNHEALTHY, True, reason, message)
-    if grace > 0 and not of.is_true(context.wrapper, UNHEALTHY):
+    if grace > 0 and not is_true(context.wrapper, UNHEALTHY):
         return context.transition("Running", unhealthy)
     left = context.remaining(UNHEALTHY, grace) if grace > 0 else 0.0
     if left > 0:
@@ -221,7 +221,7 @@ def _remove(context: Context) -> Decision | None:
 def _reset(context: Context) -> Decision:
     if (step := _remove(context)) is not None:
         return step
-    if of.is_true(context.wrapper, DEPLOYED):
+    if is_true(context.wrapper, DEPLOYED):
         return context.transition(
             "Resetting",
             (DEPLOYED, False, "Resetting", "Resources are deleted"),
@@ -247,7 +247,7 @@ def _fail(context: Context) -> Decision:
 
 def _expire(context: Context) -> Decision:
     """Remove the components of an AppWrapper that has succeeded, once their time is over; the AppWrapper stays."""
-    if not of.is_true(context.wrapper, DEPLOYED):
+    if not is_true(context.wrapper, DEPLOYED):
         return Decision()
     left = context.remaining(DEPLOYED, context.settings.success_ttl)
     if left > 0:

@@ -7,11 +7,11 @@ import pytest
 
 from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import APP_WRAPPERS, CONFIG_MAPS, JOBS, PODS, RAY_CLUSTERS, resource_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.app_wrapper.components import LABEL
 from steelyard.local.controllers.app_wrapper.settings import duration, read_settings
 from steelyard.local.controllers.kinds import APP_WRAPPER
 from steelyard.local.controllers.objects import edge, make_job, make_pod
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.controllers.sync import sync
 from steelyard.types import Json
@@ -82,7 +82,7 @@ class Simulation:
         return str(self.obj["status"]["phase"])
 
     def condition(self, kind: str) -> tuple[str, str]:
-        condition = of.condition(self.obj, kind) or {}
+        condition = make_condition(self.obj, kind) or {}
         return condition.get("status", ""), condition.get("reason", "")
 
 

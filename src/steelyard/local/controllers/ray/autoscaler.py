@@ -6,7 +6,7 @@ It reads what Ray waits for, and writes `replicas` and `workersToDelete` of the 
 import shlex
 
 from steelyard.kube.pods import join_by
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import names
 from steelyard.types import Json, mapping, sequence
 
@@ -86,7 +86,7 @@ def access(cluster: Json) -> list[Json]:
         "name": cluster["metadata"]["name"],
         "namespace": cluster["metadata"]["namespace"],
         "labels": {names.CLUSTER: cluster["metadata"]["name"]},
-        "ownerReferences": [of.owner_reference(cluster)],
+        "ownerReferences": [owner_reference(cluster)],
     }
     group, name = "rbac.authorization.k8s.io", account(cluster)
     rules = [

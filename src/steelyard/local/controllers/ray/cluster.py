@@ -9,8 +9,8 @@ from itertools import islice
 
 from steelyard.kube.objects import is_deleting, labels_of, status_of
 from steelyard.kube.pods import is_ready, is_terminal, phase_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, Room, batch
+from steelyard.local.controllers.pods import choose_free_names, name_series
 from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.controllers.ray.pods import head_pod, worker_pod
 from steelyard.local.controllers.ray.service import head_service
@@ -103,7 +103,7 @@ def _workers(
         rest = [pod for pod in mine if pod not in chosen]
         lacking = room.take(group["template"], pod_count(group)) - len(rest)
         base = names.worker_base(metadata["name"], group["groupName"])
-        free = of.free_names(base, of.name_series(cluster), used)
+        free = choose_free_names(base, name_series(cluster), used)
         wanted = min(max(lacking, 0), most - len(create))
         create += [worker_pod(cluster, group, name) for name in islice(free, wanted)]
         delete += chosen + sorted(rest, key=_deletion_order)[: max(-lacking, 0)]

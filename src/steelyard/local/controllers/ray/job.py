@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339, seconds_until
+from steelyard.local.controllers.pods import is_true, make_condition, owner_reference, suffix
 from steelyard.local.controllers.ray import names
 from steelyard.local.controllers.ray.submitter import submitter_job
 from steelyard.types import Json, mapping
@@ -125,7 +125,7 @@ def _transition(job: Json, now: datetime, state: str, **fields: object) -> Decis
 def _begin(job: Json, now: datetime) -> Decision:
     """Name the submission and the cluster before anything is made: what is made is found again by its name."""
     metadata, failed = job["metadata"], status_of(job).get("failed", 0)
-    mark = of.suffix(metadata["uid"], failed, status_of(job).get("observedGeneration", 0))
+    mark = suffix(metadata["uid"], failed, status_of(job).get("observedGeneration", 0))
     chosen = mapping(job["spec"], "clusterSelector").get(names.CLUSTER)
     name = chosen or f"{metadata['name'][:40]}-{mark}"
     job_id = job["spec"].get("jobId") or f"{metadata['name']}-{mark}"
@@ -183,7 +183,7 @@ def _cluster(job: Json, name: str) -> Json:
             "namespace": job["metadata"]["namespace"],
             "labels": {**_annotations_for_cluster(labels_of(job)), **labels(job)},
             "annotations": _annotations_for_cluster(annotations_of(job)),
-            "ownerReferences": [of.owner_reference(job)],
+            "ownerReferences": [owner_reference(job)],
         },
         "spec": deepcopy(job["spec"]["rayClusterSpec"]),
     }
@@ -212,8 +212,8 @@ def _follow(job: Json, observed: JobObjects, now: datetime) -> Decision:
         return _fail(job, now, "AppFailed", fields)
     if (ended := _deadline(job, now, fields)) is not None:
         return ended
-    if submitter is not None and of.is_true(submitter, "Failed"):
-        reason = (of.condition(submitter, "Failed") or {}).get("reason", "")
+    if submitter is not None and is_true(submitter, "Failed"):
+        reason = (make_condition(submitter, "Failed") or {}).get("reason", "")
         message = f"The submitter's Job has failed: {reason}"
         return _fail(job, now, "SubmissionFailed", {**fields, "message": message})
     status = _status_with(job, **fields)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.kubelet.quantity import number
 from steelyard.types import Json, mapping, sequence
@@ -52,7 +52,7 @@ def _pod(cluster: Json, group: Json, name: str, node_type: str, group_name: str)
             "namespace": cluster["metadata"]["namespace"],
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": [of.owner_reference(cluster)],
+            "ownerReferences": [owner_reference(cluster)],
         },
         "spec": spec,
     }

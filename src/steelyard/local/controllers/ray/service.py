@@ -1,7 +1,7 @@
 """The Service of a Ray cluster's head."""
 
 from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import names
 from steelyard.types import Json, mapping, sequence
 
@@ -28,7 +28,7 @@ def head_service(cluster: Json) -> Json:
             "namespace": metadata["namespace"],
             "labels": {**labels_of(template), **labels},
             "annotations": {**mapping(cluster["spec"], "headServiceAnnotations"), **annotations_of(template)},
-            "ownerReferences": [of.owner_reference(cluster)],
+            "ownerReferences": [owner_reference(cluster)],
         },
         "spec": spec,
     }

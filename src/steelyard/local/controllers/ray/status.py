@@ -5,8 +5,8 @@ from datetime import datetime
 
 from steelyard.kube.objects import labels_of, status_of
 from steelyard.kube.pods import is_ready, phase_of
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import rfc3339, with_condition
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray import names
 from steelyard.local.kubelet.quantity import number
 from steelyard.schema.bounds import INT32
@@ -181,7 +181,7 @@ def _condition(kind: str, status: bool, reason: str, message: str) -> Json:
 def _head_ready(heads: list[Json]) -> Json:
     if not heads:
         return _condition(HEAD_READY, False, "HeadPodNotFound", "Head Pod not found")
-    ready = of.condition(heads[0], "Ready") or {}
+    ready = make_condition(heads[0], "Ready") or {}
     if ready.get("status") == "True":
         return _condition(HEAD_READY, True, "HeadPodRunningAndReady", "")
     reason = ready.get("reason") or "Unknown"

@@ -8,7 +8,7 @@ import yaml
 
 from steelyard.bounded_yaml import load
 from steelyard.kube.objects import status_of
-from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.pods import owner_reference
 from steelyard.types import Json, mapping, sequence
 
 CONTAINER = "ray-job-submitter"
@@ -39,7 +39,7 @@ def submitter_job(job: Json, cluster: Json, labels: Json) -> Json:
             "name": job["metadata"]["name"],
             "namespace": job["metadata"]["namespace"],
             "labels": labels,
-            "ownerReferences": [of.owner_reference(job)],
+            "ownerReferences": [owner_reference(job)],
         },
         "spec": {
             "backoffLimit": mapping(spec, "submitterConfig").get("backoffLimit", 2),

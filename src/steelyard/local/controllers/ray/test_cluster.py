@@ -19,9 +19,9 @@ from steelyard.kube.resource import (
     SERVICES,
     Resource,
 )
-from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.kinds import RAY_CLUSTER
 from steelyard.local.controllers.objects import edge
+from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray.cluster import decide
 from steelyard.local.controllers.ray.pods import head_pod, start_command
 from steelyard.local.controllers.sync import sync
@@ -115,7 +115,7 @@ class Simulation:
         return [pod["metadata"]["name"] for pod in self.pods]
 
     def condition(self, kind: str) -> tuple[str, str]:
-        condition = of.condition(self.obj, kind) or {}
+        condition = make_condition(self.obj, kind) or {}
         return condition.get("status", ""), condition.get("reason", "")
 
 
