@@ -26,11 +26,11 @@ PUBLIC = {  # names that users' programs have
 }
 CEILINGS: dict[Kind, int] = {
     "private functions used once": 2798,
-    "functions named by a participle or a pronoun": 1298,
-    "functions named *_of": 353,
-    "classes named by a participle or a pronoun": 139,
-    "modules imported under a pronoun": 29,
-    "docstring signs": 858,
+    "functions named by a participle or a pronoun": 1033,
+    "functions named *_of": 267,
+    "classes named by a participle or a pronoun": 124,
+    "modules imported under a pronoun": 0,
+    "docstring signs": 855,
     "signs in messages": 75,
     "signs in pages": 147,
 }

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.accounts.database import Accounts, AccountsDatabaseError
 from steelyard.accounts.secrets import Secrets
-from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
 from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
@@ -220,13 +219,6 @@ async def _retry_full_disk(name: str, run: Callable[[], Coroutine[None, None, No
     await once_room(run, lambda error: _log.warning("%s waits for room on the disk: %s", name, error))
 
 
-def _api_settings(settings: Settings, state: StateDir) -> ApiSettings:
-    """Return the API's settings. On one machine methods name an image, as Dyff's do: that of the steps."""
-    if settings.api.analysis_image or not state.runs(settings.kubernetes):
-        return settings.api
-    return settings.api.model_copy(update={"analysis_image": f"{STEPS}@sha256:{'0' * 64}"})
-
-
 async def _api_app(opened: Engines, settings: Settings, state: StateDir) -> "App":
     """Return the API on the engines of this process."""
     from steelyard.api.http.app import Platform, make_app
@@ -236,12 +228,16 @@ async def _api_app(opened: Engines, settings: Settings, state: StateDir) -> "App
     keys = secret_keys(state, settings)
     # Before an old key is taken out of the file, nothing must need it any more.
     await Secrets(opened.accounts_database.secrets, keys).encrypt_anew()
+    api_settings = settings.api
+    if not settings.api.analysis_image and state.runs(settings.kubernetes):
+        # On one machine methods name an image, as Dyff's do: that of the steps.
+        api_settings = settings.api.model_copy(update={"analysis_image": f"{STEPS}@sha256:{'0' * 64}"})
     platform = Platform(
         log=opened.log,
         view=opened.view,
         accounts_database=opened.accounts_database,
         store=opened.store,
-        settings=_api_settings(settings, state),
+        settings=api_settings,
         signing_secret=await _signing_secret(state, settings, opened.accounts_database.accounts),
         pods=state.pods,
         clock=_now,

@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from xml.etree import ElementTree
 
-from steelyard.local.detached import Asked, start_detached, stop
+from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
 from tests.engines.training import gangs
 
@@ -82,7 +82,7 @@ def _up(folder: Path, gang: bool) -> Iterator[StateDir]:
     """Yield a machine that is up, with the programs of the images."""
     state, settings = StateDir(folder / "state"), folder / "steelyard.toml"
     settings.write_text(f'[operator.training]\ngang_scheduler = "{gangs.SCHEDULER if gang else ""}"\n')
-    start_detached(state.path, Asked(without=("platform",), settings=settings))
+    start_detached(state.path, UpOptions(without=("platform",), settings=settings))
     try:
         programs = folder / "bin"
         programs.mkdir()

@@ -75,7 +75,7 @@ def _amount(text: str) -> Amount:
 
 
 def amount(value: object) -> Amount:
-    """Raises ValueError for what is no quantity."""
+    """Parse a quantity. Raises ValueError."""
     return _amount(str(value))
 
 

@@ -188,7 +188,7 @@ _JOB_STATES = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
 def job_status(job: Json, now: datetime) -> str:
-    """Name the Job's end; before it, what is to become of the Job."""
+    """Name the Job's end; before it, its next state."""
     # The API takes conditions without a type, and this is the table of all Jobs.
     true = {condition.get("type") for condition in conditions_of(job) if condition.get("status") == "True"}
     if end := next((state for state in _JOB_ENDS if state in true), ""):

@@ -19,7 +19,7 @@ TOO_MANY = f"a body has at most {MAX_PARTS} lists and objects"
 
 
 class BadContent(ValueError):
-    """A body that is no JSON, or JSON that no object can hold."""
+    """The body is not JSON, or no object can hold it."""
 
 
 def decode_json(body: bytes) -> Any:

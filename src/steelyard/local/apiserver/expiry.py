@@ -76,7 +76,7 @@ class Expiry:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def expire(self) -> None:
-        """Remove what is old. Watches get the event, as of every removal."""
+        """Remove old events. Watches learn of each removal, as of every other."""
         while old := list(islice(self._old(), BATCH)):
             for key in old:
                 if (item := self._store.get(EVENTS, key)) is not None:

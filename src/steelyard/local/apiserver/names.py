@@ -58,7 +58,8 @@ def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
         return many
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     # What is generated of a name may end with a dash.
-    causes = name_causes(prefix, "metadata.generateName", kind, ended=_without_dash(prefix)) if prefix else []
+    ended = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    causes = name_causes(prefix, "metadata.generateName", kind, ended=ended) if prefix else []
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     else:
@@ -107,10 +108,6 @@ def update_causes(metadata: Json, before: Json) -> list[Cause]:
         if metadata.get(name) != before.get(name):
             causes.append(invalid(f"metadata.{name}", metadata.get(name), "field is immutable"))
     return causes + labels_and_owners_causes(metadata)
-
-
-def _without_dash(prefix: str) -> str:
-    return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def finalizer_causes(finalizer: str) -> list[Cause]:

@@ -30,7 +30,12 @@ def decode_message(message: Message, data: bytes, into: Json | None = None, dept
         field = message.fields.get(number)
         if field is None:
             continue  # of a newer version: Kubernetes drops it too
-        if field.flags & REPEATED and isinstance(field.type, str) and _is_packed(field.type, wire):
+        if (
+            field.flags & REPEATED
+            and isinstance(field.type, str)
+            and wire == BLOCK
+            and _WIRE[field.type] == VARINT
+        ):
             assert isinstance(content, bytes)
             value.setdefault(field.json, []).extend(_packed(field.type, content))
             continue
@@ -93,10 +98,6 @@ def _number(kind: str, value: int) -> int | bool:
     bits = 32 if kind == "i" else 64
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def _is_packed(kind: str, wire: int) -> bool:
-    return wire == BLOCK and _WIRE[kind] == VARINT
 
 
 def _packed(kind: str, content: bytes) -> list[int | bool]:
