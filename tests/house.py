@@ -35,10 +35,10 @@ PRONOUNS = re.compile(
 SIGNS = re.compile(
     r"""\bwhat\ (?:(?:is|are|was|were)(?!\ (?:wrong|missing|allowed|left)\b)|has|have|had|does|do|did)\b
     |\bof\ (?:which|whom)\b|\bsuch\ (?:an?\ )?ones?\b|\b(?:has|have|had)\ none\b
-    |(?<!there\ )\b(?:is|are|was|were)\ no(?:ne\b|\ (?!longer|more|less|fewer|other|matter|reason)\w+)""",
+    |(?<!there\ )\b(?:is|are|was|were)\ (?:(?-i:none)\b|no\ (?!longer|more|less|fewer|other|matter|reason)\w+)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Turns of a dialect, such as "what has ended", and sentences that say "no" behind the verb."""
+"""Turns of a dialect, such as sentences that say "no" behind the verb."""
 Kind = Literal[
     "private functions used once",
     "functions named by a participle or a pronoun",

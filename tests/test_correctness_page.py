@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "correctness.md").read_text()
 RULES = re.split(r"^\*\*(\d+)\. ", PAGE.partition("## The log")[2], flags=re.MULTILINE)
-"""A number, then what is said of its rule, and so on."""
+"""A number, then the text of its rule, and so on."""
 SUITES = "testing"
 """Folder of the contract suites: their cases are functions that a test runs on every engine."""
 

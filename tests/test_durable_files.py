@@ -1,7 +1,7 @@
 """Files that get their name when they are whole: after a power loss, a name stands for the old content or for the new.
 
-A power loss cannot be played here. What is checked is the order that survives one: the content is on the disk before
-the file has its name, and the folder is on the disk before the writer goes on.
+A power loss cannot be played here. The test checks the order that survives one: the content is on the disk before the
+file has its name, and the folder is on the disk before the writer goes on.
 """
 
 import ast

@@ -172,7 +172,7 @@ def test_a_commit_is_named_and_so_are_changes_beside_it(root: Path) -> None:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Return a function that makes the record of one suite's run in this tree; the other suites have none."""
+    """Return a function that makes the record of one suite's run in this tree; the other suites are without one."""
 
     def record(name: str, digest: str | None = None) -> None:
         run = PassingRun("0123456789ab", digest or Tree(engines.ROOT).digest(engines.SUITES[name].own))

@@ -30,9 +30,9 @@ CEILINGS: dict[Kind, int] = {
     "functions named *_of": 267,
     "classes named by a participle or a pronoun": 124,
     "modules imported under a pronoun": 0,
-    "docstring signs": 855,
-    "signs in messages": 75,
-    "signs in pages": 147,
+    "docstring signs": 182,
+    "signs in messages": 48,
+    "signs in pages": 39,
 }
 """Faults that there may be of each kind. The numbers only fall: whoever mends some lowers them."""
 SLACK = 10

@@ -305,7 +305,7 @@ def readers() -> Iterator[str]:
 
 
 def _reads(node: ast.AST) -> bool:
-    """Return whether code reads an object: by a method of stores, of which the short names are awaited."""
+    """Return whether code reads an object: by a method of stores; methods with short names are awaited."""
     awaited = isinstance(node, ast.Await)
     call = node.value if isinstance(node, ast.Await) else node
     if not isinstance(call, ast.Call):
@@ -323,7 +323,7 @@ def test_every_module_that_reads_stored_files_says_how_it_compares_them() -> Non
 
 
 def test_every_step_opens_its_inputs_in_one_way() -> None:
-    """`input_store` opens what `spec.storage.inputs` names, and compares what is read."""
+    """`input_store` opens what `spec.storage.inputs` names, and compares the bytes that are read."""
     for path in sorted((SOURCE / "steps").glob("*.py")):
         source = path.read_text()
         # A hosted model's runner reads the ledger of what was spent, which changes with each call.

@@ -29,7 +29,7 @@ def count(url: str) -> int:
 def measure(operations: Mapping[str, tuple[Callable[[], Any], Any]], *, once: bool = False) -> Figures:
     """Return the best time of each operation, in order, and its requests in that run.
 
-    Each operation has the answer that it must give: one that fails quickly is no measurement.
+    Each operation has the answer that it must give: a quick failure does not count as a measurement.
     """
     url, figures = server(), Figures()
     for name, (operation, wanted) in operations.items():

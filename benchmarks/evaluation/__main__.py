@@ -1,7 +1,7 @@
 """`python -m benchmarks.evaluation [--quick] [--without-peers] [--only GROUP …]`: Markdown, then one JSON line.
 
-The server runs in its own process on one core, every client is pinned to the other where there are two. All figures are
-of this run: what is not measured in it stays empty.
+The server runs in its own process on one core, every client is pinned to the other where there are two. All figures
+are of this run: figures that it did not measure stay empty.
 """
 
 import argparse

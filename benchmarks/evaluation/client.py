@@ -1,7 +1,7 @@
 """One measured loop, in a process of its own: `python -m benchmarks.evaluation.client WHAT FOLDER IN_FLIGHT URL…`.
 
-WHAT is `engine` (the dataset in, durable parts out: what a step and the command line have in common) or `bare` (an
-aiohttp loop that keeps nothing). Prints one JSON line: the time and the processor time of the loop itself.
+WHAT names the loop: `engine` (the dataset in, durable parts out: what a step and the command line have in common) or
+`bare` (an aiohttp loop that keeps nothing). Prints one JSON line: the time and the processor time of the loop itself.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """An OpenAI-compatible endpoint that costs as little CPU as Python can: `python -m benchmarks.evaluation.server …`.
 
-Hand-written HTTP/1.1 over epoll, with waits exact to microseconds: an event loop's timers round to milliseconds, which
-would be one in a hundred of what is measured. Prints one port for each replica; when its standard input closes, it
-prints what it counted as JSON, and ends.
+Hand-written HTTP/1.1 over epoll, with waits exact to microseconds: an event loop's timers round to milliseconds,
+which would be one hundredth of the measured time. Prints one port for each replica; when its standard input closes,
+it prints what it counted as JSON, and ends.
 """
 
 import argparse

@@ -86,7 +86,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
 
 
 def group(name: str, planned: Sequence[Line], results: Found) -> str:
-    """Every line that there could be; without figures where this run has none."""
+    """Every possible line; lines that this run did not measure have no figures."""
     columns = COLUMNS[name]
     titles = ["who", "rows", "in flight", *(title for title, _ in columns)]
     rows = [f"\n## {GROUPS[name]}\n", _row(titles), _row(["---"] * len(titles))]

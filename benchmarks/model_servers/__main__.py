@@ -178,7 +178,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def shown(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Markdown tables of what was measured."""
+    """Markdown tables of the measurements."""
     texts = []
     if engine := parts.get("engine"):
         best = max(rate for name, rate in engine.items() if name.startswith("engine") and AUTO not in name)

@@ -1,7 +1,8 @@
 """One measured loop, in a process of its own: `python -m benchmarks.model_servers.client WHAT FOLDER CALLS URL TOKENS`.
 
-WHAT is `engine` or `bare` (an aiohttp loop that keeps nothing); CALLS is the number of calls in flight, or `auto`. A
-bearer token comes from OPENAI_API_KEY. Prints one JSON line: seconds and processor seconds of the loop itself.
+WHAT names the loop: `engine` or `bare` (an aiohttp loop that keeps nothing); CALLS is the number of calls in flight,
+or `auto`. A bearer token comes from OPENAI_API_KEY. Prints one JSON line: seconds and processor seconds of the loop
+itself.
 """
 
 import json

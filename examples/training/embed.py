@@ -1,7 +1,7 @@
 """Puts each example's train.py, and `steelyard.progress`, into the ConfigMap at the head of its job.yaml.
 
-`python examples/training/embed.py` after an edit; a test holds them equal. What is below the line `---` is written by
-hand.
+`python examples/training/embed.py` after an edit; a test holds them equal. The text below the line `---` is written
+by hand.
 """
 
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A receiver of webhooks, with Python's standard library alone: it checks the signature and prints what has ended.
+"""A receiver of webhooks, with Python's standard library alone: it checks the signature and prints which workflow has
+ended.
 
 WEBHOOK_SECRET=whsec_... python receive.py 9000
 """

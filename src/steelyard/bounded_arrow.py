@@ -83,7 +83,7 @@ def _check(content: pa.Buffer) -> None:
 
 
 def _unpacked(message: pa.ipc.Message, body: pa.Buffer) -> tuple[int, int]:
-    """Return the bytes of all buffers of a batch, each of which begins with its length, and its values."""
+    """Return the bytes of all buffers of a batch; each begins with its length, and its values follow."""
     data = message.metadata.to_pybytes()
     try:
         part = followed(data, field_place(data, struct.unpack_from("<I", data)[0], 2))

@@ -193,7 +193,7 @@ def _depth_fault(elements: Sequence[dict[int, Any]]) -> str:
 
 
 def _decoded(text: bytes) -> bytes:
-    """Return what Arrow reads of a base64 text: what is before the first other character."""
+    """Return what Arrow reads of a base64 text: the part before the first other character."""
     digits = _BASE64.match(text)[0]  # type: ignore[index]  # an empty text matches as well
     return base64.b64decode(digits[: len(digits) // 4 * 4] + digits[len(digits) // 4 * 4 :].ljust(4, b"A"))
 

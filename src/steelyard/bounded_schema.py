@@ -75,7 +75,7 @@ class _Counter:
             waiting += self._fields_of(field, 5)
 
     def add_metadata(self, table: int, number: int) -> None:
-        """Add pairs of texts, each of which counts as a field too."""
+        """Add pairs of texts; each counts as a field too."""
         for pair in self._fields_of(table, number):
             self._add_text(pair, 0)
             self._add_text(pair, 1)

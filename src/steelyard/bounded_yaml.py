@@ -40,7 +40,7 @@ LIMITS = Limits()
 
 
 def load(text: str | bytes, loader: Any = SAFE, limits: Limits = LIMITS) -> Any:
-    """Return the only document of a text. Raises BadYaml for what is beyond the limits, yaml.YAMLError for a fault."""
+    """Return the only document of a text. Raises BadYaml for a text beyond the limits, yaml.YAMLError for a fault."""
     check(text, loader, limits)
     return yaml.load(text, Loader=loader)
 

@@ -1,4 +1,4 @@
-"""aiohttp's connections, none of which outlives the close of its session, or closes what is another's."""
+"""aiohttp's connections: they end with their session, and close nothing that belongs to another."""
 
 import asyncio
 import os

@@ -85,7 +85,7 @@ class UrlDiscovery:
     """
 
     def __init__(self, urls: Sequence[str], resolve: "Resolve | None" = None) -> None:
-        """ValueError names a URL that is none; `resolve` is asked instead of the DNS."""
+        """ValueError names a text that is not a URL; `resolve` is asked instead of the DNS."""
         self._urls = tuple(dict.fromkeys(_checked(url) for url in urls))
         self._resolve = resolve or _resolve
         self._known: dict[str, frozenset[str]] = {}

@@ -1,6 +1,7 @@
 """Room on a disk: how its want is recognised, whatever the error was wrapped in, and how to wait for it to end.
 
-A full disk is no defect and passes: a process that meets it says so, keeps what it has, and goes on once there is room.
+A full disk is not a defect and passes: a process that meets it says so, keeps what it has, and goes on once there is
+room.
 """
 
 import asyncio

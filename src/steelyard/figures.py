@@ -34,7 +34,7 @@ LookUp = Callable[[], Awaitable[None]]
 
 
 class Figures:
-    """Registry of one process, and what is to be looked up for it."""
+    """Registry of one process, and the metrics that it looks up."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()

@@ -25,7 +25,7 @@ class GpuSettings(BaseModel):
     )
     others: Literal["wait", "ignore"] = Field(
         default="wait",
-        description="A GPU that a process uses which is no Pod's: `wait` for its end, or `ignore` it.",
+        description="A GPU that a process outside all Pods uses: `wait` for the process's end, or `ignore` it.",
     )
     library: str = Field(
         default="pynvml", description="Python module that speaks to NVML, with the interface of nvidia-ml-py."

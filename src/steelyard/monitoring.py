@@ -50,7 +50,7 @@ def listen_address(
 ) -> Address | None:
     """Address of the setting; without it every address in the Pod of a cluster, else a free port of loopback.
 
-    `one_machine`: the process belongs to a state folder, several of which a Pod may have.
+    `one_machine`: the process belongs to a state folder, and a Pod may have several.
     """
     if setting is not None:
         return address(setting)

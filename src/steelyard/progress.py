@@ -26,13 +26,13 @@ from typing import Any, Callable, Dict, Optional  # noqa: UP035 - old Pythons tr
 
 TERMINATION_LOG = "/dev/termination-log"
 RESULT_BYTES = 4000
-"""A container's last words are cut at 4096 bytes; what is cut is not JSON any more."""
+"""A container's last words are cut at 4096 bytes; a message that is cut is not JSON any more."""
 
 
 def report(step: Optional[int] = None, total: Optional[int] = None, **values: Any) -> None:  # noqa: UP045
     """Say how far the program is: step of total (or epoch of epochs), and any numbers or short texts.
 
-    Values may be numbers, texts, or what has a number in it: an array or tensor of one element.
+    Values may be numbers, texts, or arrays and tensors of one element.
     """
     try:
         _REPORTER.report({"step": step, "total": total, **values})
@@ -43,7 +43,7 @@ def report(step: Optional[int] = None, total: Optional[int] = None, **values: An
 def result(**values: Any) -> None:
     """Say what came of the training. It goes into the job's status, and `steelyard train` shows it.
 
-    Written as the container's last words: called again, it replaces what was said before. 4000 bytes at most.
+    Written as the container's last words: called again, it replaces the earlier message. 4000 bytes at most.
     """
     try:
         _write_result(_plain(values))

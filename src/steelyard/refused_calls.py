@@ -50,7 +50,7 @@ _RETRY_HINT = re.compile(rb'"retry_?(delay|after|in)\w*"|retry in \d', re.IGNORE
 
 
 def stated_reason(body: bytes) -> str:
-    """Return what an error answer says, in one line: the message of its JSON, or its text; empty where it has none."""
+    """Return what an error answer says, in one line: the message of its JSON, or its text; empty without either."""
     text = body.decode(errors="replace")
     try:
         # An endpoint may answer with a nesting that the standard library would end in a RecursionError.
@@ -64,7 +64,7 @@ def stated_reason(body: bytes) -> str:
 
 
 def stated_message(body: bytes) -> str | None:
-    """Return the message in the JSON of an error answer; None where it has none, or is no JSON."""
+    """Return the message in the JSON of an error answer; None if it is not JSON or lacks a message."""
     try:
         return _message(orjson.loads(body))
     except orjson.JSONDecodeError:
@@ -114,7 +114,7 @@ def is_about_policy(reason: str) -> bool:
 
 
 def _message(content: Any) -> str | None:
-    """The message in the JSON of OpenAI, Anthropic, Google, FastAPI, Ollama, TGI, and what is like them."""
+    """The message in the JSON of OpenAI, Anthropic, Google, FastAPI, Ollama, TGI, and similar servers."""
     match content:
         case str():
             return content

@@ -1,4 +1,4 @@
-"""Settings of what is reported to other systems: traces and lineage."""
+"""Settings of reports to other systems: traces and lineage."""
 
 from pydantic import BaseModel, ConfigDict, Field
 

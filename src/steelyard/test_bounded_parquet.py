@@ -90,7 +90,7 @@ BOMBS: dict[str, tuple[Callable[[Path], None], str | None]] = {
     "texts that repeat the one before": (_alike_texts, None),
     "a footer of gigabytes": (_footer, f"its footer has [0-9]+ bytes, of which {FOOTER_BYTES} are allowed"),
 }
-"""The maker of each, and what is said where it is refused; None where it is read in small pieces."""
+"""The maker of each, and the message where it is refused; None where it is read in small pieces."""
 
 
 def _source(path: Path) -> Iterator[Any]:

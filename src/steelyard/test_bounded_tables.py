@@ -155,7 +155,7 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "",
     ),
 }
-"""The name and the maker of each, and what is said; nothing where it is read."""
+"""The name and the maker of each, and the message; nothing where it is read."""
 
 
 def _data_source(path: Path) -> int:

@@ -11,7 +11,7 @@ LINES = 31
 
 
 def doubled(line: str) -> str:
-    """Return lines of which each names the one before it, by the pattern `line`."""
+    """Return lines, each naming the one before it, by the pattern `line`."""
     lines = [f"a{n}: &a{n} " + line.replace("*a", f"*a{n - 1}") for n in range(1, LINES)]
     return "\n".join(["a0: &a0 {k: v}", *lines])
 

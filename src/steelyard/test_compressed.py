@@ -1,4 +1,4 @@
-"""Compressed content: what fits is the same, what does not is refused before it is there."""
+"""Compressed content: what fits is the same, content that does not fit is refused before it is there."""
 
 import gzip
 import re

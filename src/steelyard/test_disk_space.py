@@ -72,7 +72,7 @@ async def test_other_faults_come_through() -> None:
 
 
 async def test_a_cancellation_ends_it_though_an_error_takes_its_place() -> None:
-    """This happens in a group of tasks of which another fails at the same moment."""
+    """This happens in a group of tasks; another task of it fails at the same moment."""
     begun = asyncio.Event()
 
     async def work() -> None:

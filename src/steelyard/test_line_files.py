@@ -1,4 +1,4 @@
-"""Tests of lines that are read from the end of a file, and of logs that are far larger than what is asked of them."""
+"""Tests of lines that are read from the end of a file, and of logs that are far larger than the requested part."""
 
 import io
 import tracemalloc

@@ -1,4 +1,4 @@
-"""The address of a process's metrics, and what is served there."""
+"""The address of a process's metrics, and its content."""
 
 import aiohttp
 import pytest

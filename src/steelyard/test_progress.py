@@ -1,4 +1,4 @@
-"""Reports: what is written, how often, and that nothing of it ends a training."""
+"""Reports: their content, how often they come, and that none ends a training."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Thrift's compact protocol, in which the footer and the headers of Parquet's pages are written.
 
-Only what these hold is read: no sets and no maps. What is nested deeper, has more items or goes on is an IndexError.
+Only what these hold is read: no sets and no maps. A text that is nested deeper, has more items or goes on is an
+IndexError.
 """
 
 from typing import Any

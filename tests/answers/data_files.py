@@ -220,7 +220,7 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "gzip that was cut short": (
         "a.csv.gz",
         gzip.compress(CSV * 9)[:-9],
-        "is cut short: what is compressed in it ends early",
+        "is cut short: its compressed content ends early",
     ),
     "gzip with a flipped byte": (
         "a.jsonl.gz",

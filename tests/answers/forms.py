@@ -1,4 +1,4 @@
-"""Forms of answers that models give, with what is right of each: `forms.yaml`, and our reading of them."""
+"""Forms of answers that models give, with the right reading of each: `forms.yaml`, and our reading of them."""
 
 import functools
 import json
@@ -57,7 +57,7 @@ def originals() -> dict[str, dict[str, Reading]]:
 
 
 def outcome(form: Form, reading: Reading) -> Outcome:
-    """The difference between a reading and the right one: it reads nothing, something else, or what is not clear."""
+    """The difference between a reading and the right one: it reads nothing, something else, or an unclear part."""
     if reading["right"] == form.right:
         return "same"
     if reading["right"]:

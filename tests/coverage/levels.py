@@ -96,7 +96,7 @@ class Alarms:
 
     @property
     def too_many(self) -> bool:
-        """True where the level is above 5 %, and that is no chance of so many draws."""
+        """True if the level is above 5 % by more than chance explains in so many draws."""
         return self.alarms / self.drawn > LEVEL + 3 * float(np.sqrt(LEVEL * (1 - LEVEL) / self.drawn))
 
 

@@ -45,7 +45,7 @@ class Held:
 
     @property
     def too_low(self) -> bool:
-        """True where the coverage is below what is promised, and that is no chance of so many draws."""
+        """True if the coverage is below the promised one by more than chance explains in so many draws."""
         return self.coverage < LEAST - 3 * self.error
 
 

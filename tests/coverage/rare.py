@@ -77,6 +77,6 @@ def missed_mean_precision_recall(distance: float, share: float, lost: float) -> 
 
 
 def with_long_texts(every: Floats, share: float, times: int, seed: int = 2) -> Floats:
-    """Counts of sentences, a share of which are so many times as long."""
+    """Counts of sentences; a share of them are so many times as long."""
     long: Integers = np.where(np.random.default_rng(seed).random(len(every)) < share, times, 1)
     return every * long[:, None]

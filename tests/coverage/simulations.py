@@ -92,7 +92,7 @@ def mean_on(scale: Scale | None) -> Estimator:
 
 
 def passing(icc: float) -> Population:
-    """pass@3 of 8 answers to each question, some of which are harder."""
+    """pass@3 of 8 answers to each question; some questions are harder."""
 
     def draw(rng: Chance, questions: int) -> Floats:
         size = (1 - icc) / icc

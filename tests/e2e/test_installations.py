@@ -181,7 +181,7 @@ def api() -> Iterator[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The files that the calls name, none of which is of any use."""
+    """The files that the calls name; none is of any use."""
     folder = tmp_path / "work"
     for name in ("empty", "manifests", "rows"):
         (folder / name).mkdir(parents=True)

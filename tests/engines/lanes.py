@@ -36,7 +36,7 @@ class Summary:
     """Suites that passed, that failed, that were left out, with the reason, and that did not run because they passed
     with the same inputs, with the commit.
 
-    A suite whose name begins with one of `needed` is not left out: that is a failure, which names what is there.
+    A suite whose name begins with one of `needed` is not left out: that is a failure, which names the missing tool.
     """
 
     needed: Mapping[str, str]

@@ -37,7 +37,7 @@ def parameters(cases: Sequence[Case]) -> list[object]:
 
 
 def explore(case: Case, extent: Extent, capsys: pytest.CaptureFixture[str]) -> Exploration:
-    """Search, print what was reached, and fail where that is less than the extent's floor."""
+    """Search, print the reached states, and fail if they are fewer than the extent's floor."""
     reached = Search(
         case.make(),
         limit=extent.states,

@@ -1,1 +1,1 @@
-"""Real training with real frameworks on one machine, each of which loses a replica on the way."""
+"""Real training with real frameworks on one machine; each job loses a replica on the way."""

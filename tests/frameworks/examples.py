@@ -1,4 +1,4 @@
-"""The examples that train, what each needs, and what is asked of it."""
+"""The examples that train, what each needs, and its conditions."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One example, run to its end: a replica is killed a third of the way, and what follows is what is promised."""
+"""One example, run to its end: a replica is killed a third of the way, and the promised response follows."""
 
 import asyncio
 import json

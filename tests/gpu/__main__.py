@@ -1,7 +1,7 @@
 """`make test-gpu`: the tests on the GPUs of this machine. What ran, what failed and what is missing stand at the end.
 
-Without a GPU nothing runs, and that is no failure. PyTorch is installed where it is not; a model is served by the
-runners that are installed for GPUs.
+Without a GPU nothing runs, and that does not count as a failure. PyTorch is installed where it is not; a model is
+served by the runners that are installed for GPUs.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ from steelyard.types import JsonValue
 
 IN_FLIGHT = 32
 PART = 1000
-"""Rows of one part: what is answered but not durable yet is at most one."""
+"""Rows of one part: at most one is answered but not durable yet."""
 MODEL = "tests/counting"
 Misbehaviour = Callable[[web.Request, int, int], "web.StreamResponse | None"]
 """Function from a request, its row and the number of requests for that row to an answer in place of the right

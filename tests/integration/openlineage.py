@@ -1,7 +1,7 @@
 """A receiver of OpenLineage's events, and the check that it makes of each.
 
 The client's package has no JSON schema, but classes that OpenLineage generates from it: the schema is made from these
-again, more strictly than the original, so that a misspelt field of ours is no additional one.
+again, more strictly than the original, so that a misspelt field of ours does not count as an additional one.
 """
 
 import importlib
@@ -30,7 +30,8 @@ _ALWAYS = {"producer", "schemaURL", "_producer", "_schemaURL"}
 
 
 def check(event: Json) -> None:
-    """Raises jsonschema_rs.ValidationError for what is no RunEvent, or has a facet that is not as it says."""
+    """Raises jsonschema_rs.ValidationError for other documents than RunEvents, and for one with a facet that is not as
+    it says."""
     jsonschema_rs.validator_for(_schema(base.RunEvent), validate_formats=True).validate(event)
     facets = [*event["run"]["facets"].values(), *event["job"]["facets"].values()]
     for files in (*event["inputs"], *event["outputs"]):

@@ -88,7 +88,7 @@ def recorded_story() -> list[Message]:
 
 
 def random_history(random: Random, number: int = COMMANDS) -> list[Message]:
-    """Commands about entities of every kind: lives, what has no place in one, what comes twice, what is malformed."""
+    """Commands about entities of every kind: whole lives, misplaced ones, repeated ones, malformed ones."""
     entities = [MAKERS[at % len(MAKERS)](f"{at:032x}") for at in range(ENTITIES)]
     lives = {entity.id: iter(LIFE) for entity in entities}
     sent: list[Message] = []

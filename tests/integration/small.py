@@ -15,7 +15,7 @@ RUBRIC = "classification.Classification"
 
 @dataclass(frozen=True)
 class Small:
-    """Ids of what was made."""
+    """Ids of the entities."""
 
     dataset: str
     service: str

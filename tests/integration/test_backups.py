@@ -180,7 +180,7 @@ def kill_in_turn(
 
 
 async def compare_archive(address: str, backup: str, partitions: int) -> Contents:
-    """Back up the rest of a log; the archive must have what the log has. Returns what is in the archive."""
+    """Back up the rest of a log; the archive must have what the log has. Returns the content of the archive."""
     log, store = await open_log(address, partitions), open_store(backup)
     try:
         await back_up(log, store)

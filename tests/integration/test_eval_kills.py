@@ -14,7 +14,7 @@ DRIVER = ("-m", "tests.integration.killing_eval")
 TREE = Path(__file__).parent.parent.parent
 DRIVEN = {"PYTHONPATH": f"{TREE}:{TREE / 'src'}"}
 TWICE = IN_FLIGHT + PART
-"""Calls that one kill may cost: what was in flight, and one part that was not durable yet."""
+"""Calls that one kill may cost: those in flight, and one part that was not durable yet."""
 
 
 async def kill_somewhere(place: RunFolder, server: Endpoint, rng: random.Random, most: int) -> str:
@@ -70,7 +70,7 @@ async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, m
 
 
 def moved(place: RunFolder, folder: Path) -> RunFolder:
-    """Copy what is on durable storage, as another machine mounts it elsewhere; its scratch folder is empty."""
+    """Copy the durable files, as another machine mounts it elsewhere; its scratch folder is empty."""
     there = RunFolder(folder, place.rows)
     folder.mkdir()
     if place.run.exists():

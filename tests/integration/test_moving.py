@@ -1,4 +1,4 @@
-"""Export and import on files: everything arrives, nothing is written over, and what is damaged is named."""
+"""Export and import on files: everything arrives, nothing is written over, and damaged files are named."""
 
 import asyncio
 import shutil

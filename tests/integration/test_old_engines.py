@@ -69,7 +69,7 @@ async def test_an_old_mongodb_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_oldest_mongodb_that_does_is_not(tmp_path: Path) -> None:
-    """The double knows no entities: what it is asked for then is no fault of its version."""
+    """The double knows no entities: later refusals are not the fault of its version."""
     with old_engines.mongodb(NEWER_MONGODB) as port:
         address = f"mongodb://127.0.0.1:{port}/steelyard?replicaSet=rs0"
         assert "wire version" not in await refusal(
@@ -124,7 +124,7 @@ async def test_an_old_postgresql_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_oldest_postgresql_that_does_is_not() -> None:
-    """The double has no tables: what it is asked for then is no fault of its version."""
+    """The double has no tables: later refusals are not the fault of its version."""
     with old_engines.postgresql("13.0") as port, pytest.raises(AccountsDatabaseError) as refused:
         await open_accounts_database(f"postgresql://somebody@127.0.0.1:{port}/steelyard")
     assert "too old" not in str(refused.value)

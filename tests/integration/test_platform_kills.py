@@ -59,7 +59,7 @@ async def kill_while_stories_are_told(machine: Machine, folder: Path, count: int
 
 
 def strike(machine: Machine, victim: str) -> None:
-    """SIGKILL; what was killed with the supervisor is started again by the next `up`, and so is the supervisor."""
+    """SIGKILL; processes killed with the supervisor are started again by the next `up`, and so is the supervisor."""
     record = read_record(machine.state)
     children = {name: pid for name, (pid, _) in record.children.items()}
     pid = record.pid if victim == "supervisor" else children.get(victim, record.pid)

@@ -1,4 +1,4 @@
-"""Retention on files: what is deleted leaves every place in its time."""
+"""Retention on files: deleted content leaves every place in its time."""
 
 from pathlib import Path
 

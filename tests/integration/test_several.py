@@ -1,4 +1,4 @@
-"""Several processes of each service on one folder, of which any is killed or stopped: nothing is lost or doubled."""
+"""Several processes of each service on one folder, while any is killed or stopped: nothing is lost or doubled."""
 
 import asyncio
 import os

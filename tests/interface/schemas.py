@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.types import Json
 
 TEXTS = ("description", "title", "message")
-"""Keywords whose values are for people: they may change without changing what is served."""
+"""Keywords whose values are for people: they may change without a change of the API."""
 INNER = ("properties", "items", "additionalProperties", "required")
 
 

@@ -57,7 +57,7 @@ def make_job(name: str) -> Json:
 
 
 async def until_nothing(left: Callable[[], Awaitable[object]]) -> None:
-    """Wait until nothing is left; what a busy machine has not done yet is no leak."""
+    """Wait until nothing is left; unfinished work of a busy machine does not count as a leak."""
     rest: object = None
     try:
         async with asyncio.timeout(120):

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - tables are read by their rows
-"""Rules in CEL, as tables: schemas with rules, what passes, what does not, and what is said."""
+"""Rules in CEL, as tables: schemas with rules, values that pass, values that do not, and the messages."""
 
 from typing import Any
 

@@ -147,7 +147,7 @@ BASES: dict[str, Json] = {
     },
     "PersistentVolumeClaim": {"spec": CLAIM["spec"]},
 }  # fmt: skip
-"""Valid objects by their kind; where a kind has several, a comma and what is special of it come after its name."""
+"""Valid objects by their kind; where a kind has several, a comma and the special part come after its name."""
 
 
 def kind_of(base: str) -> ResourceType:

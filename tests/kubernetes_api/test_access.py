@@ -37,7 +37,7 @@ async def grant(api: Api, namespace: str, *rules: Json, name: str = "robot", rol
 
 
 async def allowed(api: Api, token: str, path: str, verb: str = "GET", body: object = None) -> Answer:
-    """The answer once it is no refusal: a real server's authorizer learns of a binding a little later."""
+    """The answer once it is not a refusal: a real server's authorizer learns of a binding a little later."""
     answer = await api.request(verb, path, body, token=token)
 
     async def probe() -> bool:

@@ -1,4 +1,4 @@
-"""Owners: how a controller takes an orphan, lets go of what is its own, and is kept from what is another's."""
+"""Owners: how a controller takes an orphan, lets go of its own objects, and is kept from those of others."""
 
 import asyncio
 

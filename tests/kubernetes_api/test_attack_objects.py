@@ -51,7 +51,7 @@ async def prepare(victim: Victim) -> None:
 
 
 async def create(victim: Victim, path: str, obj: object) -> tuple[int, str]:
-    """Create an object while others ask whether the server is there; return the status and what is said."""
+    """Create an object while others ask whether the server is there; return the status and the message."""
     body = json.dumps(obj).encode()
     (answer,) = await victim.answers_to(victim.send("POST", path, victim.tokens["creator"], body))
     assert not isinstance(answer, BaseException), answer

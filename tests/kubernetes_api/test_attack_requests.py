@@ -67,7 +67,7 @@ QUERIES: dict[str, tuple[str, int, str]] = {
     "a time of many digits": ("watch=1&timeoutSeconds=" + "9" * 5000, 400, "value out of range"),
     "a long line": ("a=" + "b" * 1_000_000, 400, ""),
 }
-"""Query, status and what is said."""
+"""Query, status and message."""
 
 
 def operations(number: int, **operation: object) -> Callable[[], object]:
@@ -137,7 +137,7 @@ MAP_PATCHES: dict[str, tuple[str, Callable[[], object], int, str]] = {
         "",
     ),
 }
-"""Form of the patch, the patch, status and what is said."""
+"""Form of the patch, the patch, status and message."""
 
 
 def with_containers(**fields: object) -> Json:
@@ -218,7 +218,7 @@ async def prepare(victim: Victim) -> None:
 
 
 async def answer(victim: Victim, attack: Any) -> tuple[int, str]:
-    """Return the status of a request and what is said, while others ask whether the server is there."""
+    """Return the status and the message of a request, while others ask whether the server is there."""
     before = victim.memory()
     (answer,) = await victim.answers_to(attack)
     assert not isinstance(answer, BaseException), answer

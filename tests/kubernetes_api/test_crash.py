@@ -1,4 +1,4 @@
-"""kill -9 amid writes: what was acknowledged is there, no version is given out twice, old watches get the error by
+"""kill -9 amid writes: acknowledged writes are there, no version is given out twice, old watches get the error by
 which they list, and an informer ends with what there is.
 """
 
@@ -40,7 +40,7 @@ async def running(folder: Path, port: int, statement: int = 0) -> AsyncIterator[
 
 
 class Writers:
-    """Clients that create, change and delete until the server is gone; they remember what was acknowledged.
+    """Clients that create, change and delete until the server is gone; they remember the acknowledged writes.
 
     `goal_reached` is set once `goal` writes were acknowledged.
     """

@@ -127,7 +127,7 @@ async def test_fields_and_groups_of_later_versions_are_passed_over(api: Api, cor
 
 
 async def test_any_damage_is_a_refusal(embedded: Server, api: Api, core: str) -> None:
-    """Bytes changed, cut off, doubled: what is no object is a 400, and nothing ends the server."""
+    """Bytes changed, cut off, doubled: other content is a 400, and nothing ends the server."""
     chance = random.Random(5)
     bodies = [DEPLOYMENT, *(base64.b64decode(body) for body, _ in SAMPLES.values())]
     outcomes = set()

@@ -15,7 +15,7 @@ ADDRESS = "127.9.8.6"
 
 
 async def _program(request: web.BaseRequest) -> web.StreamResponse:
-    """Say what was asked; `/moved` leads to another path, `/slow` says one word and waits, `/count` counts bytes."""
+    """Return the request; `/moved` leads to another path, `/slow` says one word and waits, `/count` counts bytes."""
     if request.path == "/count":
         count = 0
         async for chunk in request.content.iter_any():

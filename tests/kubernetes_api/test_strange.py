@@ -151,7 +151,7 @@ class ApiAndScheduler:
 
 
 def as_sent(value: Any) -> bytes:
-    """Encode also what is no JSON: numbers of any size, NaN, halves of letters."""
+    """Encode values beyond JSON, too: numbers of any size, NaN, halves of letters."""
     return json.dumps(value).encode()
 
 

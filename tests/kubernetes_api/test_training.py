@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - tables are read by their rows
-"""Training jobs: what is refused when they are applied, and what v1's clients find of them."""
+"""Training jobs: refusals when they are applied, and their form for v1's clients."""
 
 import copy
 from typing import Any
@@ -29,7 +29,7 @@ def template(container: str, **fields: Any) -> Json:
 
 
 def training_job(kind: str, name: str = "job", **spec: Any) -> Json:
-    """The smallest job of a kind, with what is to be different in its spec."""
+    """The smallest job of a kind, with differences in its spec."""
     container, role = CONTAINERS[kind]
     fields: Json = {TRAINING[kind].replicas: {role: {"template": template(container)}}}
     fields |= {"jobMode": "MXTrain"} if kind == "MXJob" else {"framework": "own"} if kind == "DLJob" else {}

@@ -48,7 +48,7 @@ CHOSEN: dict[str, Any] = {
     "mainContainer": "mpi",
     "nprocPerNode": "2",
 }
-"""Fields of which not every text will do."""
+"""Fields that do not accept every text."""
 NOT_BOTH = {"nProcPerNode"}
 
 

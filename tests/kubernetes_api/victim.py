@@ -1,4 +1,4 @@
-"""A server of its own process for attacks: what is not bounded ends it, and it alone.
+"""A server of its own process for attacks: an unbounded request ends it, and it alone.
 
 Attackers are ServiceAccounts: one without a right, and others that may do something in their namespace.
 """

@@ -1,4 +1,4 @@
-"""Our controllers on a server that has none of its own for their kinds."""
+"""Our controllers on a server without controllers of its own for their kinds."""
 
 import asyncio
 import threading

@@ -31,7 +31,7 @@ def bare_pod(name: str, app: str = "web", **metadata: Any) -> Json:
 
 
 async def owned(sandbox: Sandbox, resource: Resource, name: str, owner: Json | None) -> Json:
-    """The object once this is its controller, or it has none."""
+    """The object once this is its controller, or it is without one."""
     uid = owner and owner["metadata"]["uid"]
 
     async def probe() -> Json | None:

@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets: rollouts, their bounds, revisions, and what is replaced."""
+"""Deployments and ReplicaSets: rollouts, their bounds, revisions, and replacements."""
 
 from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS

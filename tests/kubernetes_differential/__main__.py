@@ -1,9 +1,9 @@
 """`python -m tests.kubernetes_differential`: the corpus on the embedded server, compared with a real one.
 
 Without options the real server's recorded answers are compared. `--real` asks the server that KUBECONFIG_REAL names,
-or starts a control plane; `--record` also keeps its answers. `--update` takes what is mended out of the known
-differences. `--only PATTERN` chooses cases by name or by file. `--random N` compares N variations of each kind that no
-recording has; `--seed` repeats those of an earlier run.
+or starts a control plane; `--record` also keeps its answers. `--update` takes mended ones out of the known
+differences. `--only PATTERN` chooses cases by name or by file. `--random N` compares N variations of each kind that
+no recording has; `--seed` repeats those of an earlier run.
 """
 
 import argparse

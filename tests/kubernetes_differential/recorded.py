@@ -38,7 +38,7 @@ def recorded(module: str, case: Case) -> list[Json] | None:
 
 
 def known(module: str) -> dict[str, int]:
-    """Numbers of known differences by case; a case without a line has none."""
+    """Numbers of known differences by case; a case without a line has zero."""
     path = FOLDER / "known" / f"{module}.txt"
     lines = path.read_text().splitlines() if path.exists() else []
     return {name: int(number) for number, _, name in (line.partition(" ") for line in lines)}

@@ -1,4 +1,4 @@
-"""Comparison of answers: what the clock or chance decides is no difference."""
+"""Comparison of answers: values that the clock or chance decides do not count."""
 
 from steelyard.types import Json
 from tests.kubernetes_differential.case import Case, get

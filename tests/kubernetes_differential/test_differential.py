@@ -50,7 +50,7 @@ def test_no_case_differs_more_than_is_known(module: str, kubeconfig: Path) -> No
     "module", sorted({path.name.split(".")[0] for path in (FOLDER / "recorded").glob("*")})
 )
 def test_no_case_is_removed_or_changed(module: str) -> None:
-    """A recording belongs to one form of its case: one that was weakened has none."""
+    """A recording belongs to one form of its case: a weakened one is without a recording."""
     present = {case.name: case.digest() for case in corpus().get(module, [])}
     kept = {name: entry["digest"] for name, entry in recordings(module).items()}
     assert kept == present

@@ -111,7 +111,7 @@ class Worker:
 
 
 class Workers:
-    """Workers of which each runs one request at a time."""
+    """Workers; each runs one request at a time."""
 
     def __init__(self, commit: str, side_by_side: int) -> None:
         self._all = [Worker(commit) for _ in range(side_by_side)]
@@ -162,7 +162,7 @@ def check(bugs: Sequence[Bug]) -> int:
 
 
 def select(bugs: Sequence[Bug], patterns: Sequence[str], changed: Sequence[str] | None) -> list[Bug]:
-    """Return the bugs of which the name, file or a test matches a pattern, and of which a file changed.
+    """Return the bugs whose name, file or test matches a pattern, and whose files changed.
 
     No pattern matches all; `changed` is None where it does not matter which files changed.
     """

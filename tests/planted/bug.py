@@ -24,7 +24,7 @@ class DoesNotApplyError(Exception):
 
 @dataclass(frozen=True)
 class Bug:
-    """One planted bug and the tests of which at least one must fail because of it.
+    """One planted bug and its tests; at least one must fail because of it.
 
     `function` is the qualified name of the function or class that holds `old`; empty for the whole module.
     """

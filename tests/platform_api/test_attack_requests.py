@@ -55,7 +55,7 @@ QUERIES: dict[str, tuple[str, str]] = {
     "an order": ("orderBy=" + "a," * 10_000, "orderBy: 'a,a"),
     "percent signs": ("name=" + "%25" * 10_000, ""),
 }
-"""Query, and what is said of it; nothing of one that is taken."""
+"""Query, and the message; empty if it is accepted."""
 JSON = "application/json"
 BODIES: dict[str, tuple[str, bytes, int, str]] = {
     "parts of a form": (
@@ -83,7 +83,7 @@ BODIES: dict[str, tuple[str, bytes, int, str]] = {
     "a long text": (JSON, b'{"name":"' + b"x" * 500_000 + b'"}', 422, "name: "),
     "too much": (JSON, b'{"name":"' + b"x" * 900_000 + b'"}', 413, "524288 are allowed"),
 }
-"""Type, body, status and what is said."""
+"""Type, body, status and message."""
 
 MAY_PUSH = AccessGrant(resources=["artifacts"], functions=["create", "get", "data"], accounts=["*"])
 DESCRIPTOR = json.dumps({"digest": f"sha256:{'0' * 64}", "urls": ["a"]}).encode()
@@ -94,7 +94,7 @@ MANIFESTS: dict[str, tuple[bytes, str]] = {
     "levels": (b"[" * (1 << 17), "the manifest is not JSON"),
     "entries": (b",".join([DESCRIPTOR] * 10_001) + b",", "layers: the manifest has more than 10000 entries"),
 }
-"""Layers of a manifest, and what is said of it."""
+"""Layers of a manifest, and the message."""
 
 
 @pytest.mark.parametrize("name", TOKENS)

@@ -1,4 +1,4 @@
-"""Administrators bring back what was deleted or forgotten, and it stays."""
+"""Administrators bring back deleted or forgotten entities, and they stay."""
 
 import asyncio
 import copy

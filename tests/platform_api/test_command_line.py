@@ -234,7 +234,7 @@ async def test_a_version_gets_a_tag_and_an_entity_its_texts(tmp_path: Path) -> N
         id = family.partition("/")[2]
         assert await said(to, "family", "tag", id[:8], "v1", "small") == f"{id}@v1 is {model}"
         assert "v1:" in await said(to, "describe", "family", id)
-        assert await said(to, "family", "untag", id, "v1") == f"{id}@v1 is no tag any more"
+        assert await said(to, "family", "untag", id, "v1") == f"{id}@v1 is not a tag any more"
         refused = await steelyard(to, "family", "untag", id, "v1")
         assert str(refused.exception) == "v1: is not a tag of the family; there are none"
         assert await said(to, "document", "model", "small") == f"{model} has no documentation"

@@ -322,7 +322,7 @@ async def test_that_many_are_visible_is_found_without_a_read_for_each() -> None:
 
 
 class Late(MemoryView):
-    """Shows what is applied a while later."""
+    """Shows applied commands a while later."""
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
         await asyncio.sleep(0.03)

@@ -100,7 +100,7 @@ async def tagged(platform: MemoryPlatform, kind: str, entity: Json) -> str:
 
 
 async def test_an_entity_keeps_the_id_that_a_tag_stood_for(platform: MemoryPlatform) -> None:
-    """A tag may go to another entity later: what was created keeps what it was created with."""
+    """A tag may go to another entity later: an entity keeps the one that it was created with."""
     module = await a_module(platform)
     reference = await tagged(platform, "Module", module)
     method = await platform.created("methods", **METHOD, output=OUTPUT, modules=[reference])

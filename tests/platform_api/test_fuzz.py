@@ -1,6 +1,7 @@
-"""Every route that takes a body, with requests beyond all bounds: no service stops, and what is acknowledged is there.
+"""Every route that takes a body, with requests beyond all bounds: no service stops, and acknowledged entities are
+there.
 
-Of what was accepted, every custom resource and every object of a session is then offered to the embedded API server:
+Of the accepted ones, every custom resource and every object of a session is then offered to the embedded API server:
 the rules of Kubernetes are those of the POST.
 """
 

@@ -32,7 +32,7 @@ from tests.platform_api.test_collection import MAKE
 CASES, SOAK_CASES, SOAK_PARTS = 200, 1000, 10
 NEVER = {500}
 OF_THE_SERVER = {400, 431}
-"""Statuses with which the HTTP server itself answers what is not an HTTP request."""
+"""Statuses with which the HTTP server itself answers bytes that are not an HTTP request."""
 UNSENT = {"host", "content-length", "transfer-encoding", "connection", "authorization"}
 SPOILED: list[tuple[bytes, str]] = [
     (b"{", "application/json"),

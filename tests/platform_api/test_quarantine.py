@@ -22,7 +22,7 @@ FAILING = b'{"schemaVersion":"0.1","command":"Explode"}'
 
 
 async def put_aside(platform: MemoryPlatform) -> str:
-    """The id of an entity of which a command cannot be read."""
+    """The id of an entity with a command that cannot be read."""
     entity = await platform.created("datasets", **dataset())
     await platform.settled("Dataset", entity["id"])
     await explode(platform.engines.log, entity["id"])

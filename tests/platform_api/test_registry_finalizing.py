@@ -1,4 +1,4 @@
-"""Finalizing an artifact: only what is whole is taken, and from then on nothing changes it."""
+"""Finalizing an artifact: only complete content is taken, and from then on nothing changes it."""
 
 import json
 import re

@@ -245,7 +245,7 @@ async def test_a_deletion_that_began_before_finalize_changes_nothing_after_it(de
 
 
 FINALIZING = 3
-"""Writes of a request that finalizes an artifact of which nothing was deleted: a closing, a decision and the seal."""
+"""Writes of a request that finalizes an artifact without deletions: a closing, a decision and the seal."""
 
 
 @pytest.mark.parametrize("writes", range(FINALIZING))

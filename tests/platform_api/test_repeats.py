@@ -93,7 +93,7 @@ class Held(MemoryLog):
 
 @asynccontextmanager
 async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
-    """The API's address, a token, and its engines, of which no service works."""
+    """The API's address, a token, and its engines, without any service."""
     engines = replace(await make_engines(), log=log)
     async with make_platform(engines, services=False) as memory:
         client = await memory.holder(grant("models", ["*"], ["acme"]), grant("accounts", ["*"], ["acme"]))

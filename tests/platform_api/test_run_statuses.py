@@ -26,7 +26,7 @@ async def becomes(platform: MemoryPlatform, path: str, **wanted: str | None) -> 
 
 
 async def a_run(platform: MemoryPlatform) -> Json:
-    """Run a pipeline of two evaluations, of which neither needs the other."""
+    """Run a pipeline of two independent evaluations."""
     asked = {
         "kind": "PipelineEvaluationRequest",
         "dataset": "$(data)",

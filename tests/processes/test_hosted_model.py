@@ -145,7 +145,7 @@ async def call_until(url: str, *ends: int) -> list[int]:
 
 
 async def test_kills_amid_calls_never_pass_the_cap(tmp_path: Path) -> None:
-    """The bill counts what was sent; what a killed process has left open counts as spent."""
+    """The bill counts the calls sent; calls that a killed process left open count as spent."""
     cap, kills = 20_000, 3
     config_of = partial(configuration, folder=tmp_path / "storage", tokens_total=cap)
     async with (

@@ -30,7 +30,7 @@ MODULE, DATASET, EVALUATION, SERVICE = make_id("c"), make_id("d"), make_id("e"),
 
 
 class Collection:
-    """A collection of a client, which keeps what is created."""
+    """A collection of a client, which keeps the created entities."""
 
     def __init__(self, model: type[MethodCreateRequest | AnalysisCreateRequest], digits: str) -> None:
         self.model, self.digits = model, iter(digits)

@@ -130,7 +130,7 @@ PASSING = frozenset({"a version that has passed", "an object that has gone"})
 """Ways that last as long as a cache lags behind: here `LAG` seconds."""
 LAG = 10.0
 BUSY = PASSING | {"too many requests", "a server without an answer", "a server that gives up"}
-"""Ways that say nothing about what was sent, and are not told of it."""
+"""Failures that say nothing about the request, and are not reported with it."""
 
 
 def ways_of(verb: str) -> list[str]:

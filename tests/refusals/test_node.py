@@ -1,4 +1,4 @@
-"""The scheduler and the evictions of the embedded node: what is refused of one Pod delays no other."""
+"""The scheduler and the evictions of the embedded node: a refusal for one Pod delays no other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -34,7 +34,7 @@ REPORTS = 4
 
 @dataclass
 class Platform(EdgeHarness):
-    """A claim that follows what is reported of it, as the log would let it."""
+    """A claim that follows the reports about it, as the log would let it."""
 
     published: list[Status] = field(default_factory=list)
 

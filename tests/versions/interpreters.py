@@ -22,7 +22,7 @@ OTHERS = tuple(version for version in VERSIONS if version != RUNNING)
 
 @cache
 def interpreter(version: str) -> Path:
-    """A Python of this version, such as "3.12". Raises Missing where the machine has none."""
+    """A Python of this version, such as "3.12". Raises Missing on a machine without one."""
     if version == RUNNING:
         return Path(sys.executable)
     for candidate in _candidates(version):

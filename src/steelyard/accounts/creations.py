@@ -28,7 +28,7 @@ class Creations:
     def count(
         self, kinds: frozenset[str], principal: str, start: datetime, end: datetime, besides: str
     ) -> int:
-        """Count what was created from `start` on and before `end`, without the entity `besides`."""
+        """Count the entities that were created from `start` on and before `end`, without the entity `besides`."""
         lists = (self._times.get((kind, principal), []) for kind in kinds)
         counted = sum(bisect_left(times, end) - bisect_left(times, start) for times in lists)
         own = self._known.get(besides)

@@ -1,4 +1,4 @@
-"""The protocols of the accounts database: who may do what, what was asked and not yet answered, what is claimed.
+"""The protocols of the accounts database: rights, requests without an answer, and claims.
 
 `sqlite/` and `postgresql/` implement them, in a file for each; what SQLite refuses they raise as a DatabaseError.
 Everything is durable when a method returns. Times come in, except for leases: these count by the database's clock.
@@ -307,7 +307,7 @@ class EncryptedSecret:
 
 
 class EncryptedSecrets(Protocol):
-    """Secrets of accounts, of which the database sees encrypted bytes alone. `Secrets` encrypts and decrypts them."""
+    """Secrets of accounts; the database sees encrypted bytes alone. `Secrets` encrypts and decrypts them."""
 
     async def put(self, secret: EncryptedSecret, most: int) -> EncryptedSecret:
         """Add the secret, or replace the one of this account and name, whose `created` stays; return it.
@@ -428,7 +428,7 @@ class Claims(Protocol):
         ...
 
     async def release(self, id: str, now: datetime, leader: int) -> None:
-        """Releases what was admitted and is over. Does nothing to any other. Raises Superseded."""
+        """Releases the claims of entities that have ended. Does nothing to any other. Raises Superseded."""
         ...
 
     async def lead(self, owner: str, now: datetime) -> int:

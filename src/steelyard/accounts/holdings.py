@@ -46,7 +46,7 @@ class Holdings:
 
 
 class GrowingHoldings:
-    """Held claims of a list that only grows: each call reads what was added since the last one."""
+    """Held claims of a list that only grows: each call reads the claims that were added since the last one."""
 
     def __init__(self) -> None:
         self._list: Sequence[Claim] = ()
@@ -69,7 +69,8 @@ def _held(claims: Iterable[Claim]) -> Iterator[Claim]:
 
 @lru_cache(maxsize=1000)
 def amount_taken(text: str) -> Decimal:
-    """Amount of a claim. Less than nothing would lift the quota of all others; what is not a number would bar them."""
+    """Amount of a claim. Less than nothing would lift the quota of all others; a value that is not a number would bar
+    them."""
     try:
         return max(amount(text), Decimal(0))
     except ValueError:

@@ -98,7 +98,7 @@ async def open_accounts_database(url: str, new_id: Callable[[], str] = random_id
 async def prepare_accounts_database(url: str) -> tuple[str | None, str] | None:
     """Make the tables of a PostgreSQL, or migrate those of an earlier version.
 
-    Return the revisions before and after; the first is None where there were no tables. None for a file, which is made
+    Return the revisions before and after; the first is None if there were no tables. None for a file, which is made
     and migrated as it is opened. Raises AccountsDatabaseError.
     """
     if not is_postgresql(url):

@@ -52,14 +52,14 @@ Limits = dict[str, Annotated[str, AfterValidator(_limit)]]
 
 
 class RateSettings(BaseModel):
-    """Limit on what is admitted within a period, ended or not."""
+    """Limit on admissions within a period; work that has ended counts too."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     principal: Annotated[str, AfterValidator(_principal)] = Field(
         default=_EACH, description="`__global__`, one account, accounts/<account>, or each, `accounts/*`."
     )
-    resource: str = Field(default=ADMITTED, description="What is counted.")
+    resource: str = Field(default=ADMITTED, description="The counted quantity.")
     limit: Annotated[str, AfterValidator(_number)] = Field(description="How much of it.")
     duration: Annotated[timedelta, AfterValidator(_window)] = Field(
         description="Within how long, such as PT1H; at most 366 days."
@@ -80,7 +80,7 @@ class RateSettings(BaseModel):
 
 
 class QuotaSettings(BaseModel):
-    """Limits by resource, in Kubernetes quantities; `Unlimited`, or none, is no limit.
+    """Limits by resource, in Kubernetes quantities; `Unlimited`, or no entry, means that there is no limit.
 
     A resource that ends in `*` stands for each whose name begins so.
     """
@@ -105,7 +105,7 @@ class QuotaSettings(BaseModel):
 
 @dataclass(frozen=True)
 class LimitsOf:
-    """Limits as numbers; None is no limit."""
+    """Limits as numbers; None stands for no limit."""
 
     named: Mapping[str, Decimal | None]
     beginnings: Mapping[str, Decimal | None]

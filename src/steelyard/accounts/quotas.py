@@ -63,7 +63,7 @@ class Shortage:
 
 
 class Quotas:
-    """Limits on what is held at the same time."""
+    """Limits on claims that are held at the same time."""
 
     def __init__(self, settings: QuotaSettings, quotas: SetQuotas = NO_QUOTAS) -> None:
         self._set = quotas.limits
@@ -92,7 +92,7 @@ class Quotas:
 
 
 class Rates:
-    """Limits on what is admitted within a period, released or not."""
+    """Limits on admissions within a period, released or not."""
 
     def __init__(self, rates: Sequence[RateSettings] = (), quotas: SetQuotas = NO_QUOTAS) -> None:
         self._rates = rates

@@ -24,7 +24,7 @@ class CreationRate:
     rate: RateSettings
     kinds: frozenset[str]
     since: datetime
-    """Time at which the limit was set. What was created before is not measured by it."""
+    """Time at which the limit was set. It does not apply to entities from before."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SetQuotas:
     """Quotas that are in force, by what they limit."""
 
     limits: Mapping[_Key, Decimal | None] = field(default_factory=dict)
-    """Limits on what is held at once; None for no limit."""
+    """Limits on claims that are held at once; None for no limit."""
     rates: Sequence[RateSettings] = ()
     rated: frozenset[_Key] = frozenset()
     """Principals and resources that have a rate, or are freed of one."""

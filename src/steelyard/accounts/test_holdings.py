@@ -1,4 +1,4 @@
-"""Totals of what is held: equal to the sums, and kept, so that a check reads none of the claims."""
+"""Totals of held claims: equal to the sums, and kept, so that a check reads none of the claims."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_a_check_reads_none_of_what_is_held(count: int) -> None:
 
 @pytest.mark.parametrize("count", [10, 1000])
 def test_a_transaction_reads_what_is_held_once(count: int) -> None:
-    """Each admission is one more; what was held before them is not read again for any."""
+    """Each admission is one more; claims from before are not read again."""
     counted = [replace(claim(f"h{number}"), admitted_at=NOW) for number in range(count)]
     quotas = Quotas(QuotaSettings(everything={CPU: str(count + 5)}, account={}))
     new = {f"n{number}": claim(f"n{number}") for number in range(20)}

@@ -1,4 +1,4 @@
-"""Quotas: what counts, what is said, and that no order of admissions and releases goes over a limit."""
+"""Quotas: what counts, the messages, and that no order of admissions and releases goes over a limit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

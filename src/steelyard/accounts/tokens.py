@@ -2,7 +2,7 @@
 
 A token is as good as its key: revoked, it is refused at the next use, by every process. What it may do is what its
 grants and, at that moment, the permissions of its account have in common; a session's token is good for its session
-only. The API asks at every request, so what is known is remembered until an account or a key changes.
+only. The API asks at every request, so the answer is remembered until an account or a key changes.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _ACCOUNTS, _SESSIONS = "accounts/", "inferencesessions/"
 
 
 class Unauthenticated(Exception):
-    """The token is no good; the message says why."""
+    """The token is not valid; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Tokens:
         purpose: str | None = None,
         most: int | None = None,
     ) -> str:
-        """A new token: of an account, or of a session, which has none.
+        """A new token: of an account, or of a session, which has no account.
 
         With a `purpose` it takes the place of the account's earlier token of that purpose. Raises NoSuchAccount, and
         TooManyKeys if the account or the session would have more than `most` valid tokens.
@@ -172,9 +172,10 @@ def _digest(token: str) -> bytes:
 async def bootstrap(accounts: Accounts, name: str, now: datetime) -> str:
     """A token of the first administrator, whose account is made where it is not there yet.
 
-    A person who can open the database is let in, also after the account was suspended or has lost its permissions. Each
-    call makes a token in place of that of the call before, which is refused from then on: none has to be kept, and one
-    that was lost is no danger. The account's other tokens stay. Of several calls at once the last one's token is good.
+    A person who can open the database is let in, also after the account was suspended or has lost its permissions.
+    Each call makes a token in place of that of the call before, which is refused from then on: none has to be kept,
+    and a lost one does no harm. The account's other tokens stay. Of several calls at once the last one's token is
+    good.
     """
     account = await _administrator(accounts, name, now)
     expires = now + timedelta(days=BOOTSTRAP_DAYS)

@@ -1,6 +1,6 @@
 """The lasting contents of an accounts database as plain values, by which an installation moves to another engine.
 
-Accounts, keys (of which the digests of tokens alone are kept), the keys that sign tokens, the outbox, and webhooks.
+Accounts, keys (only the digests of their tokens are kept), the keys that sign tokens, the outbox, and webhooks.
 Claims are not among them: the orchestrator reads them from the log again. Nor are secrets, which only the keys of the
 installation decrypt.
 """

@@ -9,7 +9,7 @@ from steelyard.storage.checked import CheckedStore, DigestMismatch, checked
 from steelyard.storage.store import BadLocation, ObjectMissing, Store, check_key, name_of
 
 BESIDE = ".files"
-"""Folder of an input's files that are no rows: among the Parquet files, a reader would take them for rows."""
+"""Folder of an input's files that do not hold rows: among the Parquet files, a reader would take them for rows."""
 
 
 async def fetch_module(store: Store, folder: Path) -> int:

@@ -39,7 +39,7 @@ class Outputs:
 
 
 def checked_outputs(workspace: Workspace, fields: AnalysisFields) -> Outputs:
-    """Return what is published of the output folder. Raises AnalysisFailed, which names the file. Blocking."""
+    """Return the published files of the output folder. Raises AnalysisFailed, which names the file. Blocking."""
     files = files_of(workspace.output)
     records = checked_records(workspace.output, workspace.id, fields)
     output = fields.method.output

@@ -86,7 +86,7 @@ async def _keys(store: Store) -> AsyncIterator[str]:
 
 
 def _checked(output: Path, headline: str) -> Report:
-    """Return the report that lies in the output. Raises AnalysisFailed for files that are none."""
+    """Return the report that lies in the output. Raises AnalysisFailed for other files."""
     files = files_of(output)
     if missing := [name for name in (PAGE, NUMBERS, SCORES) if name not in files]:
         raise output_invalid(f"the rubric's process has left no {', '.join(missing)}")

@@ -25,7 +25,7 @@ from steelyard.storage.store import Store
 
 CHILD = "steelyard.analysis.child"
 Progress = Callable[[int, str], Awaitable[None]]
-"""Function that receives how many of the three stages are done, and what is being done."""
+"""Function that receives the number of finished stages (of three) and the present one."""
 STAGES = 3
 _INSTALL = "steelyard runners install dyff-audit"
 

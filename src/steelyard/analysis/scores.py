@@ -1,4 +1,4 @@
-"""Scores and curves of an analysis: how a method records them, and how the step checks what was recorded.
+"""Scores and curves of an analysis: how a method records them, and how the step checks the record.
 
 Both files have the form in which dyff-audit writes them: `{"scores": […]}` and `{"curves": […]}`.
 """
@@ -183,7 +183,7 @@ def _declared(fields: AnalysisFields, name: str, kind: type[Spec]) -> Spec:
 
 
 def _check_finite(value: float, field: str) -> None:
-    """Raise ValueError for what is not a finite number."""
+    """Raise ValueError for a value that is not a finite number."""
     if not math.isfinite(value):
         raise ValueError(f"{field}: {value} should be a finite number")
 

@@ -18,7 +18,7 @@ PART = "part-0.parquet"
 
 
 def open_dataset(folder: Path) -> ds.Dataset:
-    """Open the Parquet files of a folder as one dataset; names that begin with a dot are no part of it."""
+    """Open the Parquet files of a folder as one dataset; names that begin with a dot are left out."""
     return ds.dataset(str(folder), partitioning="hive", format="parquet", ignore_prefixes=["."])
 
 

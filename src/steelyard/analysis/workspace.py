@@ -74,7 +74,8 @@ class Workspace:
         return self.root / "outcome.json"
 
     def folder(self, id: str) -> Path:
-        """Return the folder of an input or a module. Raises AnalysisFailed for an id that is no name of a folder."""
+        """Return the folder of an input or a module. Raises AnalysisFailed for an id that cannot be the name of a
+        folder."""
         if not _ID.fullmatch(id) or id == self.id:
             raise AnalysisFailed("BadRequest", f"{id!r} should be the id of an input or a module")
         return self.storage / id

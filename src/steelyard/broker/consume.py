@@ -49,7 +49,7 @@ class Step(Protocol):
     """The work of a service on one record."""
 
     def begin(self) -> None:
-        """A batch begins: forget what was kept for the last one, which may not have been committed."""
+        """A batch begins: forget the state of the last one, which may not have been committed."""
         ...
 
     async def prepare(self, records: Sequence[Record]) -> None:

@@ -142,7 +142,7 @@ class _Follower:
         await self._outlet.apply([], self._log.epoch, {record.partition: record.offset + 1})
 
     async def take_up(self, keys: frozenset[str]) -> None:
-        """Try the newest records of what was put aside once more."""
+        """Try the newest records that were put aside once more."""
         for key in keys:
             # Not the record that failed: the key's state has moved on since, and an older state must not replace a
             # newer one.

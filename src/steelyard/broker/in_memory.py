@@ -33,8 +33,8 @@ def _go_on() -> None:
 class MemoryLog:
     """A log of one process.
 
-    Tests let it fail: `crash` is called before each write, and `crash_after` when it is done; both may raise. What is
-    written by then stays, as in a file.
+    Tests let it fail: `crash` is called before each write, and `crash_after` when it is done; both may raise. Records
+    written by then stay, as in a file.
     """
 
     def __init__(

@@ -179,7 +179,7 @@ class Log(Protocol):
         ...
 
     async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
-        """The newest records of several keys; those that have none are left out."""
+        """The newest records of several keys; keys without a record are left out."""
         ...
 
     def version(self) -> int:
@@ -198,7 +198,7 @@ class Log(Protocol):
         ...
 
     async def expire(self, topic: str, before: datetime) -> int:
-        """Remove what was written before then; how many went.
+        """Remove the records written before then; return their number.
 
         Of a compacted topic tombstones alone go, and of any topic nothing that one of its groups has yet to read.
         """

@@ -1,4 +1,4 @@
-"""One record's fault is its own: what is tried again, what is put aside, who waits, and what ends a consumer."""
+"""One record's fault is its own: which record is tried again or put aside, who waits, and what ends a consumer."""
 
 import asyncio
 from collections.abc import Sequence

@@ -53,7 +53,7 @@ COLLECTIONS = tuple(SHORT.values())
 
 
 def kind_argument(possible: Set[str] = frozenset(COLLECTIONS)) -> ArgumentInfo:
-    """Return the argument for a kind of which the collection is in `possible`; its help names these."""
+    """Return the argument for a kind whose collection is in `possible`; its help names these."""
     kinds = ", ".join(f"{plural} ({short})" for short, plural in SHORT.items() if plural in possible)
     argument: ArgumentInfo = typer.Argument(
         help=f"Kind: {kinds}; also in the singular, such as {min(possible)[:-1]}."
@@ -79,7 +79,7 @@ PUBLISHED = ENTITIES - {
 }
 """Collections whose entities can be public. A test compares them with the API's."""
 DELETED = "Deleted"
-"""Status of what is deleted, and can be restored for some days."""
+"""Status of a deleted entity, which can be restored for some days."""
 AWAITED = ENTITIES - {"teams"}
 """Collections whose entities have a status that says when they have ended. A team waits for its organiser."""
 

@@ -137,7 +137,7 @@ def _document(content: object, where: str) -> Document:
 
 
 def _replaced(value: Any, ids: Mapping[str, str], where: str | None) -> Any:
-    """Put ids for references. Where `where` is None, what names no document stays as it is."""
+    """Put ids for references. Where `where` is None, a text that names no document stays as it is."""
     match value:
         case dict():
             return {key: _replaced(item, ids, where) for key, item in value.items()}

@@ -24,7 +24,7 @@ def tag(
     id: FamilyArgument,
     tag: TagArgument,
     member: Annotated[str, typer.Argument(help="Entity of the family's kind: its id or name.")],
-    description: Annotated[str | None, typer.Option(help="What is new in this version.")] = None,
+    description: Annotated[str | None, typer.Option(help="News of this version.")] = None,
     *,
     platform: PlatformOptions,
 ) -> None:
@@ -52,7 +52,7 @@ def untag(id: FamilyArgument, tag: TagArgument, *, platform: PlatformOptions) ->
                 f"{tag}: is not a tag of the family; there are {', '.join(asked.members) or 'none'}"
             )
         client.families.edit_members(asked.id, {tag: None})
-    typer.echo(f"{asked.id}@{tag} is no tag any more")
+    typer.echo(f"{asked.id}@{tag} is not a tag any more")
 
 
 @with_options
@@ -67,7 +67,7 @@ def document(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Show what is written about an entity. With an option, write it; other texts stay."""
+    """Show the documentation of an entity. With an option, write it; other texts stay."""
     from steelyard.cli.eval.option_values import read
 
     plural = collection_name(kind, ENTITIES)

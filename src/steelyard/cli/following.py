@@ -31,7 +31,7 @@ class Workflows(Protocol):
 
 @dataclass(frozen=True)
 class Log:
-    """The log of one workflow, of which the newest `limit` lines are shown; `note` gets what is no line of it."""
+    """The log of one workflow; its newest `limit` lines are shown; `note` gets all other messages."""
 
     workflows: Workflows
     kind: str

@@ -22,7 +22,7 @@ def has_foreign_page(client: "Client", plural: str, id: str) -> bool:
 
 
 def frame_of(page: Path, plural: str) -> Path:
-    """Write a page that shows another one, of which the browser runs no script, above its folder; return its path."""
+    """Write a page that shows another one without running its scripts, above its folder; return its path."""
     title = _TITLES[plural]
     frame = page.parent.parent / "open.html"
     source = f"{quote(page.parent.name)}/{quote(page.name)}"

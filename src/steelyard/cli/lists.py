@@ -15,7 +15,7 @@ DEEPEST = 10
 def items_of(document: object, where: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The document itself; or where it is a list (`kind: List`, `kind: ModelList`) its items, each with its place.
 
-    Raises UsageError, which says where, for a list whose items are none.
+    Raises UsageError, which says where, for a list with other items.
     """
     if not _is_list(document):
         yield where, document

@@ -1,4 +1,4 @@
-"""The `steelyard` command: assembles the command groups, each of which imports what it needs when it is called."""
+"""The `steelyard` command: assembles the command groups; each imports its needs when it is called."""
 
 import sys
 from collections.abc import Callable

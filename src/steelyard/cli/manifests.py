@@ -37,7 +37,7 @@ class Manifest:
 def read_manifests(folder: Path) -> list[Manifest]:
     """Every document of the folder's YAML files, in the order of the files' names.
 
-    Raises UsageError, which names the file and the field, for what is not a manifest.
+    Raises UsageError, which names the file and the field, for a document that is not a manifest.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder; it should hold manifests (*.yaml)")
@@ -63,7 +63,8 @@ def _documents(file: Path) -> list[Manifest]:
 
 
 def check_manifest(where: str, document: object) -> None:
-    """Raise UsageError for what is not a manifest, and for fields of its spec that its kind does not have."""
+    """Raise UsageError for a document that is not a manifest, and for fields of its spec that its kind does not
+    have."""
     if not isinstance(document, dict):
         raise UsageError(
             f"{where}: is a {type(document).__name__}; a manifest is a mapping with apiVersion and kind"

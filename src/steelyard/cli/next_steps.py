@@ -12,7 +12,7 @@ from steelyard.whole_files import TooLarge, parse_json, read_whole
 
 @dataclass(frozen=True)
 class Finished:
-    """A resource that ended well, and the URL of its output (empty where it has none)."""
+    """A resource that ended well, and the URL of its output (empty without an output)."""
 
     kind: str
     name: str

@@ -91,8 +91,8 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def name_of(entity: Json) -> str:
-    """Return the name of an entity. Where it has none: its title, as use cases, hazards and challenges have, or what
-    it is made of: the service and the dataset of an evaluation, the rubric of a report.
+    """Return the name of an entity. Without a name: its title, as use cases, hazards and challenges have, or what it
+    is made of: the service and the dataset of an evaluation, the rubric of a report.
     """
     documents = [mapping(document, "documentation") for document in (mapping(entity, "metadata"), entity)]
     for document in (*documents, mapping(mapping(entity, "content"), "page")):

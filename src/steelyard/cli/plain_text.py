@@ -1,6 +1,6 @@
 """Output that cannot act on the terminal that shows it.
 
-Names, messages and logs are written by others. Characters that move the cursor, change what was printed, or turn the
+Names, messages and logs are written by others. Characters that move the cursor, change earlier output, or turn the
 direction of the text are shown as their codes, in the form of JSON. All that a command prints goes this way; the live
 displays, which move the cursor themselves, pass the texts in them by `escaped` or `one_line`.
 """
@@ -13,7 +13,7 @@ from steelyard.errors import escaped
 
 
 class PlainStream:
-    """A stream of text that escapes what is written to it; all else is the stream's own."""
+    """A stream that escapes the text written to it; all else is the stream's own."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream

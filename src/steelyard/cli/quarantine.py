@@ -30,7 +30,7 @@ quarantine = typer.Typer(
 @quarantine.command("list")
 @with_options
 def list_(output: OutputOption = "table", *, platform: PlatformOptions) -> None:
-    """List what is in quarantine, the longest first.
+    """List the quarantine, the longest first.
 
     It says which consumer put an entity there, why, and how many messages wait.
     """

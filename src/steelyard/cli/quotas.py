@@ -20,7 +20,7 @@ PrincipalArgument = Annotated[
 ResourceArgument = Annotated[
     str,
     typer.Argument(
-        help="What is counted, such as workflows.dyff.io/admitted, cpu or evaluations.dyff.io/created."
+        help="The counted quantity, such as workflows.dyff.io/admitted, cpu or evaluations.dyff.io/created."
     ),
 ]
 
@@ -96,7 +96,7 @@ def _span(text: str) -> timedelta:
 
 
 def span_text(span: timedelta) -> str:
-    """Return a time as `--within` takes it, in the greatest unit of which it is a whole number."""
+    """Return a time as `--within` takes it, as a whole number of the greatest possible unit."""
     seconds = int(span.total_seconds())
     for unit, name in reversed(_UNITS.items()):
         length = int(timedelta(**{name: 1}).total_seconds())

@@ -24,7 +24,7 @@ KeyOption = Annotated[
 ModelOption = Annotated[
     Path | None,
     typer.Option(
-        help="Folder (or GGUF file) of the model: compare every file with what was served.", metavar="FOLDER"
+        help="Folder (or GGUF file) of the model: compare every file with the served one.", metavar="FOLDER"
     ),
 ]
 

@@ -72,7 +72,7 @@ async def run_folder(options: RunOptions) -> None:
 
 @asynccontextmanager
 async def _platform(state: StateDir, settings: Path | None, display: Display) -> AsyncIterator[str]:
-    """The storage's URL, while the embedded Kubernetes and the operator run; what was started here is stopped."""
+    """The storage's URL, while the embedded Kubernetes and the operator run; processes started here are stopped."""
     storage = load(settings, state.path).storage
     if running(state):
         yield storage

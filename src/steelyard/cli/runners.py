@@ -51,7 +51,7 @@ def install(
 
 @runners.command("list")
 def list_() -> None:
-    """List the runners, and what is installed of them."""
+    """List the runners, and which of them are installed."""
     from steelyard.local.runners.environments import read
     from steelyard.runners.table import PROGRAMS
 
@@ -103,7 +103,7 @@ def remove(runner: KindArgument, state_dir: PlatformOption = None) -> None:
 
 
 def _enter(state_dir: Path | None) -> None:
-    """Enter what is installed into images.toml of the platform that these options mean, if there is one."""
+    """Enter the installed runners into images.toml of the platform that these options mean, if there is one."""
     from steelyard.cli.connection import choose_state_dir
     from steelyard.local.runners.images import enter_installed
 

@@ -123,7 +123,7 @@ def _read_lines(client: "Client", plural: str, id: str) -> "list[str]":
 
 
 def _numbers(client: "Client", report: str) -> Json:
-    """Return the headline and the metrics of a report; nothing where it has none. Raises ClientError, _NO_NUMBERS."""
+    """Return the headline and the metrics of a report; nothing without metrics. Raises ClientError, _NO_NUMBERS."""
     with tempfile.TemporaryDirectory() as folder:
         files = client.reports.download(report, folder, paths=["report.json"])
         if not files:
@@ -154,7 +154,7 @@ def _metric_text(metric: Json) -> str:
 def _scores_of(client: "Client", ids: "Sequence[str]") -> "list[Score]":
     """Return the scores of the safety cases, one after the other.
 
-    No query is used: it leaves out what is public and belongs to other accounts.
+    No query is used: it leaves out public entities of other accounts.
     """
     return [score for id in ids for score in client.safetycases.scores(id)]
 

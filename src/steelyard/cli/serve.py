@@ -53,7 +53,8 @@ class ServerOptions:
     ] = None
 
     def plan(self, folder: Path) -> "ServerPlan":
-        """Return how the folder is served. Raises UsageError for what is not installed or does not fit into memory."""
+        """Return how the folder is served. Raises UsageError for a model that does not fit into memory or whose runner
+        is not installed."""
         from steelyard.errors import UsageError
         from steelyard.local.serving.plan import plan_server
         from steelyard.runners.table import choose
@@ -79,7 +80,8 @@ def serve(
 ) -> None:
     """Serve a model on the platform of this machine. It is started where it does not run.
 
-    Ctrl-C ends what was started. With --detach, the commands that end the session and the platform are printed.
+    Ctrl-C ends the processes that it started. With --detach, the commands that end the session and the platform are
+    printed.
     """
     import signal
 
@@ -112,7 +114,7 @@ def serve(
 def _platform(state: "StateDir", *, keep: bool) -> "Iterator[Client]":
     """Connect to the platform on a state folder, which is started where it does not run.
 
-    What was started is stopped in the end, also after an error; with `keep`, only after an error.
+    Started processes are stopped in the end, also after an error; with `keep`, only after an error.
     """
     from steelyard.cli.connection import connect
     from steelyard.local.detached import running, start_detached, stop

@@ -1,4 +1,4 @@
-"""`steelyard report sign`, `steelyard audit sign`: sign what was checked."""
+"""`steelyard report sign`, `steelyard audit sign`: sign a report or an audit that was checked."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

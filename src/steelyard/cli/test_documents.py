@@ -1,4 +1,4 @@
-"""Files of entities: what they may hold, references between documents, and what is refused with which word."""
+"""Files of entities: what they may hold, references between documents, and the words of each refusal."""
 
 from pathlib import Path
 

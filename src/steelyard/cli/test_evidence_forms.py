@@ -173,7 +173,7 @@ async def make_run(root: Path) -> Made:
 
 
 def forms(root: Path) -> dict[str, list[Path]]:
-    """Return what is left out in each form that a report may be given to others in, relative to its folder."""
+    """Return the parts left out in each form that a report may be given to others in, relative to its folder."""
     top = sorted(path.relative_to(root) for path in root.iterdir())
     folders = [path for path in top if (root / path).is_dir()]
     files = [path for path in top if path not in folders]
@@ -366,7 +366,7 @@ def baseline_place(folder: Path) -> Path:
 
 
 def audit_forms(root: Path) -> dict[str, list[Path]]:
-    """Return what is left out in each form that an audit may be given to others in."""
+    """Return the parts left out in each form that an audit may be given to others in."""
     top = sorted(path.relative_to(root) for path in root.iterdir())
     folders = [path for path in top if (root / path).is_dir()]
     inside = [

@@ -60,7 +60,7 @@ class Workflow:
 
 @dataclass
 class Screen:
-    """A screen that keeps what is shown: messages of lines, and notes."""
+    """A screen that keeps all lines and notes."""
 
     messages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

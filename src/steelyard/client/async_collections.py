@@ -223,7 +223,7 @@ class AsyncArtifacts(AsyncCollection[OCIArtifact]):
 
 @documented_by(Families)
 class AsyncFamilies(AsyncCollection[Family]):
-    """Versions of what is the same for people."""
+    """Versions of one thing, as people see it."""
 
     async def edit_members(self, id: str, members: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._transport.send(self._calls.edit_members(id, members))

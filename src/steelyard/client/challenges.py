@@ -37,7 +37,7 @@ class Challenges(Collection[Challenge]):
         return self._transport.send(self._calls.create_task(id, request, fields, idempotency_key))
 
     def edit_content(self, id: str, content: Patch) -> Challenge:
-        """Change the page and the news, such as `{"page": {"title": …}}`; what is absent stays."""
+        """Change the page and the news, such as `{"page": {"title": …}}`; absent fields stay."""
         return self._transport.send(self._calls.edit(id, "content", content=content))
 
     def edit_rules(self, id: str, rules: Patch) -> Challenge:
@@ -51,7 +51,7 @@ class Challenges(Collection[Challenge]):
     def edit_task_rules(
         self, id: str, task: str, rules: Patch | None = None, *, assessment: str | None = None
     ) -> Challenge:
-        """Change the rules of a task, and the pipeline that assesses what is submitted from now on."""
+        """Change the rules of a task, and the pipeline that assesses submissions from now on."""
         call = self._calls.edit(id, "tasks", task, "rules", rules=rules, assessment=assessment)
         return self._transport.send(call)
 
@@ -107,7 +107,7 @@ class Submissions(Collection[Submission]):
         return self._transport.send(self._calls.create(request, fields, idempotency_key))
 
     def resubmit(self, id: str, *, idempotency_key: str | None = None, **fields: Any) -> Submission:
-        """Submit once more what was submitted before: `resubmit(id, account=…)`.
+        """Repeat an earlier submission: `resubmit(id, account=…)`.
 
         `steps=["node", …]` runs some steps alone, as `client.pipelineruns.rerun` does.
         """

@@ -215,8 +215,8 @@ class Datasets(Uploaded[Dataset]):
     def take_croissant(self, id: str, content: Mapping[str, Any] | None = None) -> CroissantTaken:
         """Take name, description, licence, citation and more of a Croissant file as the dataset's documentation.
 
-        Without `content`, the file that the dataset's data source holds is taken. The answer says what was left out.
-        Raises Invalid for a file that is none, or not this dataset's.
+        Without `content`, the file that the dataset's data source holds is taken. The answer names the parts that
+        were left out. Raises Invalid for a file of another form or of another dataset.
         """
         return self._transport.send(self._calls.take_croissant(id, content))
 
@@ -270,7 +270,7 @@ class Artifacts(Collection[OCIArtifact]):
 
 
 class Families(Collection[Family]):
-    """Versions of what is the same for people."""
+    """Versions of one thing, as people see it."""
 
     def edit_members(self, id: str, members: Mapping[str, Any]) -> Mapping[str, Any]:
         """Set the entities of tags, such as `{"v1": {"entity": {"id": …, "kind": "Dataset"}}}`; None removes a tag.

@@ -90,7 +90,7 @@ class Connection:
         """Server-side apply: creates the object, or sets the fields that are given.
 
         Fields that this client's other calls have set, such as `scale`, are its own, and so are those of the managers
-        in `also`: they are no conflict.
+        in `also`: they do not conflict.
         """
         resource = await self.resource(kind)
         metadata = obj["metadata"]
@@ -238,7 +238,7 @@ class Connection:
 
     @contextmanager
     def _refusals(self, verb: str, kind: Kind, name: str, namespace: str | None) -> Iterator[None]:
-        """Raise the API's refusals as errors of the client, with what was asked for."""
+        """Raise the API's refusals as errors of the client, with the request's object."""
         try:
             yield
         except api.ApiError as error:

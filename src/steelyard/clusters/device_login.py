@@ -46,7 +46,7 @@ def on_stderr(prompt: Prompt) -> None:
 class DeviceLogin:
     """Login at an OpenID Connect provider. `show` shows a person where to log in.
 
-    `ca_file` names the provider's authority, where it is no public one.
+    `ca_file` names the provider's authority, unless it is a public one.
     """
 
     def __init__(  # noqa: PLR0913

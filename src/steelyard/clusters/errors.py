@@ -44,7 +44,7 @@ class BadConfig(ClusterError, UsageError, ValueError):
 
 
 class Unreachable(ClusterError):
-    """The cluster does not answer. Whether it has done what was asked is not known."""
+    """The cluster does not answer. Whether it has carried out the request is not known."""
 
 
 class Unsupported(ClusterError):
@@ -123,7 +123,7 @@ class Failed(ClusterError):
 
 
 class WaitTimeout(ClusterError, TimeoutError):
-    """The time of a wait is over; the message says what is waited for, `status` is the last state."""
+    """The time of a wait is over; the message names the awaited state, `status` is the last state."""
 
     def __init__(self, message: str, status: Any) -> None:
         super().__init__(message)

@@ -13,7 +13,7 @@ OUTPUT_CLAIM = "steelyard/output-claim"
 OUTPUT_REGISTER = "steelyard/output-register"
 CODE_DIGEST = "steelyard/code-digest"
 PROGRAM = "steelyard/program"
-"""Annotation of a job made by `steelyard train run`: what was run, as its user wrote it."""
+"""Annotation of a job made by `steelyard train run`: the command, as its user wrote it."""
 
 NAME_LIMIT = 63
 """Characters of a Pod's name, which is its host name: a DNS label."""

@@ -1,4 +1,4 @@
-"""The three clients against servers of this machine: what is refused never reaches one."""
+"""The three clients against servers of this machine: a refused request never reaches one."""
 
 import asyncio
 import socket

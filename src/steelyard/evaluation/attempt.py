@@ -90,7 +90,7 @@ class Attempt:
         progress.pool = self._pool
 
     async def run(self, discovery: Discovery) -> None:
-        """Call, until every row is durable. Whatever ends it early, what was answered is written first."""
+        """Call, until every row is durable. Whatever ends it early, answers are written first."""
         try:
             if self._environment.identity_port is not None:
                 self._identity = Identity(get_json, self._plan.session, self._environment.identity_port)

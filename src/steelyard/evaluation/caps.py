@@ -68,7 +68,7 @@ class Caps:
     max_tokens: int | None = None
     max_cost: float | None = None
     prices: Prices | None = None
-    """Needed for `max_cost`; without a cap they only make progress say what was spent."""
+    """Needed for `max_cost`; without a cap they only let progress show the spending."""
     max_seconds: float | None = None
     seconds_left: float | None = None
     """Seconds left of `max_seconds` where others have used some; None means all of it."""
@@ -90,7 +90,7 @@ class Caps:
     def reached(self, used: Usage, rows: int, in_flight: int) -> ReachedCap | None:
         """Return which cap `used`, over `rows` answers, has reached; None while none is.
 
-        What is `in_flight` will be paid for too, and counts as much as the answers so far did on average: so the end
+        Requests `in_flight` will be paid for too, and count as much as the answers so far did on average: so the end
         is at the cap, not beyond it by everything that was in flight.
         """
         # Both sides are multiplied by `rows` in place of a division: the mean of nothing is unknown, and no

@@ -103,7 +103,7 @@ async def stored_rows(store: Store, names: Iterable[str]) -> dict[str, StoredRow
 
 
 def digests_of_parts(rows: Mapping[str, StoredRows]) -> dict[str, str]:
-    """Return the digests of parts and of their row errors by their keys; parts of earlier versions have none."""
+    """Return the digests of parts and of their row errors by their keys; parts of earlier versions lack them."""
     digests: dict[str, str] = {}
     for name, stored in rows.items():
         part = layout.PartName.parse(name)

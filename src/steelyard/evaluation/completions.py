@@ -32,7 +32,7 @@ class Tokenizer:
     path: str
     """Path of the tokenizing call, relative to the base URL."""
     prefix: int | None
-    """The token that stands before a text of which every token counts."""
+    """The token before a text whose tokens all count."""
     max_length: int
     """Tokens of the longest prompt, the generated token among them."""
 

@@ -1,4 +1,4 @@
-"""Doubles for tests of the engine and of what is built on it: a small dataset, a spec, replicas on loopback."""
+"""Doubles for tests of the engine and of the code above it: a small dataset, a spec, replicas on loopback."""
 
 import asyncio
 import base64
@@ -89,7 +89,7 @@ async def write_dataset(store: Store, rows: int, *, files: int = 1, first: int =
 
 @dataclass
 class SilentLog:
-    """Keeps what was said."""
+    """Keeps the messages."""
 
     lines: list[str] = field(default_factory=list)
 

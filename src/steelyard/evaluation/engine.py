@@ -1,7 +1,7 @@
 """Runs an evaluation: every row of the dataset, every replication, one durable answer each.
 
 `evaluate` is called by the client step and by the command line. It ends when all rows are durable, or raises; either
-way what was answered before is kept, and the next attempt goes on from there.
+way earlier answers are kept, and the next attempt goes on from there.
 """
 
 import asyncio

@@ -89,7 +89,7 @@ async def orphans(store: Store, known: Checkpoint) -> tuple[list[Piece], list[Di
 
 
 async def adopt(store: Store, epoch: str, known: Checkpoint, log: EventLog) -> tuple[Checkpoint, int]:
-    """Make parts of `epoch` of the orphans; return what is durable now, and the number of these parts.
+    """Make parts of `epoch` of the orphans; return the durable rows now, and the number of these parts.
 
     A piece that was changed does not count: its rows are asked again, and `log` says so.
     """

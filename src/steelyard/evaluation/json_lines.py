@@ -60,7 +60,7 @@ class _Column:
     shapes: dict[str, _Shape] = field(default_factory=dict)
     """Shape of every value so far, by place."""
     types: set[type] = field(default_factory=set)
-    """Python types of the values so far; null has none."""
+    """Python types of the values so far; null does not count."""
     as_json: bool = False
 
     @property
@@ -285,7 +285,7 @@ def _check_values(text: bytes, most: int, where: str) -> None:
 
 
 def _check_depth(value: JsonValue, where: str) -> None:
-    """Raise BadTable for what is nested deeper than readers and writers follow by recursion."""
+    """Raise BadTable for a value nested deeper than readers and writers follow by recursion."""
     level: list[JsonValue] = [value]
     for _ in range(FREE_DEPTH):
         level = [

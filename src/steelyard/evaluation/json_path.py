@@ -16,7 +16,7 @@ _MULTIPLYING = "Descendants"
 
 
 class BadJsonPath(ValueError):
-    """The text is no JSONPath, or one that may need any time; the message says where."""
+    """The text is not a JSONPath, or one that may need any time; the message says where."""
 
 
 class Match(Protocol):

@@ -18,8 +18,7 @@ calls are what later ones are compared with. From more on, a server whose rate f
 
 SHRINK = 0.8
 LEAST_SHRINK = 0.5
-"""Least share that remains when several calls that were in flight together are refused, each of which gives
-up its place.
+"""Least share that remains when several calls that were in flight together are refused, and each gives up its place.
 """
 STREAK = 3
 """Failures in a row that count as overload where none of them says so: single ones are chance."""

@@ -30,7 +30,7 @@ class Meter(Protocol):
 
 
 class NoMeter:
-    """Keeps nothing: what was used is what the durable answers say."""
+    """Keeps nothing: the durable answers tell the usage."""
 
     before = Usage()
     lost = 0

@@ -189,7 +189,7 @@ def generated(prompt: str) -> str:
 
 
 def likelihoods(texts: Sequence[str]) -> tuple[list[float | None], list[dict[str, float] | None]]:
-    """Log-likelihood of each token given all before it, and of the likeliest there; the first has none."""
+    """Log-likelihood of each token given all before it, and of the likeliest there; the first token is left out."""
     logprobs: list[float | None] = [None]
     tops: list[dict[str, float] | None] = [None]
     before = texts[0]

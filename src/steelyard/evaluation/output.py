@@ -93,7 +93,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Begin to write a part of what has been added, if anything."""
+        """Begin to write a part of the added rows, if any."""
         # After a failure the output may belong to another attempt: nothing more is begun.
         if not self._pending or self.failure.done():
             return

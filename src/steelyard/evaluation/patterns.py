@@ -32,14 +32,14 @@ class PatternTooMuch(ValueError):
 
 
 class Pattern:
-    """One compiled pattern. Raises ValueError for a text that is none."""
+    """One compiled pattern. Raises ValueError for any other text."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         if len(pattern) > PATTERN_CHARACTERS:
             raise ValueError(f"the pattern has {len(pattern)} characters; {PATTERN_CHARACTERS} are allowed")
         known = sum(_FLAGS)
         if flags & ~known:
-            raise ValueError(f"flags: {flags & ~known} is no flag of a pattern")
+            raise ValueError(f"flags: {flags & ~known} is not a flag of a pattern")
         self.pattern = pattern
         ours = sum(ours for python, ours in _FLAGS.items() if flags & python)
         try:

@@ -25,7 +25,7 @@ class Stopped(Exception):
 
 @dataclass(eq=False)
 class Replica:
-    """One replica and what is known of it."""
+    """One replica and its state."""
 
     address: str
     client: Client
@@ -121,7 +121,7 @@ class Pool:
             self._serve_waiting()
 
     def drop(self, address: str) -> None:
-        """Send nothing more to `address`; what is in flight may end."""
+        """Send nothing more to `address`; requests in flight may end."""
         replica = self._replicas.pop(address, None)
         if replica is not None:
             # Its connections stay open until its last call has ended: closed now, answers that are paid for would be

@@ -49,7 +49,7 @@ class Progress:
     refusals: Counter[Refusal] = field(default_factory=Counter)
     """The row errors of this attempt by their cause, as long as there are few causes."""
     unread: Counter[Refusal] = field(default_factory=Counter)
-    """Rows of this attempt whose first answer, of status 200, is none: by its cause, as long as there are few causes.
+    """Rows of this attempt whose first answer has status 200 and no content: by cause, as long as there are few causes.
 
     It could not be read, or has null for its text and nothing beside it.
     """
@@ -87,7 +87,7 @@ class Progress:
         _count(self.refusals, Refusal(status, message, body or ""))
 
     def add_unread(self, message: str, body: str) -> None:
-        """Count a row whose first answer is none."""
+        """Count a row whose first answer has no content."""
         _count(self.unread, Refusal(200, message, body))
 
     async def write(self) -> None:

@@ -1,5 +1,5 @@
-"""`run.json`: what was evaluated, how, and where; written by the first attempt, compared by every later one. The same
-folder holds a file for each server that was asked.
+"""`run.json`: what an evaluation ran, how, and where; written by the first attempt, compared by every later one. The
+same folder holds a file for each server that was asked.
 
 An output belongs to one set of inputs, one interface and one number of replications: going on with anything else would
 mix answers to different questions.

@@ -107,7 +107,7 @@ def _positions_of_part(store: Store, key: str, indexes: IndexMap, replications: 
 
 
 def positions(batch: pa.RecordBatch, indexes: IndexMap, replications: tuple[str, ...]) -> Positions:
-    """The positions of a part's rows; ABSENT for what is no row of this evaluation."""
+    """The positions of a part's rows; ABSENT for the rows of another evaluation."""
     import pyarrow.compute as pc  # takes long, and a first attempt has no use for it
 
     ordinals = indexes.ordinals(batch.column(INDEX).to_numpy(zero_copy_only=False))

@@ -1,8 +1,9 @@
 """Columns of Arrow as the values of rows: exactly what the file says, or a refusal that names the column.
 
-Arrow gives all objects of a column the same keys, and all values one type. JSON does not: a message has a name or tool
-calls where others have none. A column that would change on its way through Arrow is kept as JSON text, marked in the
-metadata of its field, and read back here. `json_lines`, `csv_lines` and the ingestion of datasets write such columns.
+Arrow gives all objects of a column the same keys, and all values one type. JSON does not: a message may have a name
+or tool calls that others lack. A column that would change on its way through Arrow is kept as JSON text, marked in
+the metadata of its field, and read back here. `json_lines`, `csv_lines` and the ingestion of datasets write such
+columns.
 """
 
 import base64

@@ -36,7 +36,7 @@ class Malformed(ValueError):
 def output_schema(arrow_schema: str) -> pa.Schema:
     """The schema of the parts from an interface's `outputSchema.arrowSchema`: the output's, or the answer's alone.
 
-    `responses` may always be null: a skipped row has none.
+    `responses` may always be null: a skipped row lacks it.
     """
     try:
         schema = read_schema(arrow_schema)

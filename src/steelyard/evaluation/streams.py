@@ -1,6 +1,6 @@
 """Answers that come in pieces (server-sent events), put together to what the service would have answered in one.
 
-Without the piece that says how it ended, a stream is no answer: its server died, or a proxy closed it.
+Without the piece that says how it ended, a stream is not an answer: its server died, or a proxy closed it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from steelyard.types import JsonValue
 _BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _DONE = "[DONE]"
 REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thoughts")
-"""Fields of a message with its thoughts, which are no part of the answer: SGLang, DeepSeek and earlier vLLM say
+"""Fields of a message with its thoughts, which do not belong to the answer: SGLang, DeepSeek and earlier vLLM say
 `reasoning_content`, OpenRouter and later vLLM `reasoning`, Ollama `thinking`.
 """
 _JOINED = ("content", *REASONING, "refusal")
@@ -106,7 +106,7 @@ def _add_delta(message: dict[str, JsonValue], delta: dict[str, JsonValue]) -> No
 
 
 def _parts(content: JsonValue) -> list[JsonValue]:
-    """Return content as a list of parts: Mistral's models send their thoughts as such ones, and texts after them."""
+    """Return content as a list of parts: Mistral's models send their thoughts so, and texts after them."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []

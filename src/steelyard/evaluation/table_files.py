@@ -108,14 +108,14 @@ def form_of(path: str) -> Format | None:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file; what is compressed by gzip is read as what was compressed. Its reads raise BadTable."""
+    """Open a file; one that gzip compressed is read unpacked. Its reads raise BadTable."""
     if not _is_packed(path):
         return path.open("rb")
     return io.BufferedReader(_Unpacking(path), _HEAD)
 
 
 class _Unpacking(io.RawIOBase):
-    """A compressed file of which a kilobyte can stand for a megabyte."""
+    """A compressed file, where a kilobyte can stand for a megabyte."""
 
     def __init__(self, path: Path) -> None:
         self._file = gzip.GzipFile(path)
@@ -184,8 +184,8 @@ def check_content(path: Path, form: Format) -> None:
 def damaged(error: Exception) -> BadTable:
     """Return the refusal of a compressed file that cannot be unpacked to its end."""
     if isinstance(error, EOFError):
-        return BadTable("is cut short: what is compressed in it ends early")
-    return BadTable(f"is damaged: what is compressed in it cannot be unpacked ({error})")
+        return BadTable("is cut short: its compressed content ends early")
+    return BadTable(f"is damaged: its compressed content cannot be unpacked ({error})")
 
 
 def bad_encoding(content: bytes, where: str = "") -> BadTable:

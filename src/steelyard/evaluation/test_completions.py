@@ -130,7 +130,7 @@ async def test_what_an_endpoint_refused_it_is_not_asked_again() -> None:
 
 
 class Refusing(Direct):
-    """Refuses every request for a parameter that is no stop."""
+    """Refuses every request for a parameter other than a stop."""
 
     async def call(self, body: bytes) -> Outcome:
         await super().call(body)

@@ -1,4 +1,4 @@
-"""The engine against real servers on loopback: what is asked, what is kept, and how it ends."""
+"""The engine against real servers on loopback: its requests, its output, and how it ends."""
 
 import asyncio
 from collections.abc import Mapping
@@ -220,7 +220,7 @@ async def test_rows_that_fail_while_others_are_answered_end_themselves_and_not_t
 
 
 async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> None:
-    """Refused connections are no tries of a row, whatever the retry limit."""
+    """Refused connections do not count as tries of a row, whatever the retry limit."""
     seen: list[Progress] = []
     spec = make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"})
     await write_dataset(stores.dataset, 30)

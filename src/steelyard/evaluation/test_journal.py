@@ -48,7 +48,7 @@ async def rows_in(store: Store) -> int:
 
 
 async def copied(store: Store, target: Store) -> None:
-    """The output as a kill leaves it at this moment: what is durable, and nothing else."""
+    """The output as a kill leaves it at this moment: the durable files, and nothing else."""
     async for info in store.list(""):
         await target.create(info.key, await store.get(info.key))
 
@@ -63,7 +63,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[Store]:
 
 
 async def killed(places: list[Store], answered: int = FIRST) -> None:
-    """Ask, answer the first rows only, and take what is durable once the journal has these rows."""
+    """Ask, answer the first rows only, and take the durable files once the journal has these rows."""
     dataset, output, target = places
     await write_dataset(dataset, ROWS)
     forever = asyncio.Event()

@@ -61,7 +61,7 @@ HARMLESS = ("slow headers", "ten megabytes", "closed keep-alive")
 
 @dataclass
 class Misbehaving:
-    """Two replicas share it: what each row is up against, and what has occurred."""
+    """Two replicas share it: the fault of each row, and the events so far."""
 
     faults: dict[int, str]
     occurred: Counter[str] = field(default_factory=Counter)

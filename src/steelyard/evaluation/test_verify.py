@@ -1,4 +1,4 @@
-"""Verification: every fault of an output is found and named; what is right becomes final."""
+"""Verification: every fault of an output is found and named; a correct one becomes final."""
 
 import hashlib
 import itertools

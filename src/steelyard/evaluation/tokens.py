@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from steelyard.types import JsonValue
 
 REPLACED = "\ufffd"
-"""The character that stands for bytes which are no text by themselves."""
+"""The character for bytes that cannot be decoded alone."""
 
 
 class NoLikelihood(ValueError):

@@ -1,1 +1,1 @@
-"""Hosted models: what calls may cost, what has been spent, and how fast the provider is asked."""
+"""Hosted models: what calls may cost, the spending so far, and how fast the provider is asked."""

@@ -97,14 +97,14 @@ class Account:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Write what has been used; what calls in flight hold stays held, and so counts as spent."""
+        """Write the usage so far; the holds of calls in flight stay, and so counts as spent."""
         self._closing = True
         self._wanted.set()
         if self._task is not None:
             await self._task
 
     def check(self) -> None:
-        """Raise CapReached where what is spent leaves no room for any call, as far as this writer knows."""
+        """Raise CapReached where the spending leaves no room for any call, as far as this writer knows."""
         now = self._now()
         last = self._book.last or Ledger(now.date())
         own = Unrecorded(self._spent, self._in_flight)
@@ -119,7 +119,7 @@ class Account:
         """
         self._called_at = self._now()
         if self._task is None or self._task.done():
-            raise SpendingUnknown("the ledger of what is spent is not open")
+            raise SpendingUnknown("the spending ledger is not open")
         if not self._caps.model.capped:
             self._in_flight += tokens
             return
@@ -191,7 +191,7 @@ class Account:
                     self._commit(entry)
         except EngineError as error:
             for waiting in self._waiting:
-                _fail(waiting, SpendingUnknown(f"what is spent cannot be recorded: {error}"))
+                _fail(waiting, SpendingUnknown(f"the spending cannot be recorded: {error}"))
             self._waiting.clear()
 
     def _next_entry(self) -> _Entry | None:

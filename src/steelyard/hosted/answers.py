@@ -67,7 +67,7 @@ class EventStream:
             raise EndlessEvent(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes")
 
     def end(self) -> Iterator[bytes]:
-        """Yield what has come after the last complete event."""
+        """Yield the bytes after the last complete event."""
         if self._rest:
             yield from self._passed_on(self._rest)
 

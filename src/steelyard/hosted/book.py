@@ -17,7 +17,7 @@ _LEDGER: TypeAdapter[Ledger] = TypeAdapter(Ledger)
 
 
 class LedgerDamaged(StorageError):
-    """An entry cannot be read, so it is not known what was spent."""
+    """An entry cannot be read, so the spending is not known."""
 
 
 class Book:

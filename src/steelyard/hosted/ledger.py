@@ -1,8 +1,8 @@
-"""The spending ledger of one service, as values: what was spent, what is held for calls in flight, and the caps.
+"""The spending ledger of one service, as values: the spending, the holds of calls in flight, and the caps.
 
-A writer holds tokens before it makes the calls that may use them, and says later what they used. What is held counts as
-spent until then: a process that was killed in between leaves it behind. Pure: `account.py` makes the entries, `book.py`
-keeps them in storage.
+A writer holds tokens before it makes the calls that may use them, and says later what they used. A hold counts as
+spent until then: a process that was killed in between leaves it behind. Pure: `account.py` makes the entries,
+`book.py` keeps them in storage.
 """
 
 from collections.abc import Callable, Mapping
@@ -110,11 +110,11 @@ class Ledger:
         )
 
     def spent(self, now: datetime) -> tuple[Tokens, Tokens]:
-        """Return what is spent for good, today and altogether: also what killed writers have left behind."""
+        """Return the final spending, today and altogether, with the holds that killed writers left behind."""
         return self._sum(now, lambda held: is_lost(held, now))
 
     def committed(self, now: datetime, writer: str = "") -> tuple[Tokens, Tokens]:
-        """Return what is spent or may yet be, today and altogether, without what `writer` holds."""
+        """Return the spending and the holds, today and altogether, without the holds of `writer`."""
         held = self.holds.get(writer)
         return self._sum(now, lambda other: other is not held)
 

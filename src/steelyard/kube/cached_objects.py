@@ -40,12 +40,12 @@ class CachedObjects:
         return _content(held) if held else None
 
     def version(self, key: ObjectKey) -> str:
-        """The resourceVersion of what is kept; empty where nothing is."""
+        """The resourceVersion of the kept object; empty without one."""
         held = self._objects.get(key)
         return held.version if held else ""
 
     def uid(self, key: ObjectKey) -> str:
-        """The uid of what is kept; empty where nothing is."""
+        """The uid of the kept object; empty without one."""
         held = self._objects.get(key)
         return held.uid if held else ""
 

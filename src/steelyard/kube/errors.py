@@ -75,13 +75,13 @@ class TooManyRequests(ApiError):
 
 
 class ServerTimeout(ApiError):
-    """The server gave up in time; whether it did what was asked is unknown."""
+    """The server gave up in time; whether it carried out the request is unknown."""
 
     default = (504, "Timeout")
 
 
 class Unreachable(ApiError):
-    """No answer at all: whether the server did what was asked is unknown."""
+    """No answer at all: whether the server carried out the request is unknown."""
 
     default = (503, "Unreachable")
 

@@ -1,9 +1,9 @@
 """Kubernetes events: what a controller did, for `kubectl describe` and `kubectl get events`.
 
-Recording never waits and never fails: a controller calls `record` in the middle of a reconcile. A task of its
-own (`run`) writes; the same event again raises the count of the first, and what an API that is away or slow
-cannot take is dropped, because events inform people and no decision depends on them. What was written is remembered for
-some minutes, as long as its repetition would raise a count.
+Recording never waits and never fails: a controller calls `record` in the middle of a reconcile. A task of its own
+(`run`) writes; the same event again raises the count of the first, and what an API that is away or slow cannot take
+is dropped, because events inform people and no decision depends on them. Written events are remembered for some
+minutes, as long as its repetition would raise a count.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class _Allowance:
         return allowed
 
     def forget(self, now: datetime) -> None:
-        """Drop what is full again: it allows what one that was never used allows."""
+        """Drop the buckets that are full again: they allow as much as a new one."""
         self._spent = OrderedDict(
             (key, (spent, since))
             for key, (spent, since) in self._spent.items()
@@ -166,7 +166,7 @@ class EventRecorder:
         return len(self._written) + len(self._allowance)
 
     def forget(self) -> None:
-        """Drop what has not happened again for so long that it would be an event of its own."""
+        """Drop events that have not been repeated for so long that the next would be a new event."""
         now = self._now()
         self._allowance.forget(now)
         while self._written:

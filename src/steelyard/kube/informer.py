@@ -72,8 +72,8 @@ class Informer:
         pace: Pace | None = None,
         rng: Random | None = None,
     ) -> None:
-        """`optional`: the server need not have the kind; without it, this counts as synced, and empty.
-        `packed`: for many objects, each of which is rarely read; a function chooses among them.
+        """`optional`: the server need not have the kind; without it, this counts as synced, and empty. `packed`: for
+        many objects that are rarely read; a function chooses among them.
         """
         self.synced = asyncio.Event()  # set once the first list is in
         self._cluster = cluster

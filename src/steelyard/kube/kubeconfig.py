@@ -171,7 +171,7 @@ def _tls(config: "SingleConfig", user: "User") -> ssl.SSLContext | None:
 
 
 def _login(config: "SingleConfig") -> ExecLogin:
-    """The login program, of which lightkube keeps less than the file says."""
+    """The login program; lightkube keeps less of it than the file says."""
     from lightkube.config.models import User
 
     file = Path(config.fname or _DEFAULT).expanduser()

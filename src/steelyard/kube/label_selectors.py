@@ -14,7 +14,7 @@ _LIMIT = 1 << 63
 
 
 class BadSelector(ValueError):
-    """A text that is no selector."""
+    """A text that is not a selector."""
 
 
 @dataclass(frozen=True, slots=True)

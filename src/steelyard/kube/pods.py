@@ -13,7 +13,7 @@ def is_terminal(pod: Json | None) -> bool:
 
 
 def unended(pod: Json) -> list[str]:
-    """Index of the Pods that have not ended: they all have the value of the empty text, and others have none."""
+    """Index of the Pods that have not ended: they all have the empty text as their value, and others are left out."""
     return [] if is_terminal(pod) else [""]
 
 

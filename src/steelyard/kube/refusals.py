@@ -14,7 +14,7 @@ from steelyard.kube.workqueue import Backoff
 K = TypeVar("K", bound=Hashable)
 
 BUSY = (ServerTimeout, TooManyRequests, Unauthorized, Unreachable)
-"""Errors of the server or of the moment. They say nothing about what was sent."""
+"""Errors of the server or of the moment. They say nothing about the content of the request."""
 PAUSES = Backoff(base=1.0, cap=60.0)
 SAID_FOR = timedelta(minutes=1)
 """Time for which the words about one refused object stay, whatever the next tries are told."""
@@ -27,7 +27,7 @@ class ToldRefusals(Generic[K]):
         self._told: dict[K, tuple[str, str, datetime]] = {}
 
     def words(self, key: K, refused: str, message: str, now: datetime) -> str:
-        """Return what to say of `key`: for a while, what was said first of the same refused object."""
+        """Return the message for `key`: for a while, the first one about the same refused object."""
         known, words, since = self._told.get(key, ("", "", now))
         if known != refused or not words or now - since >= SAID_FOR:
             words, since = message, now
@@ -35,12 +35,12 @@ class ToldRefusals(Generic[K]):
         return words
 
     def forget(self, key: K) -> None:
-        """Drop what is told of `key`, which nothing is refused to any more."""
+        """Drop the message of `key`, which is refused no longer."""
         self._told.pop(key, None)
 
 
 class Pauses(Generic[K]):
-    """Pauses of what was refused, each longer than the one before. For loops without a work queue, which has its own.
+    """Pauses of refused objects, each longer than the one before. For loops without a work queue, which has its own.
 
     `clock` gives seconds.
     """
@@ -63,7 +63,7 @@ class Pauses(Generic[K]):
         self._until.pop(key, None)
 
     def next_in(self) -> float | None:
-        """Return the seconds until a pause ends; forget what was given up long ago."""
+        """Return the seconds until a pause ends; forget the objects given up long ago."""
         now = self._clock()
         self._until = {key: pause for key, pause in self._until.items() if now < pause[1] + 2 * PAUSES.cap}
         return min((end - now for _, end in self._until.values() if end > now), default=None)

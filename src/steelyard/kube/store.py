@@ -1,8 +1,8 @@
 """The state of an in-memory cluster: objects, their versions, and the history that watches read.
 
-`memory.MemoryCluster` puts the protocol over it; tests and the operator's exploration use it directly, as the
-hand that changes the world outside the API. Objects are kept as JSON bytes: a snapshot copies references
-only, equal content is equal bytes, and no caller can change what is stored.
+`memory.MemoryCluster` puts the protocol over it; tests and the operator's exploration use it directly, as the hand
+that changes the world outside the API. Objects are kept as JSON bytes: a snapshot copies references only, equal
+content is equal bytes, and no caller can change the stored object.
 """
 
 from bisect import bisect_right
@@ -145,7 +145,7 @@ class Store:
         return self._write("ADDED", key, rules.created(resource, named, uid=uid, now=self.now()))
 
     def update(self, key: Key, change: Callable[[Json], Json], subresource: str = "") -> Json:
-        """Store what `change` makes of the object; a change of nothing is no event."""
+        """Store what `change` makes of the object; a change of nothing makes no event."""
         rules.check_subresource(key.resource, subresource)
         stored = self._stored(key)
         old = stored.load()

@@ -1,4 +1,4 @@
-"""Logins by a program: what it gets, what it may return, when it runs again, and what is said when it fails."""
+"""Logins by a program: what it gets, what it may return, when it runs again, and the message when it fails."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Selectors: what they select, and what is none."""
+"""Selectors: what they select, and which texts are refused."""
 
 import pytest
 

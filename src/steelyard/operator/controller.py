@@ -121,7 +121,7 @@ class Controller:
         return Synced(min((time for time in requeue_times if time > now), default=None), more)
 
     def _held_up(self, key: Key, held: HeldUp, status: Json, now: datetime) -> Json:
-        """Return the status that tells of a refused child: for a while, what was said of its last refusal."""
+        """Return the status that tells of a refused child: for a while, the message of its last refusal."""
         words = self._refusals.words(key, held.child, str(held), now)
         held_up = self._workflows[key.resource].held_up
         return held_up(status, words, now) if held_up else status

@@ -25,7 +25,7 @@ PURPOSES: dict[str, Purpose] = {
 }
 """Steps that call addresses outside, and the list of the settings that says which."""
 SOURCE_STEPS = frozenset({"fetch_data_source", "ingest_dataset"})
-"""Steps that take files of data sources, of which there may be many or large ones."""
+"""Steps that take files of data sources, which may be many or large."""
 HUB_STEPS = frozenset({"fetch_data_source", "fetch_model"})
 """Steps that fetch from the Hugging Face hub, or from its mirror."""
 

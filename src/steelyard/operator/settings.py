@@ -93,7 +93,7 @@ class OperatorSettings(_Settings):
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")
     data_sources: SourceLimits = Field(
-        default=SourceLimits(), description="Bounds of what is taken from a data source."
+        default=SourceLimits(), description="Bounds of the files taken from a data source."
     )
     training: TrainingSettings = Field(default=TrainingSettings(), description="Training jobs.")
     ray: RaySettings = Field(default=RaySettings(), description="Ray clusters.")

@@ -28,7 +28,7 @@ BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
 
 class ResourceSimulation:
-    """One resource in a cluster, a controller whose caches always show what is, and the events that it records."""
+    """One resource in a cluster, a controller whose caches are always current, and the events that it records."""
 
     def __init__(self, resource: Json) -> None:
         self.now = BEGIN

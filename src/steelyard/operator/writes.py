@@ -66,7 +66,7 @@ class Writes:
     async def _require_current(self, kind: Resource) -> None:
         """Raise Stale unless the resource itself is as the cache shows it.
 
-        What has run to its end (a session, a Job) must never be created again from an old state.
+        An object that has ended (a session, a Job) must never be created again from an old state.
         """
         metadata = self._resource["metadata"]
         try:

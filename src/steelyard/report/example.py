@@ -41,7 +41,7 @@ def make_questions(count: int = 40) -> list[dict[str, Any]]:
 
 
 def make_outputs(questions: Sequence[dict[str, Any]], replications: Sequence[str]) -> list[dict[str, Any]]:
-    """Return outputs of which every 7th is wrong, and of the 10th question missing."""
+    """Return outputs; every 7th is wrong, and that of the 10th question is missing."""
     rows = []
     for replication in replications:
         for question in questions:

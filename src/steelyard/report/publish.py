@@ -63,7 +63,7 @@ def _is_attestation_of(attestation: bytes, statement: bytes) -> bool:
 def publication_of(epoch: Epoch) -> Publication:
     """Return what the attempts of one Report or Audit publish.
 
-    Another resource may have the same place for its output: it replaces what is there.
+    Another resource may have the same place for its output: it replaces the output that is there.
     """
     return Publication(epoch, f"{OWN_RECORDS}published/{resource_of(epoch.name)}.json", _EARLIER)
 

@@ -55,9 +55,7 @@ from steelyard.types import Json, mapping
 
 @dataclass(frozen=True)
 class Request:
-    """Request for a report: what is scored by which rubric; `names` are the ids and names that the page
-    shows.
-    """
+    """Request for a report: which answers, and which rubric; `names` are the ids and names that the page shows."""
 
     rubric: str
     dataset: Store

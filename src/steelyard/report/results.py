@@ -127,8 +127,9 @@ class Rubric(Protocol):
     """A way to score. `score` is a pure function of one answer. `summarise` gets the scores of all answers as a table,
     in the order of the output.
 
-    The table has `_index_`, `_replication_`, `status` and the columns of `scores`, of which `score` (number), `label`,
-    `prediction` (text) and `correct` (true or false) are required: reports show the rows that are not `correct`.
+    The table has `_index_`, `_replication_`, `status` and the columns of `scores`. Of these, `score` (number),
+    `label`, `prediction` (text) and `correct` (true or false) are required: reports show the rows that are not
+    `correct`.
 
     The status of a row (see status.py) follows from the answer and the score: a row without an answer is `failed`, one
     with a score of null is `left out`. A rubric may give `status` itself, in addition to the columns. `summarise` gets

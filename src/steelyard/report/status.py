@@ -76,7 +76,7 @@ def without_left_out(scores: pa.Table) -> pa.Table:
 
 
 def with_own_score(scores: pa.Table) -> pa.Table:
-    """Return the rows that are not left out and have a score of their own; a document of BLEU has none."""
+    """Return the rows that are not left out and have a score of their own; a document of BLEU lacks one."""
     kept = without_left_out(scores)
     if "score" not in kept.column_names:
         return kept
@@ -100,7 +100,7 @@ def counts_of(scores: pa.Table) -> Counts:
 def values_of(scores: pa.Table) -> Floats:
     """Return the score of each row: NaN if it is left out, 0 or less if it failed.
 
-    A failed row without any score has NaN too: for numbers that are no shares, 0 may be the best.
+    A failed row without any score has NaN too: for numbers other than shares, 0 may be the best.
     """
     scores = with_status(scores)
     values = np.array(scores["score"].to_numpy(), dtype=np.float64)

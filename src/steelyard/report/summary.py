@@ -1,6 +1,6 @@
 """Results of a rubric that gives one score per answer: the mean or share with its interval and its limits.
 
-Rubrics call `summarise_scores` from their `summarise`; `scoring` adds what is the same for all rubrics (groups,
+Rubrics call `summarise_scores` from their `summarise`; `scoring` adds the common part of all rubrics (groups,
 reducers, power).
 """
 
@@ -37,7 +37,7 @@ class What:
 
 
 def summarise_scores(scores: pa.Table, what: What) -> Results:
-    """Return the mean score, or the share of right answers. `scoring` adds what is counted over all rows."""
+    """Return the mean score, or the share of right answers. `scoring` adds the counts over all rows."""
     scores = without_left_out(scores)
     clusters = clusters_of(scores)
     lead = (

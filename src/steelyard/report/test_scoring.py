@@ -1,4 +1,4 @@
-"""Rows scored with their groups and clusters, and what is added to the results of every rubric."""
+"""Rows scored with their groups and clusters, and the additions to the results of every rubric."""
 
 from pathlib import Path
 

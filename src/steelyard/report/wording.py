@@ -42,7 +42,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def decimal(value: float, scale: tuple[float, float] | None = None) -> str:
-    """Return a number that is no share: with one digit after the point on a wide scale, else with three."""
+    """Return a number other than a share: with one digit after the point on a wide scale, else with three."""
     wide = scale is not None and scale[1] - scale[0] >= WIDE
     text = f"{value:.1f}" if wide else f"{value:.3f}"
     return text.replace("-", "−" if text.strip("-0.") else "")

@@ -50,7 +50,7 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class Requirements:
-    """An environment of a kind: its lock in `locks/`, the room that it takes, settings of what is built from source."""
+    """An environment of a kind: its lock in `locks/`, the room that it takes, settings of builds from source."""
 
     lock: str
     size: int

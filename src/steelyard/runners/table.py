@@ -58,7 +58,8 @@ def kind_of_runner(runner: Json) -> RunnerKind | None:
 
 
 def choose(path: Path, name: str | None = None) -> tuple[RunnerKind, ModelFiles]:
-    """Return the kind that serves the model at a path, and the model's files. UsageError says what was looked for."""
+    """Return the kind that serves the model at a path, and the model's files. UsageError names the places that were
+    searched."""
     if not path.exists():
         raise UsageError(f"{path}: there is no such folder or file")
     kinds = [kind_named(name)] if name else list(KINDS.values())

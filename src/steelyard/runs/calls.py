@@ -178,7 +178,7 @@ class _Calling:
         self._sides.append(asyncio.ensure_future(_watch(progress, self.context.listener)))
 
     async def _drain(self, calls: "asyncio.Task[Summary]") -> None:
-        """Send nothing more, and wait for what is in flight: it is paid for."""
+        """Send nothing more, and wait for the requests in flight: they are paid for."""
         self.replicas.closed = True
         if self.progress is None or self.progress.pool is None:
             return
@@ -211,7 +211,7 @@ async def _watch(progress: Progress, listener: Listener) -> None:
 
 @dataclass(frozen=True)
 class _Log:
-    """The engine's log, of which a person sees the warnings alone."""
+    """The engine's log; a person sees only its warnings."""
 
     listener: Listener
 

@@ -30,8 +30,8 @@ def is_comparison(page: bytes) -> bool:
 def verify_comparison(path: Path, base: Path) -> Iterator[Check]:
     """Yield every check of the page; its runs are looked for in `base`, by the names that the page has for them.
 
-    A name that is not there is looked for by its last part, as is one that leads out of `base`: the page may come from
-    anybody. One that ends with `..` has none, and its run is not here.
+    A name that is not there is looked for by its last part, as is one that leads out of `base`: the page may come
+    from anybody. One that ends with `..` lacks it, and its run is not here.
     """
     content = read_whole(path)
     numbers = parse_json(numbers_inside(content, KIND))

@@ -19,11 +19,11 @@ EXIT_COMPLETE, EXIT_ROW_ERRORS, EXIT_CAP, EXIT_INTERRUPTED = 0, 3, 4, 130
 
 
 class RunFailed(SteelyardError):
-    """The run cannot go on now; what was answered is kept."""
+    """The run cannot go on now; earlier answers are kept."""
 
 
 class Interrupted(SteelyardError):
-    """The run was stopped by a signal; what was answered is kept."""
+    """The run was stopped by a signal; earlier answers are kept."""
 
     exit_code = EXIT_INTERRUPTED
 
@@ -62,7 +62,7 @@ class RunContext:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     listener: Listener = field(default_factory=Silence)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """The event to set for no more calls; those in flight are awaited, and what was answered is kept."""
+    """The event to set for no more calls; those in flight are awaited, and earlier answers are kept."""
     clock: Callable[[], float] = time.monotonic
     ends_at: float | None = None
     """Deadline of the whole run with its judges, in seconds of `clock`; None without a limit."""

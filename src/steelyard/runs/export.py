@@ -1,7 +1,7 @@
-"""A run's rows in one file, for other tools: what was asked, what was answered, what it scored, one line a row.
+"""A run's rows in one file, for other tools: question, answer and score, one line a row.
 
 JSON lines and Parquet keep the nesting: `row`, `responses`, `error`, and the scores by rubric; CSV has a column for
-each field, `row.prompt` or `response.text`, and what is nested in it as JSON.
+each field, `row.prompt` or `response.text`, and nested values in it as JSON.
 """
 
 import csv

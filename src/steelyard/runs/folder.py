@@ -1,10 +1,8 @@
 """The folder of a run: where everything lies in it, and how its rows are read.
 
-RUN/run.yaml                     what was asked
-RUN/inputs/part-00000.parquet    the rows asked: `_index_` first, then the columns of the prompt file
-RUN/outputs/                     the engine's output store
-RUN/report.html, report.json, scores.parquet, attestation.json
-RUN/judges/<name>/               runs of judge models, the same layout
+RUN/run.yaml the request RUN/inputs/part-00000.parquet    the rows asked: `_index_` first, then the columns of the
+prompt file RUN/outputs/                     the engine's output store RUN/report.html, report.json, scores.parquet,
+attestation.json RUN/judges/<name>/               runs of judge models, the same layout
 """
 
 import tempfile
@@ -116,7 +114,7 @@ class RunFolder:
         return self.manifest.exists()
 
     async def write(self, request: RunRequest) -> None:
-        """Say in `run.yaml` what is asked."""
+        """Write the request to `run.yaml`."""
         text = request_text(request).encode()
         if not self.begun or self.file.read_bytes() != text:
             await self.root.put(RUN_FILE, text)
@@ -162,7 +160,7 @@ def request_text(request: RunRequest) -> str:
 
 @dataclass(frozen=True)
 class RunRow:
-    """One row of the output with what was asked. `responses` is None where the row is an error."""
+    """One row of the output with its question. `responses` is None where the row is an error."""
 
     index: int
     replication: int

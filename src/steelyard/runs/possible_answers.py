@@ -1,4 +1,4 @@
-"""Rubrics and the answers that an endpoint can give: what does not fit together is known before answers are paid for.
+"""Rubrics and the answers that an endpoint can give: a mismatch is known before answers are paid for.
 
 `scores.check_rubrics` calls `check_field`; `collect.check_request` calls `check_choices`. Rubrics are imported late.
 """

@@ -84,7 +84,7 @@ def _with_client(plan: Plan, tokenizer: Tokenizer | None, context: RunContext, m
 
 
 async def _tokenizer_now(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> Tokenizer | None:
-    """Return the endpoint's tokenizer, or None where it has none or is not there yet: it is not waited for."""
+    """Return the endpoint's tokenizer, or None if it is missing or not there yet: it is not waited for."""
     impatient = replace(plan, wait_for_server=0.0)
     try:
         async with _Endpoint(

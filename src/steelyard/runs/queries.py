@@ -31,7 +31,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Story:
-    """One row: what was asked, and what came of each asking."""
+    """One row: the question, and the result of each request."""
 
     index: int
     row: Mapping[str, JsonValue]
@@ -68,7 +68,7 @@ def story(run: Run, index: int) -> Story | None:
 
 
 def row_errors(run: Run) -> Iterator[dict[str, JsonValue]]:
-    """The rows without an answer, with what was said about them, in the order of the output."""
+    """The rows without an answer, with the remarks about them, in the order of the output."""
     for path in run.files:
         for batch in batches(path, 65536):
             failed = batch.filter(pc.is_null(batch.column(RESPONSES)))

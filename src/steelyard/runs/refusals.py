@@ -92,7 +92,7 @@ class Refusals:
         self.progress, self._done = progress, progress.done
 
     def nothing_else(self) -> bool:
-        """Return whether this attempt got nothing but row errors, and answers that are none, so far."""
+        """Return whether this attempt got nothing but row errors, and answers without content, so far."""
         progress = self.progress
         if progress is None or progress.done - self._done > progress.row_errors:
             return False
@@ -163,7 +163,7 @@ class Refusals:
         return parameter if shared or progress.done == progress.total else None
 
     def _alike(self) -> bool:
-        """Return whether all rows so far are refused for what is not in them."""
+        """Return whether all rows so far are refused for reasons outside them."""
         refusals, progress = self._all(), self.progress
         if progress is None or refusals is None or len({refusal.status for refusal in refusals}) != 1:
             return False

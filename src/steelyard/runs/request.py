@@ -125,7 +125,7 @@ class PromptSpec(_Strict):
     settings: str | None = None
     """The column of each row's own parameters, as JSON; `sampling` wins."""
     prefix_token_id: int | None = None
-    """The token that stands before a text of which every token counts; by default what the endpoint reports."""
+    """The token before a text whose tokens all count; by default what the endpoint reports."""
     max_length: int | None = None
     """Tokens that the model takes at once, for texts that are counted in windows; by default what the endpoint
     reports."""

@@ -28,7 +28,7 @@ async def run(
     fresh: bool = False,
     served: Served | None = None,
 ) -> RunResult:
-    """Bring the run in `folder` (by default one named after what is asked) to its end.
+    """Bring the run in `folder` (by default one named after the request) to its end.
 
     With `fresh`, a run that is there already is set aside, and every row asked again. `served` goes into the record.
     UsageError, EvaluationFailed, RunFailed, ReportFailed and Interrupted say why it cannot be.

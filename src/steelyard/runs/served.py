@@ -58,7 +58,8 @@ def with_model(resolved: ResolvedRequest, served: Served | None) -> ResolvedRequ
 
 
 async def served_by_session(request: RunRequest, environment: Mapping[str, str]) -> Served | None:
-    """Return what a session of a platform says that it serves; None where a URL is none's, or it does not answer."""
+    """Return what a session of a platform says that it serves; None for a URL of another server, or one that does not
+    answer."""
     sessions = [match[1] for url in request.called if (match := _SESSION.match(url))]
     # One URL of unknown weights among several: nothing can be said of the run as a whole.
     if len(sessions) < len(request.called):

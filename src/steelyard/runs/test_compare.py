@@ -1,4 +1,4 @@
-"""Runs of an endpoint on loopback compared with each other: what is shown, what is refused."""
+"""Runs of an endpoint on loopback compared with each other: tables and refusals."""
 
 import asyncio
 import shutil

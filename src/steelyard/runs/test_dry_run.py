@@ -1,4 +1,4 @@
-"""Dry runs of runs with judges: what they count is what is called afterwards."""
+"""Dry runs of runs with judges: their count is the number of calls afterwards."""
 
 import asyncio
 from dataclasses import replace
@@ -27,7 +27,7 @@ def model_and_judges(prompt: str) -> str:
 
 
 def judged_request(folder: Path, server: Endpoint, **changes: JsonValue) -> RunRequest:
-    """A request of four rows, one of which has no prompt, asked twice each, with two judges."""
+    """A request of four rows, asked twice each, with two judges; one row has no prompt."""
     rows = [{"prompt": None if n == 2 else f"say {n}", "target": "1", "other": "no"} for n in range(4)]
     request = make_request(
         write_prompts(folder / "p.parquet", rows),

@@ -1,4 +1,5 @@
-"""Answers of status 200 that are none: on every row they end the run, and on some rows they are these rows' errors."""
+"""Answers of status 200 without content: on every row they end the run, and on some rows they are these rows'
+errors."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +33,7 @@ NO_ANSWERS: dict[str, tuple[str | JsonValue, str]] = {
     ),
     "a number": (7, "has no choices"),
 }
-"""Answers of status 200 that are none, and the words of the server or of ours that stand in the message."""
+"""Answers of status 200 without content, and the words of the server or of ours that stand in the message."""
 STREAMED: dict[str, tuple[str, str]] = {
     "an error": ('{"error": {"message": "no such key"}}', "no such key"),
     "a page to log in": (PAGE, "Please log in"),

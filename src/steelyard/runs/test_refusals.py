@@ -1,4 +1,4 @@
-"""Endpoints that refuse every row, because of the caller or of what is in the rows: what of it is recorded."""
+"""Endpoints that refuse every row, because of the caller or of the rows' content, and the record of it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +90,7 @@ ABOUT_ROWS = {
 async def test_refusals_for_what_is_in_the_rows_are_their_errors(
     tmp_path: Path, status: int, text: str
 ) -> None:
-    """The first rows of a file may all be such ones; those behind them are asked all the same."""
+    """The first rows of a file may all be refused; those behind them are asked all the same."""
     prompts = write_prompts(tmp_path / "p.parquet", 200)
 
     def answer(prompt: str) -> JsonValue:

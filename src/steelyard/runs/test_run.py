@@ -1,4 +1,4 @@
-"""Runs against an endpoint on loopback: what is paid, what is kept, what is refused, what is never written."""
+"""Runs against an endpoint on loopback: payments, output, refusals, and values that are never written."""
 
 import asyncio
 from collections.abc import Callable

@@ -24,7 +24,7 @@ def image_notes(service: DyffEntity) -> list[dict[str, str]]:
 
 
 def image_of(entity: DyffEntity) -> ContainerImageSource | None:
-    """Return the image that an entity's artifact stands for; None if it has none."""
+    """Return the image that an entity's artifact stands for; None without an artifact."""
     for note in entity.annotations:
         if note.key == IMAGE:
             place, _, digest = note.value.partition("@")

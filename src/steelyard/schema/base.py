@@ -97,7 +97,7 @@ class MetricValue(SchemaModel):
     """One measurement of a metric."""
 
     labels: Annotated[dict[LabelKey, Text], FEW]
-    """Labels that say what was measured."""
+    """Labels that name the measured quantity."""
     timestamp: Time
     """Time of the measurement."""
     value: Float

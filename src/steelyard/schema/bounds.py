@@ -82,7 +82,7 @@ def _check_text(text: str) -> None:
         # Python's JSON reader takes half a surrogate pair, which UTF-8 cannot hold.
         text.isascii() or text.encode()
     except UnicodeEncodeError:
-        raise Unkeepable("holds half a surrogate pair, which is no character") from None
+        raise Unkeepable("holds half a surrogate pair, which is not a character") from None
 
 
 def cut(text: str | None, length: int) -> str | None:

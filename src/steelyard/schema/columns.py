@@ -23,7 +23,7 @@ def present(column: str, there: Collection[str]) -> str | None:
 
 
 def parts(column: str) -> list[str]:
-    """Return the names of which one is requested."""
+    """Return the names; one of them is requested."""
     return [name for name in column.split("|") if name]
 
 
@@ -38,7 +38,8 @@ def named(column: str) -> str:
 
 
 def lacking(requested: Collection[str], there: Collection[str]) -> str:
-    """Return what a dataset has in place of a column, for a message: its columns, and what was probably meant."""
+    """Return what a dataset has in place of a column, for a message: its columns, and the one that was probably
+    meant."""
     there = [name for name in there if name != INDEX]
     has = f"it has {', '.join(there) or 'no columns'}"
     by_form = {_form(name): name for name in reversed(there)}
@@ -79,7 +80,7 @@ def _paths(template: Any) -> Iterator[str]:
 
 
 def _form(name: str) -> str:
-    """Return a name without what is easily overlooked."""
+    """Return a name without the characters that are easily overlooked."""
     return re.sub(r"[\W_]+", "", name).casefold()
 
 
@@ -91,6 +92,6 @@ def missing(column: str, there: Collection[str], location: str) -> str | None:
 
 
 def value(column: str, row: Mapping[str, Any]) -> Any:
-    """Return the row's value in the first of these columns; None if it has none of them."""
+    """Return the row's value in the first of these columns; None without any of them."""
     name = present(column, row)
     return None if name is None else row[name]

@@ -35,7 +35,8 @@ class EvaluationClientConfiguration(SchemaModel):
     """Number of rows in one part of the output."""
     extraOptions: Annotated[dict[Word, Line], FEW] = Field(default_factory=dict)
     """Options of a particular client. Steelyard's: `waitForServerSeconds` (600), how long all replicas may refuse
-    connections before an attempt ends; `sessionEndedSeconds` (60), how long a referenced session may have none."""
+    connections before an attempt ends; `sessionEndedSeconds` (60), how long a referenced session may be without
+    replicas."""
     inputPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
     """Steps that rewrite a dataset row before the service's own pipeline does."""
 

@@ -1,4 +1,4 @@
-"""Family: versions of what is the same for people.
+"""Family: versions of one thing, as people see it.
 
 A tag names a version; in requests, `family@tag` stands for the version's id.
 """
@@ -46,7 +46,7 @@ class FamilyFields(SchemaModel):
 
 
 class Family(FamilyFields, DyffEntity):
-    """Versions of what is the same for people."""
+    """Versions of one thing, as people see it."""
 
     members: Annotated[dict[TagName, FamilyMember], FEW] = Field(default_factory=dict)
     """Versions by their tags."""

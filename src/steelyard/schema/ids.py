@@ -19,7 +19,7 @@ def random_id() -> str:
 def replication_id(evaluation: str, number: int) -> str:
     """Return the `_replication_` of replication `number` (from 0): uuid5 of the evaluation's id and the number.
 
-    Raises ValueError for an id that is no UUID, such as one that a user wrote into a manifest by hand.
+    Raises ValueError for an id that is not a UUID, such as one that a user wrote into a manifest by hand.
     """
     try:
         namespace = uuid.UUID(evaluation)

@@ -140,7 +140,7 @@ class InferenceServiceFields(SchemaModel):
     name: Word
     """Name for people."""
     builder: InferenceServiceBuilder | None = None
-    """Program that builds the image; most services have none."""
+    """Program that builds the image; most services do not need one."""
     runner: InferenceServiceRunner | None = None
     """Program that serves the model."""
     interface: InferenceInterface

@@ -32,7 +32,7 @@ class QuotaFields(SchemaModel):
     resource: Annotated[str, Field(pattern=LABEL_KEY_PATTERN, max_length=317)]
     """Resource, such as cpu or workflows.dyff.io/admitted."""
     flavor: QuotaFlavor
-    """Total for what is used at once or ever, Rate for what is used within a time."""
+    """Total for use at once or ever, Rate for use within a time."""
     limit: Quantity | Literal["Unlimited"] = "0"
     """Limit, a whole number, or Unlimited."""
     duration: Duration | None = None

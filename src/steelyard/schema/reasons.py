@@ -23,7 +23,7 @@ REASONS: dict[str, str] = {
     ),
     "DeleteCommand": "A client has deleted the entity or the account.",
     "DigestMismatch": (
-        "A stored file is not what was kept: its content has another digest than was recorded. The message names "
+        "A stored file has changed: its content has another digest than was recorded. The message names "
         "the file. Create the entity again, or restore the file from the mirror."
     ),
     "Expired": (

@@ -33,7 +33,7 @@ def is_uploaded(entity: DyffEntity) -> bool:
 
 
 def request_of(entity: DyffEntity, now: datetime) -> Json:
-    """Return the fields of the create request that the entity was made of, with ids for what is embedded in it.
+    """Return the fields of the create request that the entity was made of, with ids for embedded entities.
 
     `securityContext` is among them only if an administrator has set it. A session lasts as long as the first was to.
     """

@@ -1,4 +1,4 @@
-"""The kinds of entities of which revisions are kept: all but revisions and histories themselves, and quotas."""
+"""The kinds of entities that have revisions: all but revisions and histories themselves, and quotas."""
 
 from typing import Annotated
 

@@ -22,7 +22,7 @@ class RevisionData(SchemaModel):
     """Content of a revision. The field that belongs to `format` is set."""
 
     format: Literal["Snapshot", "JsonMergePatch"]
-    """Snapshot for the whole entity, JsonMergePatch for what was different before."""
+    """Snapshot for the whole entity, JsonMergePatch for the fields that were different before."""
     snapshot: Revisable | None = None
     """The whole entity, if the format is Snapshot."""
     jsonMergePatch: Text | None = None

@@ -9,7 +9,7 @@ from steelyard.schema.answers import Status
 from steelyard.schema.status import FAILURE, TERMINAL
 
 FOLLOWED = "FailedDependency"
-"""Reason of a run, or a submission, of which a workflow has failed."""
+"""Reason of a run, or a submission, with a failed workflow."""
 _STOPPED = frozenset({"Terminated", "Deleted"})
 
 

@@ -22,7 +22,7 @@ class Spending(SchemaModel):
 
 
 class SpendingCaps(SchemaModel):
-    """The most that may be spent; what is absent has no cap."""
+    """The most that may be spent; an absent one has no cap."""
 
     tokensPerDay: Bytes | None = None
     """Tokens of a day of UTC."""

@@ -62,7 +62,7 @@ WITH_WORKFLOW = frozenset(
 )
 """Kinds for which something runs: the orchestrator and the informer change their status."""
 CREATIONS_COUNTED = WITH_WORKFLOW - {"Dataset"}
-"""Kinds of which rates limit the creations: most datasets are uploaded, and nothing runs for them."""
+"""Kinds whose creations are limited by rates: most datasets are uploaded, and nothing runs for them."""
 WITHOUT_WORKFLOW = frozenset(KINDS) - WITH_WORKFLOW
 """Kinds for which nothing runs: only the API changes their status, and the orchestrator that of `FOLLOWING`."""
 FOLLOWING = frozenset({"PipelineRun", "Submission"})

@@ -61,7 +61,7 @@ class StepConfig(BaseModel):
         default=None, description="Addresses outside that the step may call; absent: none."
     )
     limits: SourceLimits | None = Field(
-        default=None, description="Bounds of what is taken from a data source, for the steps that read one."
+        default=None, description="Bounds of the files taken from a data source, for the steps that read one."
     )
 
 

@@ -1,4 +1,4 @@
-"""Bounds: every field of every model has them, at each limit what is over it is refused, and no text is unwritable."""
+"""Bounds: every field of every model has them, a value over its limit is refused, and no text is unwritable."""
 
 import re
 from collections.abc import Iterator

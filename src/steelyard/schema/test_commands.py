@@ -1,4 +1,4 @@
-"""Commands: the envelopes of the published schema, and what is wrong with a message that is none."""
+"""Commands: the envelopes of the published schema, and the faults of other messages."""
 
 import json
 

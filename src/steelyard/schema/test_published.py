@@ -30,7 +30,7 @@ def pairs(ours: Any, theirs: Any, *names: str) -> list[Pair]:
 
 
 ABSTRACT = {"History"}
-"""Kinds of which the published package cannot make instances: their classes lack methods."""
+"""Kinds that the published package cannot make instances of: their classes lack methods."""
 SAID: list[Pair] = [
     *((ours, getattr(platform, kind)) for kind, ours in ENTITIES.items() if kind not in ABSTRACT),
     *pairs(account, platform, "AccessGrant", "Account", "APIKey"),

@@ -1,4 +1,4 @@
-"""Requests: what is refused, and that the refusal names the field."""
+"""Requests: the refusals, and that each names the field."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 
 def make_request(kind: str, **changes: Any) -> Request:
-    """Make a request of fields; those that are None are left out."""
+    """Make a request of fields; fields that are None are left out."""
     fields = {"account": "acme", **FIELDS[kind], **changes}
     return CREATE_REQUESTS[kind].parse({key: value for key, value in fields.items() if value is not None})
 

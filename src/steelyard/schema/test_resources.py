@@ -1,4 +1,4 @@
-"""Specs of the custom resources: what is refused, with which field."""
+"""Specs of the custom resources: the refusals, and their fields."""
 
 import math
 import re

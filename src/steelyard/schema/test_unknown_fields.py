@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - tables are read by their rows
-"""Fields that Pods and our kinds do not have: where they are found, what is suggested, and which schemas keep some."""
+"""Fields that Pods and our kinds do not have: where they are found, the suggestions, and which schemas keep some."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -49,7 +49,7 @@ def size_of(text: str) -> int:
 def size_faults(
     env: Iterable[Mapping[str, Any]], texts: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the path and the fault of what is too large for any start, whatever is not in the manifest.
+    """Yield path and fault of each value that is too large for any start, whatever the manifest leaves out.
 
     `env` has the variables in order, `texts` other lists of texts by their field, such as `args`.
     """

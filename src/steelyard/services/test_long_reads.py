@@ -28,7 +28,7 @@ ENTITIES = 6 * PIECE
 
 
 class Counting(MemoryLog):
-    """Counts what is read since another task had its turn, and keeps the most."""
+    """Counts the reads since another task had its turn, and keeps the most."""
 
     def __init__(self) -> None:
         super().__init__(1, clock=lambda: START)

@@ -1,7 +1,7 @@
 """Random histories of a log: whatever is read again, from wherever, leads to the same and says nothing new.
 
-A history has commands of several entities in any order: doubled, late, of the wrong source, about what is deleted,
-restored, forgotten or was never there. Each service is given it once, in batches of any size, and then again.
+A history has commands of several entities in any order: doubled, late, of the wrong source, about entities that are
+deleted, restored, forgotten or never existed. Each service is given it once, in batches of any size, and then again.
 """
 
 import asyncio

@@ -87,7 +87,7 @@ class Door:
         return True
 
     def dismiss(self, connection: "Bounded") -> None:
-        """Let a refused connection stay for a moment; it takes no place, and makes the oldest such one end."""
+        """Let a refused connection stay for a moment; it takes no place, and ends the oldest of them."""
         self.open.pop(connection, None)
         if len(self.leaving) >= self.limits.most_connections() // 2:
             next(iter(self.leaving)).drop()
@@ -391,7 +391,7 @@ class Bounded(asyncio.Protocol):
         self._end_soon()
 
     def _end_soon(self) -> None:
-        """End once the caller could read what was said: at once, it would lose that with the bytes on their way."""
+        """End once the caller could read the answer: at once, it would lose that with the bytes on their way."""
         self._refused = True
         self._door.dismiss(self)
         if self._timer is not None:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ErrorAnswer:
-    """An error as OpenAI's clients read it; what is not given follows from the status and the message."""
+    """An error as OpenAI's clients read it; other fields follow from the status and the message."""
 
     status: int
     message: str
@@ -113,7 +113,7 @@ def _add_models(app: web.Application, models: Sequence[str], owner: str) -> None
 
 @web.middleware
 async def errors_in_openai_form(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer in OpenAI's form whatever a handler raises, and what has no handler."""
+    """Answer in OpenAI's form whatever a handler raises, and paths without a handler."""
     try:
         return await handler(request)
     except Refusal as refusal:

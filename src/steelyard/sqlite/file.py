@@ -34,7 +34,7 @@ class StatementError(DatabaseError, ContentError):
 
 
 class Damaged(DatabaseError):
-    """The file cannot be read as what it was; the message says what was found."""
+    """The file cannot be read as its kind; the message names its content."""
 
     exit_code = Refused.exit_code
 
@@ -91,7 +91,7 @@ class Turn:
             self._presence = Presence(database)
 
     def check(self) -> None:
-        """Raises DatabaseError where a file was taken away: what is written would be gone at the next start."""
+        """Raises DatabaseError where a file was taken away: writes would be gone at the next start."""
         with named(self._name):
             fault = self._presence.fault() if self._presence else None
         if fault is not None:

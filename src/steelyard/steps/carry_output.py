@@ -107,7 +107,7 @@ async def _carry(folder: Path, paths: Sequence[str], output: Store, carrying: Ca
 
 
 def files_below(folder: Path) -> Iterator[str]:
-    """Every file's path below the folder. Raises StepFailed for what is neither a file nor a folder."""
+    """Every file's path below the folder. Raises StepFailed for a path that is neither a file nor a folder."""
     if not folder.is_dir():
         raise StepFailed("OutputMissing", f"there is no folder {folder}", permanent=True)
     for where, folders, names in os.walk(folder, onerror=_unread):
@@ -122,7 +122,7 @@ def files_below(folder: Path) -> Iterator[str]:
 
 
 def _unread(error: OSError) -> None:
-    """A folder that may not be read is no empty one."""
+    """A folder that may not be read does not count as empty."""
     raise _not_readable(Path(str(error.filename)), str(error.filename), error) from error
 
 
@@ -144,7 +144,7 @@ def _not_readable(path: Path, name: str, error: OSError) -> StepFailed:
 
 
 def copy(folder: Path, path: str, local: Path) -> None:
-    """One file of the output, read once: what is digested and what is kept are the same bytes."""
+    """One file of the output, read once: the digested and the kept bytes are the same."""
     with inside(folder, path) as source, local.open("wb") as target:
         shutil.copyfileobj(source, target, PIECE)
 

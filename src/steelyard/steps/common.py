@@ -90,7 +90,7 @@ class Log:
 
 
 async def wait_for_room(error: Exception) -> None:
-    """Pass the time until a full disk may have room again: what is done is kept, and no attempt is used up for it."""
+    """Pass the time until a full disk may have room again: finished work is kept, and no attempt is used up for it."""
     print(f"waiting for room: {error}", file=sys.stderr, flush=True)
     await asyncio.sleep(ROOM_SECONDS)
 

@@ -74,7 +74,7 @@ async def main(config: StepConfig, log: Log) -> None:
 
 
 def _seconds(spec: EvaluationResourceSpec, option: str, default: float) -> float:
-    """An option of `client.extraOptions` that is a time; ValueError when it is none."""
+    """An option of `client.extraOptions` that is a time; ValueError for any other value."""
     text = spec.client.extraOptions.get(option)
     if text is None:
         return default

@@ -203,7 +203,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 def _cause(error: Exception) -> str:
-    """Return what has failed, without the library's name of the connection and the count of its attempts."""
+    """Return the failure, without the library's name of the connection and the count of its attempts."""
     # dulwich raises an error of its own with the text of the first one.
     for failure in (error, error.__cause__):
         if isinstance(failure, urllib3.exceptions.MaxRetryError) and failure.reason:

@@ -1,7 +1,7 @@
 """`python -m steelyard.steps.hosted_model --config FILE`: the runner of a hosted model.
 
-It asks a provider's endpoint in place of a model of its own, within the limits and caps of the service. The ledger of
-what was spent lies in storage, and the provider's key is a secret of the workflow.
+It asks a provider's endpoint in place of a model of its own, within the limits and caps of the service. The spending
+ledger lies in storage, and the provider's key is a secret of the workflow.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def served_model(spec: InferenceSessionResourceSpec) -> HostedModel:
 
 
 def spending_book(spec: InferenceSessionResourceSpec, model: HostedModel) -> Book:
-    """Return the ledger's place in storage. Raises StepFailed where caps have none."""
+    """Return the ledger's place in storage. Raises StepFailed for caps without one."""
     place = f"spec.storage.inputs.{SPENDING}"
     url = spec.storage.inputs.get(SPENDING)
     if url is None and model.capped:

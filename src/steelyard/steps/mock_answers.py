@@ -23,7 +23,7 @@ WORDS = (
     *("pivot", "poise", "scale", "steel", "weigh", "yard"),
 )
 MOST_WORDS = 15
-"""Words of the longest answer to a prompt that is no question."""
+"""Words of the longest answer to a prompt other than a question."""
 _WORD = re.compile(r"\S+")
 _PIECE = re.compile(r"\s*\S+|\s+$")
 """A word with the space before it: what one event of a stream holds."""

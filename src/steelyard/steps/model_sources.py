@@ -1,4 +1,4 @@
-"""Sources of models: a listing of files, each with what is known of it and a way to get it onto local disk.
+"""Sources of models: a listing of files, each with its known facts and a way to get it onto local disk.
 
 `fetch_model` keeps them one after the other, so that local disk holds one file at a time.
 """
@@ -23,7 +23,7 @@ FETCH_FAILED = "FetchFailed"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file to fetch. What is known of its content beforehand is checked by `check`."""
+    """A file to fetch. Facts about its content that are known beforehand are checked by `check`."""
 
     path: str
     fetch: Callable[[Path], Awaitable[None]]

@@ -15,7 +15,7 @@ SHORTEST = 8
 
 
 def secret_value(purpose: SecretPurpose) -> str | None:
-    """Return the value of the workflow's secret, None where it has none. Raises StepFailed if it cannot be read.
+    """Return the value of the workflow's secret, None without a secret. Raises StepFailed if it cannot be read.
 
     Blanks and line breaks around it are left out: a file that was made with an editor ends with one.
     """

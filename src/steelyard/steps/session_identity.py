@@ -91,7 +91,7 @@ class _Connection(asyncio.Protocol):
     def _content(self, line: list[str], host: str) -> tuple[int, dict[str, str]]:
         answers = {"/steelyard/session": {"session": self._session}, "/ready": {"status": "ready"}}
         if len(line) != 3:
-            return 405, {"error": "this is no request of HTTP"}
+            return 405, {"error": "this is not an HTTP request"}
         if not Hosts().known(host):
             return 421, {"error": Hosts().refusal(host)}
         if line[0] not in {"GET", "HEAD"}:

@@ -146,7 +146,7 @@ def opened(url: str | None, field: str) -> Store:
 
 
 def input_store(inputs: Mapping[str, str], key: str) -> CheckedStore:
-    """The store of an input: what is read of it is compared with the digests of its manifest."""
+    """The store of an input: its bytes are compared with the digests of its manifest."""
     return checked(opened(inputs.get(key), f"spec.storage.inputs.{key}"))
 
 

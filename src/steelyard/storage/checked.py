@@ -100,7 +100,7 @@ def add_digest(record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def checked_record(data: bytes, store: str, key: str) -> dict[str, JsonValue]:
-    """Return the content of a record without its digest, which is compared. Records of earlier versions have none.
+    """Return the content of a record without its digest, which is compared. Records of earlier versions lack it.
 
     Raises DigestMismatch.
     """
@@ -183,7 +183,7 @@ class CheckedStore:
         return await self.unchecked.get_range(key, start, length)
 
     async def download(self, key: str, path: Path) -> None:
-        """Copy the object to a file, which is removed again if it is not what was kept."""
+        """Copy the object to a file, which is removed again if its content has changed."""
         digests = await self.digests()
         await self.unchecked.download(key, path)
         if key in digests:

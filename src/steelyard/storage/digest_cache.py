@@ -33,7 +33,7 @@ class DigestCache:
             self._added[_key(after)] = digest
 
     def save(self) -> None:
-        """Write what was added. A folder that cannot be written costs the next command its time, and no result."""
+        """Write the additions. A folder that cannot be written costs the next command its time, and no result."""
         if not self._added:
             return
         entries = {**self._read(), **self._added}

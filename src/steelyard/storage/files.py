@@ -1,4 +1,4 @@
-"""A folder as object storage, durable: what is confirmed survives a power loss, and appears whole or not at all.
+"""A folder as object storage, durable: a confirmed write survives a power loss, and appears whole or not at all.
 
 A library's rename before its fsync could leave an empty object behind a power loss, so writes are our own: a temporary
 file next to the target, fsync, then link (create-only) or rename, then fsync of the folder.

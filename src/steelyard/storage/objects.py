@@ -68,7 +68,7 @@ class ObjectStore:
         *,
         patience: timedelta = PATIENCE,
     ) -> None:
-        """`new_mark` names one write: no two are equal. What is not answered is sent again for `patience`."""
+        """`new_mark` names one write: no two are equal. Requests without an answer are sent again for `patience`."""
         self.url = url.rstrip("/")
         self._patience = patience
         self._new_mark = new_mark
@@ -270,7 +270,7 @@ def reason(error: BaseError, scheme: str) -> str:
 
 
 class _Ranges(io.RawIOBase):
-    """A seekable file that fetches what is read."""
+    """A seekable file that fetches the bytes that are read."""
 
     def __init__(self, store: stores.ObjectStore, path: str, size: int) -> None:
         super().__init__()

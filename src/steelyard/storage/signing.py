@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from steelyard.storage.store import BadLocation, SignedURL, check_key
 
 WRITABLE = "staging/"
-"""Prefix of uploads. Nothing outside is ever signed for writing: what is final stays as it was verified."""
+"""Prefix of uploads. Nothing outside is ever signed for writing: final files stay as they were verified."""
 
 
 class BadSignature(Exception):
@@ -39,7 +39,8 @@ class Signer:
         *,
         token: str = "",
     ) -> SignedURL:
-        """Return a URL for `method` of the object `key`. Raises BadLocation for a key that is none or must not change.
+        """Return a URL for `method` of the object `key`. Raises BadLocation for an invalid key and for one that must
+        not change.
 
         `token` is the id of the token that asked for it: the URL is used in its name.
         """
@@ -92,7 +93,7 @@ class Signer:
 
 
 def check_signable(method: str, key: str) -> None:
-    """Raises BadLocation for a key that is none, and for one outside uploads that would be written."""
+    """Raises BadLocation for an invalid key, and for one outside uploads that would be written."""
     check_key(key)
     if method not in {"GET", "PUT"}:
         raise BadLocation(f"method {method!r}: only GET and PUT are signed")

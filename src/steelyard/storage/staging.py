@@ -1,4 +1,4 @@
-"""Uploads: files arrive in `staging/<id>/<nonce>/`, and only what was verified is copied to where it stays.
+"""Uploads: files arrive in `staging/<id>/<nonce>/`, and only verified files are copied to where they stay.
 
 The API calls it. `finalise` may be repeated after a crash between any two of its steps:
 
@@ -9,8 +9,8 @@ The API calls it. `finalise` may be repeated after a crash between any two of it
    of a closed area; a copy cannot change any more. What comes after that is a leftover, which the reaper removes;
 4. write the manifest, create-only, next to the copies: from then on they are final.
 
-Where a crash came after the second step, whoever repeats the upload sends files to a closed area: `read_closed` says
-what was verified, so that the same files are accepted without being written, and the repeat goes on to `finalise`.
+Where a crash came after the second step, whoever repeats the upload sends files to a closed area: `read_closed` names
+the verified files, so that the same files are accepted without being written, and the repeat goes on to `finalise`.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ async def is_closed(store: Store, area: Area) -> bool:
 
 
 async def read_closed(store: Store, key: str) -> Entry | None:
-    """Return what was verified of a file of a closed area, as long as the area is not discarded; None else."""
+    """Return the verified facts of a file of a closed area, as long as the area is not discarded; None else."""
     area = area_of(key)
     manifest = await _read(store, area.closed) if area is not None else None
     if area is None or manifest is None or not await _is_there(store, key):

@@ -56,7 +56,7 @@ class SignedURL:
 
 
 class Store(Protocol):
-    """A place for objects. Every method may raise StorageError, and BadLocation for a key that is none."""
+    """A place for objects. Every method may raise StorageError, and BadLocation for an invalid key."""
 
     url: str
 
@@ -112,8 +112,8 @@ class Store(Protocol):
         """A URL of the store's own: its holder may do one thing with one object until it expires, and the store itself
         answers.
 
-        None where the store signs none, or none for this key. What was signed cannot be taken back: a PUT is signed
-        for uploads alone, BadLocation is raised for other keys.
+        None where the store signs none, or none for this key. A signature cannot be taken back: a PUT is signed for
+        uploads alone, BadLocation is raised for other keys.
         """
         ...
 

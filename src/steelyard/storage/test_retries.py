@@ -1,4 +1,4 @@
-"""Requests to an object store that does not answer: what is sent again, and for how long."""
+"""Requests to an object store that does not answer: which requests are sent again, and for how long."""
 
 import asyncio
 from collections.abc import AsyncIterator

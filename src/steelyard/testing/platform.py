@@ -121,7 +121,7 @@ class FakePlatform:
             return self._object(request, path.removeprefix("/objects/"))
         token = self.session_token if "/infer/" in path else TOKEN
         if request.headers["authorization"] != f"Bearer {token}":
-            return _refusal(401, "Unauthenticated", "the token is no good")
+            return _refusal(401, "Unauthenticated", "the token is not valid")
         for method, pattern, name in _ROUTES:
             match = re.fullmatch(pattern, path)
             if match and request.method == method and match[1] in _KINDS:

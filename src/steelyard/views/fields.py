@@ -1,6 +1,6 @@
 """Queries that each kind allows: its filters, the fields of an entity's JSON that they read, and its orders.
 
-Pure. Both forms of the view, the parser of queries and the API's overlay of what is not yet applied use it.
+Pure. Both forms of the view, the parser of queries and the API's overlay of waiting commands use it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Entity = Mapping[str, object]
 Path = tuple[str, ...]
 
 INPUTS = "inputs"
-"""Parameter of analyses: ids of entities of which one is among the inputs."""
+"""Parameter of analyses: ids of entities; one of them is among the inputs."""
 _INPUT = "inputs:"
 """Prefix of what stands for an input among the labels of an analysis; no label's key has a colon."""
 LABEL = "labels."
@@ -91,7 +91,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def read(change: Change) -> tuple[str, Entity] | None:
-    """A change's kind and entity; None where it is forgotten. Raises BadChange for what has no place in a view."""
+    """A change's kind and entity; None where it is forgotten. Raises BadChange for content without a place in a
+    view."""
     if change.json is None:
         return None
     try:
@@ -154,7 +155,7 @@ def microseconds(time: str) -> int:
 
 
 def key_of(name: str, text: str | None) -> str | int | None:
-    """The sort key of a field's text. Raises ValueError for a time that is none."""
+    """The sort key of a field's text. Raises ValueError for a text that is not a time."""
     return microseconds(text) if text is not None and name in TIMES else text
 
 

@@ -37,7 +37,7 @@ def check(query: Query) -> None:
 
 
 def after_key(query: Query) -> tuple[Key, str] | None:
-    """The cursor as a sort key and an id. Raises BadQuery for a time that is none."""
+    """The cursor as a sort key and an id. Raises BadQuery for a text that is not a time."""
     if query.after is None:
         return None
     text, id = query.after

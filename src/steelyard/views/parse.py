@@ -63,7 +63,7 @@ def _json(field: str, text: str) -> object:
 
 
 def parse_objects(text: str | None) -> Sequence[Mapping[str, object]]:
-    """Return the objects of `query`, each of which has to hold. A value of null counts as absent. Raises BadQuery."""
+    """Return the objects of `query`; each has to hold. A value of null counts as absent. Raises BadQuery."""
     if text is None:
         return ()
     content = _json("query", text)
@@ -122,7 +122,7 @@ def _conditions(kind: str, content: Mapping[str, object]) -> Conditions:
 
 
 def values(name: str, value: object) -> Sequence[str]:
-    """Return the texts of a filter's value, of which one has to be there. Raises BadQuery."""
+    """Return the texts of a filter's value; one has to be there. Raises BadQuery."""
     texts = value if isinstance(value, list) else [value]
     if not all(isinstance(text, str) for text in texts):
         raise BadQuery("query", f"{name}: {value_text(value)} should be a text or a list of texts")

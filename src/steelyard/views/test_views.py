@@ -1,4 +1,4 @@
-"""Every view keeps to the contract; a file that is no view is put aside."""
+"""Every view keeps to the contract; any other file is put aside."""
 
 import contextlib
 import sqlite3

@@ -63,9 +63,9 @@ class Change:
 class Query:
     """A query of `GET /{resource}`. Filters are conjunctive, the values of one filter disjunctive.
 
-    `any_of` is a list of conjunctions of which one has to hold (the inputs of analyses); empty: no such condition. In
-    both, `labels.KEY` names a label. `after` is the cursor: the value of `order_by`, as it stands in the JSON, and the
-    id of the last entity seen; None for an entity without the field. Such entities come last in either order; ties are
+    `any_of` is a list of conjunctions; one has to hold (the inputs of analyses); empty: no such condition. In both,
+    `labels.KEY` names a label. `after` is the cursor: the value of `order_by`, as it stands in the JSON, and the id
+    of the last entity seen; None for an entity without the field. Such entities come last in either order; ties are
     in the order of ids, from the highest when descending. Without `order_by`, entities come in order of creation.
     """
 
@@ -105,11 +105,11 @@ class View(Protocol):
         ...
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
-        """Changes and positions in one transaction; a change older than what is there is left out.
+        """Changes and positions in one transaction; a change older than the stored one is left out.
 
-        The first change of a later epoch begins a resync: an entity's first record in a resync replaces what is
-        there, whatever its position (the log is the truth, and may have been restored to an earlier state), and
-        marks it. Raises ViewError for an epoch earlier than the view's.
+        The first change of a later epoch begins a resync: an entity's first record in a resync replaces the stored
+        one, whatever its position (the log is the truth, and may have been restored to an earlier state), and marks
+        it. Raises ViewError for an epoch earlier than the view's.
         """
         ...
 

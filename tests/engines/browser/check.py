@@ -103,7 +103,7 @@ def quickest(seconds: Callable[[], float]) -> float:
 
 
 def search(page: Page) -> list[str]:
-    """A row that is found by its number, and what is shown of it."""
+    """A row that is found by its number, and its visible parts."""
     before = page.locator("#rows-found").inner_text()
 
     def is_shown(sign: str) -> None:

@@ -43,7 +43,7 @@ def ask(count: int, passage: str = PASSAGE) -> list[dict[str, Any]]:
 
 
 def answer(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every 4th answer is wrong, every 10th question has none."""
+    """Every 4th answer is wrong, every 10th question is left without one."""
     rows = []
     for question in questions:
         index, target = question["_index_"], question["target"]

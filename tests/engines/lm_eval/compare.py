@@ -143,7 +143,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
 
 
 def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, JsonValue]:
-    """The exit status, what was said, and the numbers of the report."""
+    """The exit status, the output, and the numbers of the report."""
     run = run_folder(scenario.name, task, folder)
     arguments = f"?include_path={folder}{scenario.arguments}{'&chat=true' if scenario.chat else ''}"
     options = ("--task", f"lm_eval:{task}{arguments}", "--url", f"{served.root}/v1", "--model", "m")
@@ -181,7 +181,7 @@ def same(one: dict[str, float], other: dict[str, float]) -> bool:
 
 
 def compared(task: str, scenario: Scenario, folder: Path) -> bool:
-    """True where everything is as it should be; what was found is printed."""
+    """True if everything is as it should be; the findings are printed."""
     served = Served(scenario.server)
     name = f"{scenario.name}: {task}"
     try:

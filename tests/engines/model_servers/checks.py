@@ -1,4 +1,4 @@
-"""Checks of evaluations of a real server, whichever it is. Each prints a line, or raises what is not so."""
+"""Checks of evaluations of a real server, whichever it is. Each prints a line, or raises AssertionError."""
 
 import json
 import math

@@ -43,7 +43,7 @@ CARRIED = "carried.json"
 def prepare() -> tuple[Path, Path, Path, Path]:
     """The folders of Kubernetes' programs, of CoreDNS, of the network plugins and of the images.
 
-    Builds, installs and makes what is not there. Raises Missing.
+    Builds, installs and makes the missing parts. Raises Missing.
     """
     require_namespaces()
     install()

@@ -185,7 +185,7 @@ async def test_every_call_works_or_names_the_right_that_is_missing(
 
 
 async def _granted(user: User, client: AsyncClient, call: Call, namespace: str) -> list[str]:
-    """Call until it works; the rights that it lacked, each of which is granted as it is named."""
+    """Call until it works; the rights that it lacked, each is granted as it is named."""
     granted: list[str] = []
     for _ in range(100):
         right = await _missing(call(client))

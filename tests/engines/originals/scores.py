@@ -40,7 +40,7 @@ def computed(tool: str, folder: Path) -> Beside:
 
 
 def compare(tool: str, folder: Path) -> int:
-    """The number of names of which the committed table says something else; each is printed."""
+    """The number of names that differ from the committed table; each is printed."""
     known, compared = json.loads(DATA.read_text(encoding="utf-8"))[tool], computed(tool, folder)
     wrong = [name for name in sorted(compared | known) if compared.get(name) != known.get(name)]
     numbers = sum(row["numbers"] for row in compared.values())

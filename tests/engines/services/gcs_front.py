@@ -1,8 +1,9 @@
 """Cloud Storage's XML requests, translated to the JSON requests that fake-gcs-server understands.
 
-The library speaks the XML form alone, and no registry has a server of it. What is kept, when, and under which condition
-is the server's behind; the forms of requests and answers are those that Google documents, as this module reads them. So
-are the proofs of who asks, a token (RS256) or a signed URL (GOOG4-RSA-SHA256): the server behind asks for none.
+The library speaks the XML form alone, and no registry has a server of it. The server behind decides what to keep,
+when, and under which condition; the forms of requests and answers are those that Google documents, as this module
+reads them. So are the proofs of who asks, a token (RS256) or a signed URL (GOOG4-RSA-SHA256): the server behind asks
+for none.
 """
 
 import base64

@@ -18,7 +18,7 @@ from tests.engines.build import Missing
 from tests.engines.services.location import Location
 
 ADDRESSES = IPv4Network("198.18.0.0/15")
-"""Set aside for tests of networks (RFC 2544); each link takes four, of which two are its ends'."""
+"""Set aside for tests of networks (RFC 2544); each link takes four, two of them for its ends."""
 LINKS = ADDRESSES.num_addresses // 4
 TRIES = 100
 INNER = "inner"
@@ -47,7 +47,7 @@ class Network:
         self._inside("ip", "link", "set", INNER, "down")
 
     def heal(self) -> None:
-        """Take the link up again; what was lost is sent again by those who have not given up."""
+        """Take the link up again; those who have not given up send the lost packets again."""
         self._inside("ip", "link", "set", INNER, "up")
 
     def join(self) -> None:

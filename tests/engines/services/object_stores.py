@@ -34,7 +34,7 @@ class Kind:
     urls_copy: bool = False
     """True where signed URLs copy objects that their holders may not read: a fault of the server of the tests."""
     keeps_at_once: bool = True
-    """True where what is confirmed survives a kill."""
+    """True if confirmed writes survive a kill."""
 
     @property
     def variable(self) -> str:

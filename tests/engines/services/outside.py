@@ -45,7 +45,7 @@ class Outside:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Ids of what was made before the story."""
+    """Ids of the entities from before the story."""
 
     owner: str
     webhook: str
@@ -73,7 +73,7 @@ async def outside() -> AsyncIterator[Outside]:
 
 
 def allow(machine: Served, hub: str) -> None:
-    """Let the settings allow what is on loopback, with this hub: before the machine is started."""
+    """Let the settings allow servers on loopback, with this hub: before the machine is started."""
     allowed = "\n".join(
         f'{purpose} = ["http://127.0.0.1"]' for purpose in ("webhooks", "services", "sources")
     )

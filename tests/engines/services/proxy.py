@@ -1,8 +1,8 @@
 """A proxy between clients and a server, which can cut them off from each other, or answer late.
 
 Cut off means silence, as of a network that drops every packet, or a server that is suspended: connections are neither
-refused nor closed, what is sent is not acknowledged by the program at the other end, and what was under way arrives
-once the network is whole again.
+refused nor closed, data are not acknowledged by the program at the other end, and data under way arrive once the
+network is whole again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._whole.clear)
 
     def heal(self) -> None:
-        """Let everything through, first of all what was held back."""
+        """Let everything through, first of all the data held back."""
         self._loop.call_soon_threadsafe(self._whole.set)
 
     def slow_down(self, seconds: float) -> None:

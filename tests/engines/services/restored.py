@@ -46,7 +46,7 @@ class Events:
 
 @dataclass(frozen=True)
 class AskedFor:
-    """Ids of what was made before everything was lost, and the secret."""
+    """Ids of the entities from before everything was lost, and the secret."""
 
     owner: str
     webhook: str

@@ -84,7 +84,7 @@ def run_kafka() -> int:
 
 
 def run_story() -> int:
-    """Run the README's story on servers of its own, which it kills, move an installation to such ones, run two of each
+    """Run the README's story on servers of its own, which it kills, move an installation to them, run two of each
     service on them, cut them off, replay one history into every pair of log and view, back up and restore, and start
     all servers twice at once.
 

@@ -1,4 +1,4 @@
-"""The networks themselves: what is sent over a cut link is lost, two are side by side, and nothing of them stays."""
+"""The networks themselves: packets on a cut link are lost, two are side by side, and nothing of them stays."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The proxy itself: what is cut off waits, and arrives afterwards; what is slow arrives late and in order."""
+"""The proxy itself: data that are cut off wait, and arrive afterwards; slow data arrive late and in order."""
 
 import contextlib
 import socket

@@ -1,5 +1,5 @@
-"""Clients of an engine whose packets are lost for a while: each works again soon afterwards, and what was
-confirmed as written is there.
+"""Clients of an engine whose packets are lost for a while: each works again soon afterwards, and confirmed writes are
+there.
 
 `test_lost_packets.py` tells the README's story meanwhile. Without root these are left out.
 """
@@ -42,7 +42,7 @@ Request = Callable[[str], Awaitable[object]]
 
 @dataclass
 class Client:
-    """Kinds of requests of one engine, which are made side by side, and `confirmed`, which reads what was written."""
+    """Kinds of requests of one engine, which are made side by side, and `confirmed`, which reads the written data."""
 
     requests: dict[str, Request]
     confirmed: Callable[[], Awaitable[set[str]]]

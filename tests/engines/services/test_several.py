@@ -1,4 +1,4 @@
-"""Two of each service on Kafka, PostgreSQL, S3 and MongoDB's protocol, any of which is killed or suspended.
+"""Two of each service on Kafka, PostgreSQL, S3 and MongoDB's protocol; any is killed or suspended.
 
 STEELYARD_KILL_SEED repeats the choices of the story's long form.
 """
@@ -61,7 +61,7 @@ async def test_several_of_each_on_servers_lose_and_double_nothing(running: Proce
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_the_story_with_two_of_each_service_on_servers(machine: Served, tmp_path: Path) -> None:
-    """Two orchestrators and two informers, of which one each leads, are among them."""
+    """Two orchestrators and two informers are among them; one of each leads."""
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
     assert machine.config("init").returncode == 0
     machine.up()

@@ -80,7 +80,7 @@ def run(folder: Path) -> Iterator[Run]:
 
 
 def left(folder: Path, folders: Mapping[str, Path]) -> list[str]:
-    """Return what is there of a run: processes, temporary files, and data elsewhere."""
+    """Return the traces of a run: processes, temporary files, and data elsewhere."""
     files = [str(path) for path in (folder / "tmp").iterdir()]
     return processes_of(folder) + files + [str(path) for path in folders.values() if path.exists()]
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table is read by its rows
-"""Admission of writes: the limits and quotas that they must keep, and what is added to them."""
+"""Admission of writes: the limits and quotas that they must keep, and additions to them."""
 
 from typing import Any
 

@@ -91,7 +91,7 @@ def scaler(name: str, version: str = "v1", **spec: Any) -> Json:
 
 
 def annotated(name: str, spec: Json | None = None, /, **values: Any) -> Json:
-    """An autoscaler with these annotations; what is no text is written as JSON."""
+    """An autoscaler with these annotations; other values than texts are written as JSON."""
     texts = {
         f"{PREFIX}/{field.replace('_', '-')}": value if isinstance(value, str) else json.dumps(value)
         for field, value in values.items()

@@ -1,4 +1,4 @@
-"""Services whose addresses and families of addresses are given: what is refused, completed, and changed later."""
+"""Services whose addresses and families of addresses are given: refusals, completions, and later changes."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def tried(*rows: Json) -> list[Request]:
 
 
 def changes(*rows: Json) -> list[Request]:
-    """Changes of the Service one by one, and of each what is answered."""
+    """Changes of the Service one by one, with the answer to each."""
     return [merge(f"{SERVICES}/s", {"spec": row}, compare=WORDS) for row in rows]
 
 

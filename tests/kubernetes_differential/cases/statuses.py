@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table is read by its rows
-"""Writes of a status: what comes with it and what does not, kind by kind."""
+"""Writes of a status: the fields that come with it and those that do not, kind by kind."""
 
 from steelyard.types import Json
 from tests.kubernetes_differential.case import Case, Until, delete, get, merge, post

@@ -1,6 +1,7 @@
 """A PostgreSQL database, shared by the processes of a cluster: transactions that are tried again, and its version.
 
-What `write` has returned is durable: the server is asked at the start whether it confirms only what is on its disk.
+A write is durable once `write` returns: the server is asked at the start whether it confirms only writes that are on
+its disk.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ VERSION_SECONDS = 1.0
 BLIND_SECONDS = 5.0
 """Time without a poll of that number after which nothing is answered any more: a revoked key would stay good."""
 ANSWER_SECONDS = 15.0
-"""Time in which a transaction has to be through; the server ends one itself of which it has heard nothing for as long.
+"""Time in which a transaction has to be through; the server ends one that has been silent for as long.
 
 A server that is cut off, or suspended, does not say so: without the limit everything that asks it would wait until the
 network is whole again, and the row that its last transaction has locked would stay locked.
@@ -47,7 +48,7 @@ _TCP = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Settings by which the kernel ends a connection whose other end does not acknowledge what is sent, within 11 s."""
+"""Settings by which the kernel ends a connection whose other end does not acknowledge the data, within 11 s."""
 _MISSING_RIGHTS = text("""
     SELECT kind || ' on the table ' || relname FROM pg_class, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) kind
     WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND NOT has_table_privilege(oid, kind)
@@ -136,7 +137,7 @@ class PostgresDatabase:
         return await self._run(self._engine, work, seconds)
 
     async def read(self, work: Work[T], seconds: float = ANSWER_SECONDS) -> T:
-        """Run `work`, which only reads; each of its statements sees what was committed before it.
+        """Run `work`, which only reads; each of its statements sees the commits from before it.
 
         Raises AccountsDatabaseError.
         """
@@ -262,7 +263,7 @@ async def pipelined(
 ) -> Sequence[Sequence[Any]]:
     """Send statements in the driver's form at once, and return the rows of each: one round trip for all of them.
 
-    Each sees what was committed before it began, as if they were sent one by one. Raises DBAPIError.
+    Each sees the commits from before it began, as if they were sent one by one. Raises DBAPIError.
     """
     await connection.begin()  # says to SQLAlchemy that there is something to commit; sends nothing
     driver = cast("psycopg.AsyncConnection[Any]", (await connection.get_raw_connection()).driver_connection)

@@ -53,8 +53,8 @@ class GroupedWrites:
         """Send a statement in the driver's form, and return what `read` makes of its rows once they are durable.
 
         What `read` raises is raised here, and the statement then changes nothing. `read` may be called several times.
-        The statement begins once the lock of that name is held, and sees what was committed until then. It is sent also
-        if the caller is cancelled meanwhile. Raises AccountsDatabaseError.
+        The statement begins once the lock of that name is held, and sees all commits until then. It is sent also if
+        the caller is cancelled meanwhile. Raises AccountsDatabaseError.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Write(statement, read, lock, future))

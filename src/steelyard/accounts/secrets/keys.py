@@ -24,7 +24,7 @@ NONCE_BYTES = 12
 MOST_KEYS = 100
 FINGERPRINT_DIGITS = 16
 _FORM = 1
-"""First byte of what is encrypted: the version of its form."""
+"""First byte of an encrypted value: the version of its form."""
 
 
 class KeyFileError(Refused):
@@ -32,7 +32,7 @@ class KeyFileError(Refused):
 
 
 class SecretUnreadable(UsageError):
-    """A secret cannot be decrypted: its key is missing, or what lies in the database is not what was stored there."""
+    """A secret cannot be decrypted: its key is missing, or the value in the database is not the stored one."""
 
 
 class SecretKeys:

@@ -1,4 +1,4 @@
-"""Keys of secrets: what is encrypted with them, and where they may never show."""
+"""Keys of secrets: the values that they encrypt, and where they may never show."""
 
 import base64
 import stat

@@ -18,7 +18,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 TYPE_PREFIX = "steelyard."
 TRIAL = "steelyard.webhook.test"
 REPORTED_FOR = timedelta(days=14)
-"""Age from which on an end is not reported any more, so that what was reported need not be known for ever."""
+"""Age from which on an end is not reported any more, so that reported ends need not be remembered for ever."""
 
 
 def event_of(content: Json, source: str, now: datetime) -> Event | None:

@@ -18,7 +18,7 @@ _GRANTS = TypeAdapter(list[AccessGrant])
 
 @dataclass(frozen=True)
 class Event:
-    """The end of an entity. `id` is the same whenever it is reported; `body` is what is sent."""
+    """The end of an entity. `id` is the same whenever it is reported; `body` is the body of the request."""
 
     id: str
     kind: str

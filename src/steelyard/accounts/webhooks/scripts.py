@@ -1,7 +1,7 @@
 """Statements of webhooks, the same for SQLite and PostgreSQL.
 
-A script yields a statement and is sent its rows; it runs in one transaction, which an engine may begin again. So what
-is decided between statements is written once.
+A script yields a statement and is sent its rows; it runs in one transaction, which an engine may begin again. So the
+decisions between statements are written once.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -68,7 +68,7 @@ def add(id: str, account: str, registration: Registration, most: int) -> Script[
 
 
 def shown(account: str, id: str | None = None) -> Script[Sequence[Row]]:
-    """Return what is shown of an account's webhooks, oldest first."""
+    """Return an account's webhooks as they are shown, oldest first."""
     one = " AND id = :id" if id is not None else ""
     rows = yield f"{_SHOWN} WHERE account = :account{one}", {"account": account, "id": id}
     return rows
@@ -299,7 +299,7 @@ def refused(attempt: Attempt, failure: Failure, now: float) -> Script[str | None
 
 
 def expire(deliveries_before: float, reported_before: float) -> Script[None]:
-    """Remove what is too old: events that were never accepted, and what is known of ends from before a time."""
+    """Remove old records: events that were never accepted, and reported ends from before a time."""
     rows = yield (
         "DELETE FROM webhook_deliveries WHERE created < :before RETURNING hook",
         {"before": deliveries_before},

@@ -117,7 +117,7 @@ class Webhooks:
         return await self._engine.write(lambda: scripts.refused(attempt, failure, now))
 
     async def expire(self, deliveries_before: float, reported_before: float) -> None:
-        """Remove events, and what is known of reported ones, from before these times."""
+        """Remove events, and the memory of reported ones, from before these times."""
         await self._engine.write(lambda: scripts.expire(deliveries_before, reported_before))
 
 

@@ -28,7 +28,7 @@ account."""
 async def analysis_data(
     context: RequestContext, method: Method, service: InferenceService | None
 ) -> list[dict[str, str]]:
-    """Return the keys `system`, about what is analysed, and `usecase`, about the method."""
+    """Return the keys `system`, about the analysed system, and `usecase`, about the method."""
     system = await _model(context, service) or service
     return [*_data("system", system), *_data("usecase", method)]
 

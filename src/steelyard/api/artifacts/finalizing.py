@@ -38,7 +38,7 @@ async def finalize(context: RequestContext) -> Response:
 
 
 async def _seal(repository: Repository) -> None:
-    """Seal what was pushed. Raises Invalid, and leaves the artifact open, if it is not whole.
+    """Seal the content that was pushed. Raises Invalid, and leaves the artifact open, if it is not whole.
 
     Content is checked before it is sealed, and a seal is never removed: a request that removes it could be suspended
     right before, until another one has sealed the artifact again and made it ready.

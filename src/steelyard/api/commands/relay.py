@@ -143,8 +143,9 @@ class OutboxRelay:
     async def resolve_doubt(self, row: OutboxRow) -> None:
         """Wait until it is known of every equal request that is open at another server whether this one repeats it.
 
-        A server that renews its lease has noted before which connections broke: what is open then is in flight. What is
-        lost becomes known when the lease has ended. Raises Unavailable if neither happens in the time of two leases.
+        A server that renews its lease has noted before which connections broke: connections that are open then are in
+        flight. A loss becomes known when the lease has ended. Raises Unavailable if neither happens in the time of
+        two leases.
         """
         row = replace(row, server=self.server)
         if not (doubts := await self._outbox.in_doubt(row)):

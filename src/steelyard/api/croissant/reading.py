@@ -26,7 +26,7 @@ _LISTS = ("license", "creator", "keywords")
 
 
 class NotCroissant(ValueError):
-    """A file that is no Croissant, or not one of this dataset; the text names the part."""
+    """A file that is not Croissant, or not of this dataset; the text names the part."""
 
 
 @dataclass

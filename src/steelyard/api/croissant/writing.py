@@ -202,7 +202,7 @@ class _Columns:
 
 
 def _parts(kind: Any) -> list[Any] | None:
-    """Return the parts of an object; None for all that is no object."""
+    """Return the parts of an object; None for any other value."""
     import pyarrow as pa
 
     return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_struct(kind) else None

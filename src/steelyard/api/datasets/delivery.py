@@ -62,7 +62,7 @@ async def logged(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 @contextmanager
 def refused_if_changed() -> Iterator[None]:
-    """Answer with the reason where a stored file is not what was kept."""
+    """Answer with the reason where a stored file differs from its manifest."""
     try:
         yield
     except DigestMismatch as error:

@@ -21,7 +21,7 @@ from steelyard.schema.status import ENDINGS, SUCCESS, TERMINAL, WITH_WORKFLOW
 from steelyard.storage.store import ObjectMissing
 
 _NOT_UPLOADED = "Expired"
-"""Reason of what was never uploaded: no workflow has run for it."""
+"""Reason of a dataset that was never uploaded: no workflow has run for it."""
 
 
 async def downlinks(context: RequestContext) -> Response:

@@ -59,7 +59,7 @@ Raises ApiError if it must not end.
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """The handlers of one kind for what is there already."""
+    """The handlers of one kind for entities that exist."""
 
     kind: str
     place: str = ""

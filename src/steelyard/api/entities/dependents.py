@@ -161,7 +161,7 @@ def _is_dependent(use: _Use, candidate: Mapping[str, JsonValue], id: str) -> boo
 
 
 def _in_words(kind: str, dependents: Sequence[Mapping[str, str]]) -> str:
-    """Return `2 audits, of which 1 has not ended: 0123… (ended: 4567…)`."""
+    """Return `2 audits (1 has not ended: 0123…; ended: 4567…)`."""
     count = f"{_MOST_COUNTED} or more" if len(dependents) >= _MOST_COUNTED else str(len(dependents))
     noun = PLURALS[kind] if len(dependents) > 1 else kind.lower()
     running = [dependent["id"] for dependent in dependents if dependent["status"] not in TERMINAL]

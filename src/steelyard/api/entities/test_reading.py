@@ -90,7 +90,7 @@ async def test_what_moves_between_the_two_reads_is_found(
 
 
 class Reads(MemoryView):
-    """A view that counts how often it is read, by what is asked for."""
+    """A view that counts its reads by what they ask for."""
 
     def __init__(self) -> None:
         super().__init__()

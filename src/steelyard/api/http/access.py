@@ -28,7 +28,7 @@ class Grant:
 
     @property
     def functions(self) -> tuple[APIFunction, ...]:
-        """Functions of which the token needs one."""
+        """Functions; the token needs one of them."""
         return (self.function,) if self.alternative is None else (self.function, self.alternative)
 
 

@@ -45,7 +45,7 @@ def record_access(match: Match, scope: Scope, status: int) -> None:
 
 
 def _function(check: object) -> str | None:
-    """Return what was asked for, in the words of grants."""
+    """Return the requested right, in the words of grants."""
     if isinstance(check, Grant):
         return f"{check.resource}/{check.function}"
     return "signed URL" if isinstance(check, Signed) else None

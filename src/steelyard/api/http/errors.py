@@ -80,7 +80,7 @@ class Conflict(ApiError):
 
 
 class ContentChanged(ApiError):
-    """409: a stored file is not what was kept: its content has another digest than its manifest says."""
+    """409: a stored file has changed: its content has another digest than its manifest says."""
 
     status, reason = 409, "DigestMismatch"
 

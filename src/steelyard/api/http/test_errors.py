@@ -13,7 +13,7 @@ from steelyard.schema.requests.base import AccountName, EntityReference
 
 
 class Part(BaseModel):
-    """A part of a request, of which there may be several."""
+    """A part of a request; there may be several."""
 
     model_config = ConfigDict(extra="forbid")
 

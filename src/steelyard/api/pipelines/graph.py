@@ -51,7 +51,7 @@ def _needs(pipeline: PipelineFields) -> dict[str, set[str]]:
 
 
 def check_destinations(pipeline: PipelineFields) -> None:
-    """Raise Invalid for a parameter whose destination is no field of a node."""
+    """Raise Invalid for a parameter whose destination is not a field of a node."""
     for keyword, parameter in pipeline.parameters.items():
         if parameter.destination is None:
             continue

@@ -31,7 +31,7 @@ def filled_bytes(value: JsonValue, texts: Mapping[str, str]) -> int:
 
 
 def filled(value: JsonValue, texts: Mapping[str, str]) -> JsonValue:
-    """Return the value with texts for its placeholders. Raises KeyError for a name that has none."""
+    """Return the value with texts for its placeholders. Raises KeyError for a name without a value."""
     match value:
         case str():
             return _PLACEHOLDER.sub(lambda match: texts[match[1]], value)

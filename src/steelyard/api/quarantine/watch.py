@@ -89,7 +89,7 @@ class QuarantineWatch:
 
 
 def _message(quarantines: Mapping[str, Quarantined]) -> str:
-    """Return what has happened, and who can do something about it, for the entity's owner."""
+    """Return, for the entity's owner, the cause and who can do something about it."""
     causes = [
         f"a command could not be applied ({quarantine.reason}); {quarantine.waiting - 1} later ones wait"
         if consumer == COMMANDS

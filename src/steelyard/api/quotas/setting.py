@@ -25,7 +25,7 @@ _DYFF = "dyff.io"
 
 
 async def put(context: RequestContext) -> Response:
-    """The quota as it is now. It counts once the orchestrator has read it; what is admitted goes on."""
+    """The quota as it is now. It counts once the orchestrator has read it; admitted entities go on."""
     request = await context.body(QuotaCreateRequest)
     _check(request)
     if not context.access.allows("quotas", "create", SYSTEM, request.key):

@@ -194,8 +194,8 @@ async def _index_earlier(repository: Repository) -> None:
 async def missing(repository: Repository, content: Seal) -> str | None:
     """Return what keeps this content of an artifact from being whole; None if it is.
 
-    What is whole once stays whole: blobs and manifests are not removed before the artifact is ready. The store is asked
-    for two lists, and for each manifest; whatever the manifests name is looked for in the lists.
+    Complete content stays complete: blobs and manifests are not removed before the artifact is ready. The store is
+    asked for two lists, and for each manifest; whatever the manifests name is looked for in the lists.
     """
     if not content.tags:
         unfinished = len(await repository.unfinished())

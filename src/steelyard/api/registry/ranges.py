@@ -9,7 +9,8 @@ _CHUNK = re.compile(r"(?:bytes )?([0-9]{1,19})-([0-9]{1,19})(?:/.*)?")
 
 
 def read_range(header: str | None, size: int) -> range | None:
-    """Return the bytes that `Range` asks for. None stands for all: also a header that is no single range asks for all.
+    """Return the bytes that `Range` asks for. None stands for all: a header with another number of ranges also asks for
+    all.
 
     Raises RangeInvalid if there is no such byte.
     """

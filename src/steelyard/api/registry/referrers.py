@@ -91,7 +91,7 @@ class Referrers:
 
 
 def subject_of(manifest: Mapping[str, object]) -> str | None:
-    """Return the digest of a manifest's subject; None where it has none. Raises ManifestInvalid."""
+    """Return the digest of a manifest's subject; None without a subject. Raises ManifestInvalid."""
     match manifest.get("subject"):
         case None:
             return None

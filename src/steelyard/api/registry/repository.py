@@ -1,11 +1,12 @@
 """A repository: the content of one artifact, and where it lies in storage.
 
-`ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>`, the tags and the list of referrers. What has not been
-verified yet is in `staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
+`ociartifacts/<id>/` holds `blobs/<hex>`, `manifests/<hex>`, the tags and the list of referrers. Files that are not
+verified yet are in `staging/<id>/`, where the reaper removes it once the artifact is finished or gone.
 
-Finalizing seals it, for good: the seal names the tags with their digests, what is deleted, and the referrers. From then
-on it alone counts. A request that had begun before checks for it right before and after its writes; what it writes in
-spite of that is content by its digest, to which no tag leads, or a mark of a deletion, which is never read any more.
+Finalizing seals it, for good: the seal names the tags with their digests, the deleted content, and the referrers.
+From then on it alone counts. A request that had begun before checks for it right before and after its writes; what it
+writes in spite of that is content by its digest, to which no tag leads, or a mark of a deletion, which is never read
+any more.
 
 So a blob is deleted by a mark, `deleted/blobs/<hex>`: stores have no conditional delete, and a process that is
 suspended right before a plain one would act on an artifact that is ready. What the seal says was deleted is removed
@@ -61,7 +62,7 @@ class Repository:
         return self._manifest(hex_of(digest))
 
     def check_tag(self, tag: str) -> None:
-        """Raise TagInvalid for what is no tag."""
+        """Raise TagInvalid for a text that cannot be a tag."""
         if not _TAG.fullmatch(tag):
             raise TagInvalid(
                 "the tag should be 1 to 128 letters, digits, _ . or -, and not begin with . or -"

@@ -1,10 +1,11 @@
 """The seal of a repository, and how requests that finalize an artifact agree on it with requests that push to it.
 
-Finalizing closes the repository by `closed/<number>`, reads what was pushed, and decides by `decided/<number>`,
-create-only: the decision is the seal, or it is empty, and then the repository is open again. A request that has written
-something reads, as its last step, the decision of the latest closing; where there is none yet, it decides itself that
-the repository stays open. So what it has written is in the seal, or in what the next closing reads, or the request is
-refused; and a process that is killed or suspended between two of these steps keeps no other one waiting.
+Finalizing closes the repository by `closed/<number>`, reads the pushed content, and decides by `decided/<number>`,
+create-only: the decision is the seal, or it is empty, and then the repository is open again. A request that has
+written something reads, as its last step, the decision of the latest closing; where there is none yet, it decides
+itself that the repository stays open. So what it has written is in the seal, or in what the next closing reads, or
+the request is refused; and a process that is killed or suspended between two of these steps keeps no other one
+waiting.
 
 A seal that was decided is kept as `sealed`, which readers of a finalized artifact read. No closing follows it.
 """
@@ -63,7 +64,7 @@ class Sealing:
     async def settled(self) -> Seal | None:
         """Return the seal that counts for a request that has written something before; None if the repository is open.
 
-        Every later closing reads what was written by then.
+        Every later closing reads everything written by then.
         """
         latest = await self._latest()
         # An earlier version of the platform may have sealed it without a closing.

@@ -147,7 +147,7 @@ async def _upload(context: RequestContext, repository: Repository) -> tuple[str,
 
 
 async def _noted(repository: Repository, upload: str) -> Extent:
-    """Return what is noted of an upload; without a note, no chunk counts before it is found."""
+    """Return the notes of an upload; without a note, no chunk counts before it is found."""
     try:
         return Extent(**orjson.loads(await repository.store.get(repository.extent(upload))))
     except ObjectMissing:

@@ -46,7 +46,7 @@ async def submission(
 async def resubmission(
     context: RequestContext, request: ResubmissionRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
-    """Return a new submission of what was submitted before, for the same team and task."""
+    """Return a new submission of an earlier submission's content, for the same team and task."""
     before = await _earlier(context)
     json = await context.api.entities.get("Challenge", before.challenge)
     if json is None:

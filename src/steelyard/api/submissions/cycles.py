@@ -1,4 +1,4 @@
-"""Cycles of a task, in each of which a team may submit a limited number of times."""
+"""Cycles of a task; in each, a team may submit a limited number of times."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,6 +1,6 @@
 """Reruns of workflows: a new entity of the same request as one that has ended, which stays as it is.
 
-Runs of pipelines and submissions have reruns of their own, which may keep what has succeeded.
+Runs of pipelines and submissions have reruns of their own, which may keep workflows that have succeeded.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ from steelyard.schema.status import TERMINAL
 
 
 async def rerun(collection: Collection, context: RequestContext) -> Response:
-    """A new entity, made and checked as by its create request. Only what has ended, and is not deleted, runs again."""
+    """A new entity, made and checked as by its create request. Only an entity that has ended, and is not deleted, runs
+    again."""
     request = await context.body(WorkflowRerunRequest)
     context.reply.watch(context.request.receive)
     before = await load(context)

@@ -15,7 +15,7 @@ from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
 
 PASSWORD = "STEELYARD_KAFKA_PASSWORD"
-"""Name of the environment variable with the password of the address's user, where the address has none."""
+"""Name of the environment variable with the password of the address's user, where the address does not have one."""
 SETTINGS = frozenset(
     {
         "security.protocol",

@@ -1,4 +1,4 @@
-"""Requests to the cluster: topics, their ends, positions of groups, removal of what has expired."""
+"""Requests to the cluster: topics, their ends, positions of groups, removal of expired records."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ def _kind(topic: str) -> dict[str, str]:
 
 
 def is_compacted_late(topic: str, settings: Mapping[str, str]) -> bool:
-    """Return whether what was replaced may stay in the brokers' files for more than a day: earlier versions made such
+    """Return whether replaced records may stay in the brokers' files for more than a day: earlier versions made such
     topics.
     """
     return is_compacted(topic) and int(settings[LAG]) > int(_COMPACT[LAG])

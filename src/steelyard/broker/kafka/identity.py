@@ -38,7 +38,7 @@ def write_first_identity(address: Address, new: Identity) -> bool:
 
 
 def read_identity(address: Address) -> Identity | None:
-    """Return the newest identity, all of which lie in one partition. Raises LogError."""
+    """Return the newest identity; all identities lie in one partition. Raises LogError."""
     end = time.monotonic() + AWAY_SECONDS
     while True:
         try:

@@ -40,7 +40,7 @@ FULL_RECORDS = 2000
 class Held:
     """A partition that this member holds. `kept` begins at `position`, which the group has in the log.
 
-    `caught_up` says that its end was reached once: from then on, what is written comes as it is written.
+    `caught_up` says that its end was reached once: from then on, records come as they are written.
     """
 
     position: int
@@ -185,7 +185,7 @@ class KafkaInbox:
         return all(one.caught_up or one.paused or len(one.kept) >= share for one in held)
 
     async def _await_earlier_writes(self) -> None:
-        """Wait for what was written before now; not for long where a transaction is left open."""
+        """Wait for the records written before now; not for long if a transaction is left open."""
         ends = await self._cluster.ends(self._topic, self._partitions)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(UNDECIDED_SECONDS):
@@ -249,7 +249,7 @@ class KafkaInbox:
                     self._poller.post(partial(_resume, TopicPartition(self._name, partition)))
 
     async def _refresh(self) -> None:
-        """Learn from the group what is worked off, after a transaction whose end this member does not know."""
+        """Learn the group's committed positions, after a transaction whose end this member does not know."""
 
         def ask(consumer: Consumer) -> dict[int, int]:
             places = [TopicPartition(self._name, p) for p in self._held]

@@ -145,7 +145,7 @@ class KafkaLog:
         return written[start : start + len(placed)]
 
     async def _written(self, joined: "_Publication") -> list[Record]:
-        """Write what has joined once the transaction before it has ended."""
+        """Write the waiting messages once the transaction before them has ended."""
         loop = asyncio.get_running_loop()
 
         def take() -> list[Outgoing]:

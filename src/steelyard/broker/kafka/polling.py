@@ -63,7 +63,7 @@ class Poller:
         return await future
 
     def post(self, work: Callable[[Consumer], None]) -> None:
-        """Run `work` in the thread between two polls, after what was asked for earlier. Its failure is logged."""
+        """Run `work` in the thread between two polls, after earlier requests. Its failure is logged."""
 
         def run() -> None:
             try:

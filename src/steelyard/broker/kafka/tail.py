@@ -16,7 +16,7 @@ from steelyard.broker.log import Record
 FETCH_MS = 20
 """Longest time that a broker waits for new records before it answers that there are none.
 
-Only such an answer says that markers of transactions alone are left before the end, and what is current waits for it.
+Only such an answer says that markers of transactions alone are left before the end, and the newest records wait for it.
 """
 Partition = tuple[str, int]
 """A topic and a partition of it."""
@@ -33,7 +33,7 @@ class Reader(Protocol):
         ...
 
     def advance(self, records: Sequence[Record], reached: int) -> None:
-        """Learn what was stored, and take what is still to be kept; called on the event loop."""
+        """Learn the stored positions, and take those that are still to be stored; called on the event loop."""
         ...
 
     def fail(self, fault: str) -> None:

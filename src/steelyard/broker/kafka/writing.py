@@ -209,8 +209,8 @@ class Transactions:
         """Add the positions of a group to the transaction. Raises Undone where the client does not come back.
 
         Where the group's coordinator was killed, the client's call was seen to go on for minutes after its time was
-        over. A thread of its own is left with it: it commits nothing, and the next producer of this name ends what is
-        open.
+        over. A thread of its own is left with it: it commits nothing, and the next producer of this name ends its
+        open transaction.
         """
         failures: list[KafkaException] = []
 

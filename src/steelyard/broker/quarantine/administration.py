@@ -1,4 +1,4 @@
-"""The list of what is in quarantine, and its end by an administrator: the API calls it, and with it the command line.
+"""The list of the quarantine, and its end by an administrator: the API calls it, and with it the command line.
 
 All of it lies in the log, so that it says the same in whatever process a consumer runs, and survives all of them.
 """

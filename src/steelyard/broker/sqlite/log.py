@@ -1,6 +1,6 @@
 """The log in one SQLite file: several processes of one machine write and read it.
 
-Positions lie in the same database as the records, so `transact` is one commit. What is published at once shares a
+Positions lie in the same database as the records, so `transact` is one commit. Messages published at once share a
 transaction, as the writes of a process share commits. Reads are made on the event loop's thread: they take
 microseconds, and another thread would have to get Python's lock back for every row.
 """
@@ -270,7 +270,7 @@ class SqliteInbox:
         self._held = Held(0, {})
 
     async def renew(self) -> None:
-        """Renew the lease, and learn what is held now."""
+        """Renew the lease, and learn which partitions are held now."""
         self._renewed = time.monotonic()
         self._held = await self._log.file.write(
             lambda connection: members.renew(connection, self._member, self._log.partitions)

@@ -1,4 +1,4 @@
-"""The tables of the log in SQLite, and what is done to its records within a transaction. `log.py` calls this.
+"""The tables of the log in SQLite, and the changes of its records within a transaction. `log.py` calls this.
 
 A record's rowid is its place (topic and partition) in the high bits and its offset in the low ones, so that a partition
 lies together, in order. Offsets of all places come from one counter: a batch of any size takes one step for its
@@ -129,7 +129,7 @@ def placed(message: Message, partitions: int) -> int:
 def append(
     connection: sqlite3.Connection, messages: Sequence[tuple[Message, int]], known: Mapping[str, Topic]
 ) -> list[Record]:
-    """Messages with their partitions; what is newer in a compacted topic replaces what is older."""
+    """Messages with their partitions; a newer one in a compacted topic replaces an older one."""
     if not messages:
         return []
     now = time.time_ns() // 1000

@@ -111,7 +111,11 @@ def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) ->
             )
         yield ready.api, ready.token
     except KeyboardInterrupt:
-        say("interrupted; ending what was started ..." if started else "interrupted; the platform runs on")
+        say(
+            "interrupted; ending the started processes ..."
+            if started
+            else "interrupted; the platform runs on"
+        )
         raise
     finally:
         if started:

@@ -65,7 +65,7 @@ def open_stage(run: RunFolder, request: RunRequest | None = None) -> RunFolder |
 
 
 def line_to_score(run: Run) -> str:
-    """Return what to do for a score of a run that has none."""
+    """Return what to do for a score of a run without scores."""
     judged = judged_by(run.folder)
     if judged is not None:
         return f"none of its own: its verdicts are part of {judged.path}: steelyard eval show {judged.path}"
@@ -77,7 +77,7 @@ def line_to_score(run: Run) -> str:
 
 
 def judged_by(folder: RunFolder) -> RunFolder | None:
-    """The run whose answers the run in `folder` judges; None where it is no judge's."""
+    """The run whose answers the run in `folder` judges; None for the run of another model."""
     # Not resolved: through a link, the folder would have another name than the user gave.
     path = Path(os.path.abspath(folder.path))
     if path.parent.name != "judges" or not RunFolder(path.parent.parent).begun:

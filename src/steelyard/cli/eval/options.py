@@ -85,7 +85,7 @@ class EndpointOptions:
         File,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of the run. Default: runs/NAME-ID, where ID is 8 hexadecimal digits made from what is asked.",
+            help="Folder of the run. Default: runs/NAME-ID, where ID is 8 hexadecimal digits made from the request.",
         ),
     ] = None
     api: Annotated[

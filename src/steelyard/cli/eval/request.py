@@ -126,7 +126,7 @@ JUDGING = (
 
 
 def check_judging(flags: Flags) -> None:
-    """UsageError for what is said of a judge where none is named."""
+    """UsageError for options of a judge if none is named."""
     for flag in JUDGING:
         if flag in flags.given and "judge_model" not in flags.given:
             raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")

@@ -144,7 +144,7 @@ def errors(run: Run) -> str:
 
 
 def failures(run: Run, most: int, *, full: bool = False) -> str:
-    """The first rows with a wrong answer: what was asked, each wrong answer, and what the rubrics say of it."""
+    """The first rows with a wrong answer: the question, each wrong answer, and what the rubrics say of it."""
     if not run.folder.scores.exists():
         return f"{run.folder.path}: has no scores; score: {line_to_score(run)}"
     wrong = queries.find_wrong_rows(run, most)

@@ -18,7 +18,7 @@ def convert(
 
     The manifests are of the framework's kind in kubeflow.org/v1. The command reads jobs whose spec is a list of
     replicas, or has one below replicaSpecs, and jobs of versions just before v1. It prints the manifests, and on
-    standard error what was changed: steelyard train convert old.yaml | kubectl apply -f -
+    standard error the changes: steelyard train convert old.yaml | kubectl apply -f -
     """
     import sys
 

@@ -127,7 +127,7 @@ def _platform(
         yield cluster.place(state.kubeconfig, state), keep
     except KeyboardInterrupt:
         screen.close()
-        raise Interrupted("interrupted; ending what was started ...") from None
+        raise Interrupted("interrupted; ending the started processes ...") from None
     finally:
         screen.close()
         if not kept:

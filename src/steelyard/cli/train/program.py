@@ -39,7 +39,7 @@ class Script:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Annotations that say what was run, for people and for the lineage of the output."""
+        """Annotations with the command, for people and for the lineage of the output."""
         digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
         return {PROGRAM: shlex.join([str(self.path), *self.arguments]), CODE_DIGEST: f"sha256:{digest}"}
 
@@ -161,7 +161,7 @@ def _content(path: Path) -> bytes:
 
 
 def _text(content: bytes) -> str | None:
-    """Return the text of a file; None for what is not text, such as a compiled program."""
+    """Return the text of a file; None for other content, such as a compiled program."""
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 60.0
 def choose(interpreter: Path | None) -> Path:
     """The chosen Python (or that of an environment's folder), else the active environment's, else our own.
 
-    Raises UsageError where it is none. Links are kept: an environment's `python` is one.
+    Raises UsageError for any other value. Links are kept: an environment's `python` is one.
     """
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     path = (interpreter or Path(active or sys.executable)).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""`train run` from its flags to a manifest: what is made, and what is refused before anything is started."""
+"""`train run` from its flags to a manifest: the manifest, and the refusals before anything is started."""
 
 import base64
 import sys

@@ -151,7 +151,7 @@ class WorkloadView(ObjectView):
 
 
 def place_of(uid: str, workloads: Sequence[WorkloadView], now: datetime) -> QueuePosition | None:
-    """Return the place of what has this uid; None where there is no workload of it."""
+    """Return the queue position of the job with this uid; None without a workload."""
     own = next((workload for workload in workloads if workload.stands_for(uid)), None)
     if own is None:
         return None

@@ -75,7 +75,7 @@ class AsyncClusters:
     async def _scaled(self, config: ClusterConfig) -> Json:
         """Return the manifest with what the autoscaler has written, where the configuration says nothing of it.
 
-        The list of groups is one field for a server-side apply: what is not in it would be gone.
+        The list of groups is one field for a server-side apply: a group that is not in it would be gone.
         """
         manifest = await self.manifest(config)
         if config.autoscaling is None:

@@ -1,7 +1,7 @@
 """Conversion of jobs in the list form of early operators to kinds of `kubeflow.org/v1` (`steelyard train convert`).
 
 In that form `spec` is a list of replicas, each with its type and one container, or a map with such a list below
-`replicaSpecs`. Names of fields were never settled, so several are read; notes say what is left out or changed.
+`replicaSpecs`. Names of fields were never settled, so several are read; notes tell what is left out, and changes.
 Versions just before v1 had today's map of replicas, and the fields of the runPolicy directly in `spec`.
 """
 
@@ -35,7 +35,7 @@ _OURS = ("DMLC_", "MX_CONFIG", "TF_CONFIG")
 
 @dataclass(frozen=True)
 class Converted:
-    """A job that can be applied, and what was changed that its author should know."""
+    """A job that can be applied, and the changes that its author should know."""
 
     resource: Json
     notes: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Errors in what a person asks of a training job, each in one line that says what would be right.
 
-They are those of the whole cluster client, with what is particular to jobs.
+They are those of the whole cluster client, with a few for jobs alone.
 """
 
 import re

@@ -87,7 +87,7 @@ async def follow(
 
 
 class _Following:
-    """Two watches and a stream of log lines for each Pod, all of which put events into one queue."""
+    """Two watches and a stream of log lines for each Pod; all put events into one queue."""
 
     def __init__(self, cluster: LogCluster, job: JobView, replicas: Sequence[str], *, logs: bool) -> None:
         self._cluster, self._job, self._replicas, self._logs = cluster, job, replicas, logs
@@ -143,7 +143,7 @@ class _Following:
         self._deleted = True
 
     async def _look_for_warnings(self) -> None:
-        """Return why there are no Pods. Asked for now and then: no watch is kept for what is rarely needed."""
+        """Return why there are no Pods. Asked for now and then: a rare need does not justify a watch."""
         reported: set[str] = set()
         while True:
             await asyncio.sleep(WARNING_SECONDS)

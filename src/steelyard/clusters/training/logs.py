@@ -118,7 +118,7 @@ async def previous(logs: PodLogs, pod: Json) -> list[Line]:
 
 
 async def written(tails: Sequence[Tail], tail: int | None = None) -> list[Line]:
-    """Return the lines so far, in the order of time; Pods that have not started or are gone have none."""
+    """Return the lines so far, in the order of time; Pods that have not started or are gone are left out."""
     return list(heapq.merge(*[await _whole(log, tail) for log in tails], key=lambda line: line.time))
 
 

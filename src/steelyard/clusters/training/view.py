@@ -131,7 +131,7 @@ class JobView:
 
     @cached_property
     def replicas(self) -> tuple[ReplicaView, ...]:
-        """Every replica, also those of which the operator has said nothing yet."""
+        """Every replica, also those that the operator has not reported yet."""
         known = {
             replica.name: replica for replica in map(replica_of_status, sequence(self._status, "replicas"))
         }

@@ -68,7 +68,7 @@ def job_panel(client: "Client", namespace: str | None = None) -> Panel:
 
 
 def queue_panel(client: "Client", namespace: str | None = None) -> Panel:
-    """Return the panel of what is in the queues."""
+    """Return the panel of the queues."""
 
     def rows() -> Sequence[Row]:
         return [

@@ -19,7 +19,8 @@ _NOT_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 async def apply(cluster: Cluster, desired: Json, owner_uid: str | None) -> None:
     """Create an object, or correct one that is ours; another's of the same name stays as it is.
 
-    Ours is what the owner controls; without an owner, what has our label. Raises ApiError to be tried again.
+    An object is ours if the owner controls it; without an owner, if it has our label. Raises ApiError to be tried
+    again.
     """
     resource, metadata = resource_of(desired), desired["metadata"]
     try:

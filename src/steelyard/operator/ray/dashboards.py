@@ -47,7 +47,7 @@ def host_of(cluster: Json, settings: RaySettings) -> str:
 
 
 def address(cluster: Json, settings: RaySettings, platform: Platform) -> str:
-    """Return the address of the dashboard for people; empty where it has none, or none is known."""
+    """Return the address of the dashboard for people; empty if none exists or is known."""
     if host := host_of(cluster, settings) if platform.dashboard else "":
         secure = platform.dashboard != "ingress" or bool(settings.tls_secret)
         return f"{'https' if secure else 'http'}://{host}"

@@ -68,8 +68,8 @@ class Search:
     ) -> None:
         """The search begins after the moves `after`, by name.
 
-        It visits `limit` states at most, of which `beyond` have more faults than the floor. Without `merging`, also the
-        states of the last round are distinguished by all that they differ in.
+        It visits `limit` states at most; `beyond` of them have more faults than the floor. Without `merging`, also
+        the states of the last round are distinguished by all that they differ in.
         """
         self._scenario, self._limit, self._floor, self._beyond = scenario, limit, floor, beyond
         self._rng, self._merging = Random(seed), merging

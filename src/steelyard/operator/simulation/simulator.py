@@ -63,9 +63,7 @@ class Paused(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of the system: all that decides what may happen next. `facts` name what has happened to the
-    resource.
-    """
+    """State of the system: all that decides what may happen next. `facts` name past events of the resource."""
 
     objects: Snapshot
     cache: dict[StoreKey, Stored]
@@ -146,7 +144,7 @@ class Simulator:
     # ---- states
 
     def number_by_content(self) -> None:
-        """Give equal objects equal resourceVersions, so that equal states share what was read and decided in them.
+        """Give equal objects equal resourceVersions, so that equal states share their reads and decisions.
 
         What a cache or a suspended reconciliation still refers to keeps its version to itself: an object that
         becomes again what it was is not the one that they have seen.
@@ -269,7 +267,7 @@ class Simulator:
     # ---- the caches
 
     def behind(self) -> list[str]:
-        """The groups of the cache that differ from what is."""
+        """The groups of the cache that differ from the cluster."""
         differ = {self.caches.group(key) for key in self._behind()}
         return [group for group in GROUPS if group in differ]
 

@@ -41,7 +41,7 @@ def finished(conditions: Iterable[Json]) -> bool:
 def apply_change(before: tuple[Json, ...], change: ConditionChange, now: datetime) -> tuple[Json, ...]:
     """Return the conditions after a change.
 
-    The same status for the same reason is no change, and a finished job's conditions never change.
+    The same status for the same reason is not a change, and a finished job's conditions never change.
     """
     known = next((entry for entry in before if entry["type"] == change.type), None)
     word = "True" if change.holds else "False"

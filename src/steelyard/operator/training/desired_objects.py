@@ -1,4 +1,4 @@
-"""The objects to create and delete for a job that runs, from its status and what is observed."""
+"""The objects to create and delete for a job that runs, from its status and the observed objects."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta

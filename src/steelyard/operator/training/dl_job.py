@@ -1,7 +1,7 @@
 """Reconciliation of a training job of any kind: decides what should exist for it now. Pure: the edge carries it out.
 
-What is newly observed (a failure, a suspension, a replica too many) is first written into the status, and nothing else
-is done in that reconciliation; the next one acts on the status. So an operator that dies between any two calls neither
+A new observation (a failure, a suspension, a replica too many) is first written into the status, and nothing else is
+done in that reconciliation; the next one acts on the status. So an operator that dies between any two calls neither
 loses a count nor counts twice.
 """
 
@@ -44,7 +44,7 @@ MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 
 def reconcile(resource: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
-    """Decide what should exist for a job; `children` include what it may adopt and what it has to release."""
+    """Decide what should exist for a job; `children` include those that it may adopt or has to release."""
     spec = resource.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, dict) else None
     # Kueue's contract: the job runs on another cluster, and its controller there writes this status.

@@ -205,7 +205,8 @@ NOTHING = (observe(JOBS[0], (), ()), BEGIN, SETTINGS)
 
 
 def definition(said: str, path: Path) -> bool:
-    """A framework's own definition, which `frameworks/definition.py` reads, is blamed as a whole where it is none."""
+    """A framework's own definition, which `frameworks/definition.py` reads, is blamed as a whole if it is not a
+    definition."""
     return path[0] == "frameworkSpec" and said.startswith("spec.frameworkSpec")
 
 

@@ -39,7 +39,7 @@ class Requirement:
     graded: int
     """Number of questions with an answer that is not left out."""
     right: int | None
-    """Number of graded questions whose every answer is right; None where the lead is no share of right answers."""
+    """Number of graded questions whose every answer is right; None unless the lead is a share of right answers."""
     counts: Counts
     comparison: Comparison | NotComparable | None
 

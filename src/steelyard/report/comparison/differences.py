@@ -38,7 +38,7 @@ def paired_difference(
 ) -> tuple[Estimate, PValue | NoTest]:
     """Return the mean of `steps`, the differences of all questions, and its test.
 
-    `width` is that of the scale that scores have, None if they have none; `shares` are the system's and the baseline's
+    `width` is that of the scale of the scores, None without a scale; `shares` are the system's and the baseline's
     where answers are right or wrong.
 
     Questions that each system answered wholly right or wrong: Bonett and Price, and McNemar's exact test. Other

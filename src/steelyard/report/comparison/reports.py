@@ -92,7 +92,7 @@ class Comparison:
     system: Estimate
     baseline_rows: RowCounts
     system_rows: RowCounts
-    """Rows of both sides by status: those of all questions that both were asked, of which some may have no grade."""
+    """Rows of both sides by status: those of all questions that both were asked; some may have no grade."""
     difference: Estimate
     """The system's share of right answers, or mean score, less the baseline's; every question has the same weight."""
     p_value: PValue | NoTest
@@ -260,7 +260,7 @@ def _other_label(before: _Side, now: _Side) -> str:
 
 
 def _is_binary(side: ScoredReport) -> bool:
-    """Return whether answers are right or wrong; scores on another scale, of which all are 0, only look like it."""
+    """Return whether answers are right or wrong; scores on another scale that are all 0 only look like it."""
     if "score" not in side.scores.column_names:
         return True
     return side.scale in (None, (0.0, 1.0)) and right_or_wrong(side.scores)

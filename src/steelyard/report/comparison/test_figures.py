@@ -1,4 +1,4 @@
-"""Figures and tables of a comparison: where things stand, and what is said about what is left out."""
+"""Figures and tables of a comparison: where things stand, and the remarks about parts that are left out."""
 
 import re
 

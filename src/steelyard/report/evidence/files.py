@@ -27,7 +27,7 @@ SPENT = ".spent"
 
 @dataclass(frozen=True)
 class Check:
-    """One line of a verification. `unchecked` is no fault: the files for this check are not here."""
+    """One line of a verification. `unchecked` is not a fault: the files for this check are not here."""
 
     what: str
     state: Literal["fine", "fault", "unchecked"] = "fine"

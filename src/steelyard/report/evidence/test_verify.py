@@ -55,7 +55,7 @@ def test_the_probabilities_of_an_earlier_version_are_compared(share: float, *, d
 async def make_folder(
     root: Path, key: Ed25519PrivateKey | None = KEY, more: tuple[str, ...] = (EXACT,)
 ) -> ReportFolders:
-    """A run's folder: 12 questions, asked twice, of which the 10th was refused once."""
+    """A run's folder: 12 questions, asked twice; the 10th was refused once."""
     folders = ReportFolders(root, root / "inputs", root / "outputs", root / "outputs")
     inputs, outputs = FileStore(folders.dataset), FileStore(folders.evaluation)
     questions = make_questions(12)

@@ -40,7 +40,7 @@ __all__ = ["Check", "NotAReport", "ReportFolders", "check_files", "folder_of", "
 
 
 class NotAReport(UsageError):
-    """The file is no report's page, and no report.json."""
+    """The file is neither a report's page nor a report.json."""
 
 
 def folder_of(file: Path) -> Path:

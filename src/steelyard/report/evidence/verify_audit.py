@@ -53,7 +53,7 @@ _FIELDS = {"audit", "account", "auditProcedure", "system", "baseline", "requirem
 
 
 class NotAnAudit(UsageError):
-    """The file is no audit's page, and no audit.json."""
+    """The file is neither an audit's page nor an audit.json."""
 
 
 def audit_folder_of(file: Path) -> Path:

@@ -112,7 +112,7 @@ def make_document(subject: Subject, findings: Found) -> Document:
 
 
 def _facts(subject: Subject, findings: Found) -> Iterator[tuple[str, str]]:
-    """The first view: what was evaluated, on what, when, how much of it, for whom."""
+    """The first view: the system, the data, the time, the extent, and for whom."""
     rows, names = subject.manifest.rows, {**named_by_run(subject.run), **subject.names}
     yield "System", named(names, "inferenceService")
     if names.get("model") or names.get("modelName"):

@@ -198,7 +198,7 @@ def _picture(question: Mapping[str, Any], index: int) -> Figure | None:
 
 
 def texts_of(question: Mapping[str, Any], *known: str) -> tuple[tuple[str, str], ...]:
-    """The columns that can be read, cut to a readable length; without those that say only what is `known`."""
+    """The columns that can be read, cut to a readable length; without those with a text that is `known`."""
     texts = []
     for name, value in question.items():
         if name in HIDDEN or value in (None, "", [], {}) or is_vector(value):
@@ -210,7 +210,7 @@ def texts_of(question: Mapping[str, Any], *known: str) -> tuple[tuple[str, str],
 
 
 def _shortened(text: str) -> str:
-    """The beginning and the end of a long text, in whole words: what is asked often stands last."""
+    """The beginning and the end of a long text, in whole words: the question often stands last."""
     if len(text) <= MOST_TEXT:
         return text
     first, last = text[: MOST_TEXT // 2], text[-MOST_TEXT // 2 :]

@@ -92,7 +92,7 @@ def class_bars(title: str, classes: Sequence[tuple[str, Estimate]], noun: str = 
 
 
 def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
-    """Rows are what was true, columns what was said.
+    """Rows are the true labels, columns the predicted ones.
 
     Colour is the share of the row, right answers and errors in colours of their own.
     """
@@ -181,7 +181,7 @@ def reliability(certain: Calibration) -> Figure:
 def pixels(values: Sequence[float], label: str) -> Figure | None:
     """A small grey picture of n² numbers, lightest where they are lowest.
 
-    None where they are no square of 2 to 32 pixels, or not all finite.
+    None unless they are a square of 2 to 32 finite numbers a side.
     """
     side = math.isqrt(len(values))
     if side * side != len(values) or not 2 <= side <= 32 or not all(map(math.isfinite, values)):

@@ -31,7 +31,7 @@ MOST_EVIDENCE = 60
 
 @dataclass(frozen=True)
 class Failure:
-    """A question that got a wrong answer: what was said (each wrong answer once), how often, how sure."""
+    """A question that got a wrong answer: each wrong answer once, how often, how sure."""
 
     index: int
     label: str

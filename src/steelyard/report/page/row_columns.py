@@ -145,7 +145,7 @@ def _answers(responses: Any) -> dict[str, Any]:
 
 
 def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Texts, Texts, Texts]:
-    """Right or wrong (null where the rubric knows neither), score, what was taken as the answer, target, status.
+    """Right or wrong (null where the rubric knows neither), score, the text taken as the answer, target, status.
 
     All of them are null of a row that has no scores of its own, as the further requests of a document.
     """

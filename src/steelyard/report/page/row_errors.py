@@ -117,7 +117,7 @@ def row_errors(
 ) -> RowErrors:
     """`failed` are `_index_` and `_replication_` of the rows without an answer, in the order of the output.
 
-    `numbers` numbers the replications, `texts` say what was asked in the rows that are shown.
+    `numbers` numbers the replications, `texts` are the questions of the rows that are shown.
     """
     keys = keys_of(failed)
     without = set(keys)

@@ -1,7 +1,7 @@
 """The rows that a page lets people search: which of them, and each as plain data that its script draws.
 
-A page holds a bounded sample, and says so. What is long is cut, and says so too; scores.parquet and the outputs have it
-whole.
+A page holds a bounded sample, and says so. A long text is cut, and says so too; scores.parquet and the outputs have
+it whole.
 """
 
 from collections.abc import Mapping, Sequence

@@ -265,7 +265,7 @@ def _bytes_text(value: bytes) -> str:
 
 
 def _moment_in(text: str, like: date | time) -> date | time | None:
-    """Return the time that a text in ISO's notation stands for; None if it is none."""
+    """Return the time that a text in ISO's notation stands for; None for other texts."""
     try:
         if isinstance(like, time):
             return time.fromisoformat(text) if ":" in text else None

@@ -2,8 +2,8 @@
 
     check_rubric(MyRubric(), right=Answer(…), wrong=Answer(…))
 
-`right` and `wrong` are two answers of which the rubric must score the first higher; a skipped row and rows without a
-target are made from them. `BrokenContract` says which promise is broken.
+`right` and `wrong` are two answers; the rubric must score the first higher; a skipped row and rows without a target
+are made from them. `BrokenContract` says which promise is broken.
 """
 
 import copy

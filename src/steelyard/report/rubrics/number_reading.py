@@ -1,7 +1,7 @@
 r"""Reads the number that an answer gives, or the reason why it gives none, for `numeric.Close`.
 
-Only a number by itself is read. Parts of dates, times, versions, names and units are no numbers. A text that can be
-read in two ways (`1,23`, `3-5`, `3 or 4`, `12k`) or has to be computed (`10 - 4`, `2\pi`) is not guessed.
+Only a number by itself is read. Parts of dates, times, versions, names and units do not count as numbers. A text that
+can be read in two ways (`1,23`, `3-5`, `3 or 4`, `12k`) or has to be computed (`10 - 4`, `2\pi`) is not guessed.
 """
 
 import math
@@ -188,7 +188,7 @@ def _number_of(match: re.Match[str], *, alone: bool) -> Number | Unclear | None:
 
 
 def _sign(match: re.Match[str], before: str, *, alone: bool) -> tuple[int | None, int]:
-    """Return 1 or -1, None if that is unclear, and the start of the number: behind a dash that is no sign."""
+    """Return 1 or -1, None if that is unclear, and the start of the number: behind a dash that does not mean minus."""
     written = match["sign"]
     if not written:
         return 1, match.start()

@@ -1,4 +1,4 @@
-"""Tests of which option an answer chooses, and which one is right."""
+"""Tests for the option that an answer chooses, and which one is right."""
 
 from typing import Any
 

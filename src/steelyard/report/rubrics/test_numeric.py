@@ -1,4 +1,4 @@
-"""The number of a text as Python reads it, and what is near enough to the target's."""
+"""The number of a text as Python reads it, and which numbers are near enough to the target's."""
 
 import math
 from fractions import Fraction

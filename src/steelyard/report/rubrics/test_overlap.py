@@ -33,7 +33,7 @@ def summary(rubric: Any, corpus: Corpus) -> Results:
 
 
 def columns(corpus: Corpus) -> list[list[str | None]]:
-    """sacrebleu takes the first references of all, then the second of all; None where a row has none."""
+    """sacrebleu takes the first references of all, then the second of all; None for a row without one."""
     most = max(len(refs) for _, refs in corpus)
     return [[refs[k] if k < len(refs) else None for _, refs in corpus] for k in range(most)]
 

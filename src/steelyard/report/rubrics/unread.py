@@ -32,7 +32,7 @@ def unread_tables(scores: pa.Table) -> tuple[Table, ...]:
 
 
 def why_no_number(rubric: Rubric, scores: pa.Table) -> str | None:
-    """Return the sentence for scores of which not one is of an answer that could be read; None where one is.
+    """Return the sentence for scores without a single answer that could be read; None if there is one.
 
     An answer cannot be read if it is empty, if the rubric finds in it nothing to compare with the target, or no verdict
     on it can be read. A right answer was read, whatever it says: an empty one may be what the target asks for.

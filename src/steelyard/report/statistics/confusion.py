@@ -29,7 +29,7 @@ MOST_STRANGE = 100
 
 @dataclass(frozen=True)
 class Coded:
-    """True and predicted labels as positions in `labels`; a prediction of -1 is no answer."""
+    """True and predicted labels as positions in `labels`; a prediction of -1 stands for no answer."""
 
     labels: tuple[str, ...]
     truth: Integers
@@ -69,7 +69,7 @@ def encode(labels: Sequence[str | None], predictions: Sequence[str | None], clus
 def merge_strange(
     predictions: Sequence[str | None], labels: Sequence[str | None]
 ) -> tuple[Sequence[str | None], int]:
-    """Return the predictions and 0, or, where very many of them are no label, as from a model that writes freely,
+    """Return the predictions and 0, or, where very many of them are not labels, as from a model that writes freely,
     the predictions with `OTHER` for these, and how many distinct ones these were.
     """
     true = set(labels)

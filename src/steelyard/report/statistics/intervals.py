@@ -65,7 +65,7 @@ Annals of Mathematical Statistics 27:1115-1122).
 class Estimate:
     """A number with its standard error and 95 % interval, the method of the interval, and the number of values.
 
-    `low` and `high` are None where there is no interval; `method` then says why.
+    `low` and `high` are None without an interval; `method` then says why.
     """
 
     value: float | None

@@ -92,7 +92,7 @@ def right_or_wrong(scores: pa.Table) -> bool:
 
 
 def pass_at_k(n: Integers, c: Integers, k: int) -> Floats:
-    """Return the chance that one of k answers is right, drawn from n of which c are right: 1 - C(n-c, k) / C(n, k).
+    """Return the chance that one of k answers is right, drawn from n with c right ones: 1 - C(n-c, k) / C(n, k).
 
     Unbiased where answers are independent (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
     """
@@ -125,7 +125,7 @@ def _metric(scored: ScoresByQuestion, name: str) -> Metric:
 def _times(scored: ScoresByQuestion, values: Floats) -> str:
     """Return `5 answers to each question`: answers with a score, and how many questions have too few of them.
 
-    Where a row failed, it says `5 rows of each question`: a failed row counts as wrong, and is no answer.
+    Where a row failed, it says `5 rows of each question`: a failed row counts as wrong, and not as an answer.
     """
     counted_questions = np.isfinite(values)
     left_out = int(np.count_nonzero(~counted_questions))
@@ -152,7 +152,7 @@ def _mean(scored: ScoresByQuestion) -> Floats:
 
 
 def _means(values: Floats, group: Integers, groups: int) -> Floats:
-    """Return the mean of each group's scores; NaN where it has none."""
+    """Return the mean of each group's scores; NaN for a group without scores."""
     has_score = np.isfinite(values)
     sums = np.bincount(group[has_score], weights=values[has_score], minlength=groups)
     counts = np.bincount(group[has_score], minlength=groups)

@@ -135,7 +135,7 @@ def test_grades_of_nothing_or_all_are_a_share() -> None:
 @pytest.mark.parametrize("n", [49, 1000])
 @pytest.mark.parametrize("scale", [None, (0.0, 10.0)])
 def test_a_mean_without_a_scale_has_no_interval(n: int, scale: tuple[float, float] | None) -> None:
-    """A rare large value may be missing from any sample. A scale that the values leave is none."""
+    """A rare large value may be missing from any sample. A scale that does not hold all values is ignored."""
     estimate = mean(np.arange(float(n)), np.arange(n), scale)
     assert (estimate.value, estimate.low, estimate.high) == ((n - 1) / 2, None, None)
     assert estimate.method == f"no interval: {NO_SCALE}"

@@ -131,7 +131,7 @@ def test_systems_that_hardly_differ_cannot_be_distinguished() -> None:
 
 
 def test_too_few_clusters_find_nothing() -> None:
-    """Five clusters have 32 choices of signs, of which 2 are the rarest: p is never below 5 %."""
+    """Five clusters have 32 choices of signs, and 2 are the rarest: p is never below 5 %."""
     lead = Metric("accuracy", "Accuracy", proportion(np.arange(50) < 25, np.repeat(np.arange(5), 10)))
     line = power_line(lead, 50, 5, binary=True)
     assert line == "50 questions cannot detect any difference with 80 % power at a significance level of 5 %."

@@ -19,7 +19,7 @@ LEAD = Metric("accuracy", "Accuracy", Estimate(0.5, 0.4, 0.6, "test", 10))
 
 
 def make_scores(*questions: Sequence[tuple[str | None, float | None]]) -> pa.Table:
-    """One list of (what was said, its score) for each question."""
+    """One list of (answer, its score) for each question."""
     rows = [(i, said, score) for i, answers in enumerate(questions) for said, score in answers]
     index, said, score = zip(*rows, strict=True)
     return pa.table(

@@ -114,7 +114,7 @@ class JudgeSpec:
         }
 
     def settled(self) -> "JudgeSpec":
-        """The judge with the template, criteria and grades of a pair, where its request has none."""
+        """The judge with the template, criteria and grades of a pair, where its request lacks them."""
         if not self.pairwise:
             return self
         return replace(

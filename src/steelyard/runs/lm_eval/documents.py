@@ -26,7 +26,7 @@ class Document(TypedDict):
     """The numbers of its requests."""
     metrics: dict[str, float]
     score: float | None
-    """The document's number of the task's first metric; None where the metric has none for one document."""
+    """The document's number of the task's first metric; None for a metric without a number for one document."""
     share: bool
     """The score lies between 0 and 1, and 1 is best."""
     label: str
@@ -132,7 +132,7 @@ def _is_choice(sample: Mapping[str, JsonValue]) -> bool:
 
 
 def _number(value: JsonValue) -> float | None:
-    """A number as float; None for what is none, such as the pairs of which corpus metrics are made."""
+    """A number as float; None for other values, such as the pairs behind corpus metrics."""
     # Tasks return numpy's and torch's scalars as well as Python's.
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()

@@ -33,7 +33,7 @@ def mean_of_tasks(values: Sequence[Floats], clusters: Sequence[Integers]) -> Est
 
 
 def by_standard_error(metric: str, value: float, error: float | None, clusters: Integers) -> Estimate:
-    """Return a number of all documents together with the interval by lm-eval's standard error, or why it has none."""
+    """Return a number of all documents together with the interval by lm-eval's standard error, or why there is none."""
     n, independent = int(clusters.size), int(np.unique(clusters).size)
     if metric not in CORPUS:
         reason = f"no interval: that of lm-eval's standard error of {metric} holds the true value too seldom"

@@ -46,7 +46,7 @@ class Request:
 
 
 class _Messages(str):
-    """The prompt that a chat template made, as JSON. Text that merely resembles it is no such prompt."""
+    """The prompt that a chat template made, as JSON. Text that merely resembles it is not such a prompt."""
 
     __slots__ = ()
 

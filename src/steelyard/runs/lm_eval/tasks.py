@@ -1,7 +1,7 @@
 """Tasks of an installed lm-eval as runs: `--task lm_eval:NAME`.
 
-lm-eval builds the requests, our engine makes the calls, and lm-eval's own code scores what was answered
-(`lm_eval.rubric`). `NAME` may have arguments: `lm_eval:arc_easy?num_fewshot=5&limit=100`.
+lm-eval builds the requests, our engine makes the calls, and lm-eval's own code scores the answers (`lm_eval.rubric`).
+`NAME` may have arguments: `lm_eval:arc_easy?num_fewshot=5&limit=100`.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class TaskName:
     max_failed: float = MAX_FAILED
     """The largest share of documents that may fail; above it there is no headline."""
     prefix_token_id: int | None = None
-    """The token before a text of which every token counts (lm-eval's custom_prefix_token_id)."""
+    """The token before a text whose tokens all count (lm-eval's custom_prefix_token_id)."""
     max_length: int | None = None
     """Tokens that the model takes at once; by default what the endpoint reports."""
     think_end_token: str = ""

@@ -1,4 +1,4 @@
-"""Tasks of lm-eval's without lm-eval: names, requests, the rubric over its results, what is said where it is missing.
+"""Tasks of lm-eval's without lm-eval: names, requests, the rubric over its results, the message where it is missing.
 
 `make test-engines` runs lm-eval itself and compares every number.
 """

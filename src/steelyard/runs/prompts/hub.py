@@ -50,7 +50,7 @@ class HubName:
 
 
 def parse_name(location: str) -> HubName:
-    """UsageError when it is no name of a dataset."""
+    """UsageError for a text that cannot be the name of a dataset."""
     match = _NAME.fullmatch(location)
     if match is None:
         raise UsageError(f"{location}: should be hf:ORG/NAME[/CONFIG][@SPLIT][#REVISION]")
@@ -75,7 +75,7 @@ class HubRows:
 
 
 def open_hub_rows(source: SourceSpec) -> HubRows:
-    """The dataset that `source` names, of which no more than its `limit` is fetched. Blocking.
+    """The dataset that `source` names; no more than its `limit` is fetched. Blocking.
 
     UsageError says why it cannot be had.
     """

@@ -48,9 +48,9 @@ _OF_TEXTS = {"format", "replace"}
 
 
 def printed(value: Any) -> Any:
-    """Return a value as text: a text as it is, all others in JSON. Raises ValueError for what has no text.
+    """Return a value as text: a text as it is, all others in JSON. Raises ValueError for a value without a text.
 
-    What is undefined stays so: it raises where it is used as a text.
+    An undefined value stays so: it raises where it is used as a text.
     """
     if isinstance(value, str | Undefined):
         return value

@@ -23,7 +23,7 @@ from steelyard.schema.columns import lacking, sentence
 from steelyard.types import JsonValue
 
 KIND, CONTEXT = "kind", "context"
-"""Columns of rows that say themselves what is asked of the endpoint, and where a continuation begins."""
+"""Columns of rows that hold the endpoint's prompt themselves, and where a continuation begins."""
 GENERATE, LIKELIHOOD, ROLLING = "generate_until", "loglikelihood", "loglikelihood_rolling"
 
 Row = Mapping[str, JsonValue]

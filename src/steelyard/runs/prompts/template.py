@@ -187,7 +187,7 @@ def _read_names(tree: nodes.Template) -> list[nodes.Name]:
 
 
 def _asked_after(tree: nodes.Template) -> list[nodes.Name]:
-    """`x is defined`, `x is undefined` and `x | default(…)`: there, a missing x is no fault."""
+    """`x is defined`, `x is undefined` and `x | default(…)`: there, a missing x is not a fault."""
     tests = [test.node for test in tree.find_all(nodes.Test) if test.name in {"defined", "undefined"}]
     defaults = [call.node for call in tree.find_all(nodes.Filter) if call.name in {"default", "d"}]
     return [node for node in [*tests, *defaults] if isinstance(node, nodes.Name)]

@@ -1,4 +1,4 @@
-"""Templates of others: their work is bounded in time and memory, and what is usual stays quick."""
+"""Templates of others: their work is bounded in time and memory, and usual ones stay quick."""
 
 import resource
 from contextlib import suppress

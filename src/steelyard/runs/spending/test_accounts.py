@@ -1,4 +1,4 @@
-"""One budget for the model and its judges: what is counted, where it ends, and what a dead process leaves."""
+"""One budget for the model and its judges: the count, its end, and what a dead process leaves."""
 
 from dataclasses import replace
 from pathlib import Path

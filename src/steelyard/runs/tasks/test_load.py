@@ -1,4 +1,4 @@
-"""Task files as requests, and what is said of those that are wrong."""
+"""Task files as requests, and the messages about wrong ones."""
 
 import json
 from contextlib import suppress

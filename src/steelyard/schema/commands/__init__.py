@@ -1,8 +1,8 @@
 """The commands on `workflows.events`: the published envelope `{schemaVersion, command, data}`.
 
 `data` is the whole entity of CreateEntity and PutQuota, an identifier of ForgetEntity, else `{id, kind, attributes}`.
-Attributes are merge patches (RFC 7396): a null that was given is kept, for it clears the field; what was not given is
-left out.
+Attributes are merge patches (RFC 7396): a null that was given is kept, for it clears the field; other fields are left
+out.
 """
 
 from steelyard.schema.commands.base import (

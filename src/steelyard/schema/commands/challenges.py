@@ -42,14 +42,14 @@ class ChallengeContentPatch(SchemaModel):
 
 
 class TaskContentEdit(SchemaModel):
-    """Changes of what is shown about a task."""
+    """Changes of the page and rules of a task."""
 
     content: ChallengeContentPatch | None = None
     """Changes of the content."""
 
 
 class ChallengeContentAttributes(TaskContentEdit):
-    """Changes of what is shown about a challenge and its tasks."""
+    """Changes of the pages of a challenge and its tasks."""
 
     tasks: Annotated[dict[Word, TaskContentEdit], FEW] | None = None
     """Changes of tasks, by their ids."""
@@ -206,7 +206,7 @@ class CreateChallengeTeam(EntityCommand):
 
 
 class EditChallengeContent(EntityCommand):
-    """Changes what is shown about a challenge and its tasks."""
+    """Changes the pages of a challenge and its tasks."""
 
     command: Literal["EditChallengeContent"] = "EditChallengeContent"
     data: ChallengeContentData

@@ -77,7 +77,7 @@ class SubmissionCreateRequest(SubmissionFields, CreateRequest):
 
 
 class ResubmissionRequest(CreateRequest):
-    """Submits once more what was submitted before."""
+    """Repeats an earlier submission."""
 
     steps: Annotated[list[Word], FEW] | None = None
     """Nodes of the pipeline that run again, and with them those that need them; of the others the workflows are kept,

@@ -17,7 +17,7 @@ class TrainingKind:
     kind: str
     spec: type[SchemaModel]
     replicas: str
-    """Field with the replica types; empty for Framework, which has none."""
+    """Field with the replica types; empty for Framework, which lacks it."""
     group: str = KUBEFLOW
     version: str = "v1"
     unnumbered: tuple[str, ...] = ()

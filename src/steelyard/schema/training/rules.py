@@ -25,7 +25,7 @@ class Types:
     """Name of the container that every template must have; empty if any will do."""
     required: tuple[str, ...] = ()
     single: tuple[str, ...] = ()
-    """Replica types of which a job has one replica."""
+    """Replica types that a job has one replica of."""
     at_least_one: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
     """Replica types that go by two names: a job has one of them."""

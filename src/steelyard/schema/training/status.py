@@ -25,7 +25,7 @@ def _list(items: Json, text: str) -> Json:
 
 _CONDITION: Json = {
     "type": "object",
-    "description": "What has happened to the job.",
+    "description": "Events of the job.",
     "required": ["type", "status"],
     "properties": {
         "type": _text("Created, Running, Restarting, Succeeded, Failed or Suspended."),

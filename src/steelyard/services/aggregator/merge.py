@@ -49,8 +49,8 @@ SAME: Json = {}
 def merge(command: Command, headers: Headers, content: Json | None, *, forgotten: bool) -> Json | None:
     """Return the new content; None to forget the entity; `SAME` if nothing changes. Raises Rejected.
 
-    `content` is None for an entity that is unknown or, with `forgotten`, was forgotten. ValidationError is raised if
-    the result would be no entity.
+    `content` is None for an unknown entity or, with `forgotten`, a forgotten one. ValidationError is raised if the
+    result would be no entity.
     """
     match command:
         case CreateChallengeTeam() | UpdateQuotaUsage():

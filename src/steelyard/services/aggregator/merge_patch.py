@@ -1,4 +1,5 @@
-"""JSON merge patches (RFC 7396): a null removes, an object changes what is there, anything else replaces it. Pure."""
+"""JSON merge patches (RFC 7396): a null removes, an object changes the object that is there, anything else replaces it.
+Pure."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The aggregator on a log: batches, what is malformed, a schema of the future, and being killed at any write."""
+"""The aggregator on a log: batches, malformed commands, a schema of the future, and being killed at any write."""
 
 from collections.abc import Sequence
 from dataclasses import replace

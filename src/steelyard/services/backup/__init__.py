@@ -1,1 +1,1 @@
-"""Backups: the archive of `workflows.state` in a bucket, and what is rebuilt from it."""
+"""Backups: the archive of `workflows.state` in a bucket, and the stores rebuilt from it."""

@@ -88,7 +88,7 @@ class Contents:
         return max(epochs, default=0)
 
     def base(self, until: datetime | None = None) -> Snapshot | None:
-        """The newest snapshot, or the newest of what was written up to a time."""
+        """The newest snapshot, or the newest one written up to a time."""
         fitting = [shot for shot in self.snapshots if until is None or shot.newest <= until]
         return fitting[-1] if fitting else None
 
@@ -120,7 +120,7 @@ class Archive:
         return Contents(sorted(segments), sorted(snapshots, key=lambda snapshot: snapshot.number))
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
-        """Offsets at which a writer of this epoch goes on; partitions of which nothing is there are left out."""
+        """Offsets at which a writer of this epoch goes on; partitions without files are left out."""
         damaged: list[str] = []
         at = reached(await self.contents(damaged), epoch)
         for fault in damaged:
@@ -129,7 +129,7 @@ class Archive:
         return at
 
     async def write(self, log: str, partitions: int, segment: Segment, records: Sequence[Record]) -> None:
-        """Create a segment, unless it is there already. Raises Damaged where what is there cannot be read."""
+        """Create a segment, unless it is there already. Raises Damaged for files that cannot be read."""
         head = {"log": log, "partitions": partitions, **vars(segment)}
         entries = [Entry(segment.epoch, record) for record in records]
         data = await asyncio.to_thread(encode, head, entries)

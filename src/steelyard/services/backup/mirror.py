@@ -75,7 +75,7 @@ async def run_mirror(
 
 
 async def mirror(storage: Store, backup: Store, target: Store, now: datetime) -> Mirrored:
-    """Copy what is new, move what is gone into the trash, and purge the trash. Raises Refused, StorageError."""
+    """Copy new objects, move those that are gone into the trash, and purge the trash. Raises Refused, StorageError."""
     await _check_identity(storage, target)
     done = Mirrored()
     with tempfile.TemporaryDirectory(prefix="steelyard-mirror-") as folder:

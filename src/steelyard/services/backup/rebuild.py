@@ -1,7 +1,7 @@
-"""A log from its archive: every entity's newest state, or that of an earlier time, in a log that has none.
+"""A log from its archive: every entity's newest state, or that of an earlier time, in an empty log.
 
-`steelyard restore` calls it. What is written says so in a header, so that a rebuilding that was cut short goes on where
-it was, and nothing else is ever written over.
+`steelyard restore` calls it. Written records say so in a header, so that a rebuilding that was cut short goes on
+where it was, and nothing else is ever written over.
 """
 
 from collections.abc import AsyncIterator, Mapping

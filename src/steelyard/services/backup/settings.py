@@ -18,5 +18,5 @@ class BackupSettings(BaseModel):
         default=7,
         ge=0,
         le=3650,
-        description="How far back `--until` reaches, and how long the backup keeps what was forgotten.",
+        description="How far back `--until` reaches, and how long the backup keeps forgotten entities.",
     )

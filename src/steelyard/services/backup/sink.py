@@ -34,7 +34,7 @@ async def run_archive_sink(
     clock: Clock = lambda: datetime.now(UTC),
     monotonic: Monotonic = time.monotonic,
 ) -> None:
-    """Write the archive until `stop`, and then what is not in it yet."""
+    """Write the archive until `stop`, and then the records that it still lacks."""
     archive = Archive(store)
     ends = await log.ends(STATE)
     positions = await archive.positions(log.epoch)

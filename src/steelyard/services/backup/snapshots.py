@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 async def keep_snapshots(archive: Archive, log: Log, settings: BackupSettings, now: datetime) -> None:
-    """Make a snapshot where one is due, and remove what is older than the backup reaches back."""
+    """Make a snapshot where one is due, and remove files that are older than the backup reaches back."""
     pause = timedelta(hours=settings.snapshot_hours)
     try:
         contents = await archive.contents()

@@ -69,7 +69,7 @@ def version_of(entity: DyffEntity) -> str:
 
 
 def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
-    """Return the names and types of the rows' fields; nothing where the entity has none that can be read."""
+    """Return the names and types of the rows' fields; nothing for an entity without readable rows."""
     match entity:
         case Dataset() | Measurement():
             schema = entity.schema_.arrowSchema

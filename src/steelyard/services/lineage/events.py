@@ -1,4 +1,4 @@
-"""Events of OpenLineage, made by its own classes, from what has occurred to an entity's run."""
+"""Events of OpenLineage, made by its own classes, from the occurrences of an entity's run."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence

@@ -61,7 +61,7 @@ class HttpReceiver:
     """A receiver of OpenLineage's API, by OpenLineage's own client."""
 
     def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
-        """Raises UsageError for an address that is none, and where the client is not installed."""
+        """Raises UsageError for any other address, and where the client is not installed."""
         try:
             from openlineage.client import OpenLineageClient
             from openlineage.client.transport.http import (
@@ -132,7 +132,7 @@ async def run_lineage(
     metrics: LineageMetrics | None = None,
     rng: Random | None = None,
 ) -> None:
-    """Report what has happened since the last time, and what happens, until `stop`."""
+    """Report past events since the last time, and new ones, until `stop`."""
     outlet = LineageOutlet(log, store, receiver, names, metrics or LineageMetrics(), rng or Random())
     # Cancelled at `stop`, also while it waits for a receiver that is away.
     await until(stop, follow(log, STATE, outlet, consumer=CONSUMER, stop=stop))

@@ -1,7 +1,7 @@
 """Occurrences in the life of a workflow's run, as its entity's states show them. Pure.
 
-A state says what is, not what was before: `Runs` remembers which runs have begun. It is stored with the consumer's
-positions, so that a restart repeats at most what was reported since it was stored last.
+A state tells the present, not the past: `Runs` remembers which runs have begun. It is stored with the consumer's
+positions, so that a restart repeats at most the reports since it was stored last.
 """
 
 from collections import OrderedDict
@@ -58,7 +58,7 @@ class Runs:
         return [Occurrence("START", created, attempt), end] if unseen else [end]
 
     def note(self, id: str, occurrence: Occurrence, *, deleted: bool = False) -> None:
-        """Remember what has been reported."""
+        """Remember the reports."""
         if occurrence.type == "START":
             self.running[id] = occurrence.attempt
             return
@@ -71,7 +71,7 @@ class Runs:
             self._ended.popitem(last=False)
 
     def forget(self, id: str) -> None:
-        """Remove what is known of a forgotten entity."""
+        """Remove everything about a forgotten entity."""
         self.running.pop(id, None)
         self.aborted.pop(id, None)
 

@@ -48,7 +48,7 @@ class AdmissionContext:
     backfill: timedelta
 
     def holdings(self) -> Holdings:
-        """Return what is held at the beginning of the pass, to which others may be added."""
+        """Return the held claims at the beginning of the pass; others may be added."""
         return Holdings(self.held)
 
 
@@ -76,7 +76,7 @@ def admissions(claims: Sequence[Claim], limits: Limits, context: AdmissionContex
 
 
 def is_news(before: Wait | None, after: Wait) -> bool:
-    """Return whether a message differs from the one before in more than the count of what is in use."""
+    """Return whether a message differs from the one before in more than the used count."""
     return (
         before is None
         or before.reason != after.reason
@@ -141,7 +141,7 @@ class _Reservation:
 def _reservations(
     limits: Limits, context: AdmissionContext, queues: Sequence[Sequence[Claim]]
 ) -> dict[str, dict[str, _Reservation]]:
-    """Return reservations by resource and account. A claim that could never fit has none."""
+    """Return reservations by resource and account. A claim that could never fit is left out."""
     reservations: dict[str, dict[str, _Reservation]] = defaultdict(dict)
     shapes = set[tuple[object, ...]]()
     held = context.holdings()
@@ -156,7 +156,7 @@ def _reservations(
 
 
 def _to_reserve(claim: Claim, limits: Limits, held: Holdings) -> Sequence[Shortage]:
-    """Return what is to be reserved for an old claim.
+    """Return the reservation for an old claim.
 
     Nothing is reserved from other accounts while its own account's quota is exceeded. All that it takes is reserved
     when it fits at last and only its turn has to come.

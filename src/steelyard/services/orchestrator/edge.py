@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 _INVALID = frozenset({400, 413, 422})
 """HTTP statuses that a repeat does not change: the request is unreadable, too large, or breaks a rule of its kind."""
 _TRANSIENT = (Conflict, NotFound, ServerTimeout, TooManyRequests, Unauthorized, Unreachable)
-"""Errors of the server or of the moment. They say nothing about what was sent."""
+"""Errors of the server or of the moment. They say nothing about the content of the request."""
 POD_ENTITY = "steelyard/entity"
 """Label that the operator puts on every Pod of an entity's workflow."""
 
@@ -113,7 +113,7 @@ class Edge:
         self._lists_secrets = True
 
     async def reconcile(self, id: str, now: datetime) -> float | None:
-        """Do what is due for the entity; return the seconds after which to requeue it. Raises ApiError, NotYet."""
+        """Take the due steps for the entity; return the seconds after which to requeue it. Raises ApiError, NotYet."""
         # Taken before the claim is read: what a restored entity gets afterwards is not among them.
         noted = self._noted.pop(id, [])
         claim = await self._entities.claim(id)

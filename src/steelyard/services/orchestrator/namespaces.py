@@ -47,7 +47,7 @@ def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tupl
 
 
 class Namespaces:
-    """Makes what is missing, once per process and namespace; what is there already is left, Secrets are renewed."""
+    """Makes missing objects, once per process and namespace; existing ones are left, Secrets are renewed."""
 
     def __init__(
         self, cluster: Cluster, credentials: Mapping[str, str], ensure_leader: Callable[[], Awaitable[None]]

@@ -108,7 +108,7 @@ class ObservedClaims:
         return [self.waiting[id] for id in self._changed & self.waiting.keys()]
 
     def find_obstacles(self, waiters: Iterable[Waiter], known: Mapping[str, Claim]) -> dict[str, Decision]:
-        """Return the obstacles besides capacity, by id; waiters that have none are free from now on."""
+        """Return the obstacles besides capacity, by id; waiters without one are free from now on."""
         obstacles: dict[str, Decision] = {}
         for waiter in waiters:
             id = waiter.claim.id

@@ -36,7 +36,7 @@ class StatusReporter:
             self._count_failure(status)
 
     def forget(self, id: str) -> None:
-        """Drop what is remembered of an entity that has ended."""
+        """Drop the memory of an entity that has ended."""
         self._reported.pop(id, None)
 
     def _command(self, claim: Claim, status: Status, now: datetime) -> Message:

@@ -23,7 +23,7 @@ Allocation = Callable[[AnyEntity], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class AdmissionRules:
-    """Limits on what is held at once, rates of admission, and the quantities that an entity takes."""
+    """Limits on claims held at once, rates of admission, and the quantities that an entity takes."""
 
     limits: Limits
     rates: Rates

@@ -1,4 +1,4 @@
-"""The orchestrator's waiters and holders: who is woken by what, and what is logged."""
+"""The orchestrator's waiters and holders: who is woken by what, and the log."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,1 +1,1 @@
-"""The reaper: what has been deleted, expired or left over is removed."""
+"""The reaper: removes the deleted, the expired and leftovers."""

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class FileMetrics:
-    """Counts what was removed."""
+    """Counts removed objects."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.objects = Counter(
@@ -72,7 +72,7 @@ def marker_of(record: Record) -> Marker | None:
 
 
 def folders_of(marker: Marker) -> list[str]:
-    """Return the prefixes below which there are files of this entity alone; none of an id that is no entity's."""
+    """Return the prefixes below which there are files of this entity alone; none for an id without an entity."""
     if not re.fullmatch("[0-9a-f]{32}", marker.id) or not marker.kind.isalpha():
         return []
     # What a model was uploaded as is kept beside what its workflow made of it.
@@ -94,7 +94,7 @@ class ForgottenFiles:
     """Entities that were examined and left, until the others have had their turn."""
 
     def note(self, records: Iterable[Record], now: datetime) -> None:
-        """Note what is due among state records that the reaper reads in any case."""
+        """Note due removals among state records that the reaper reads in any case."""
         for record in records:
             marker = marker_of(record)
             if marker is None or record.key in self.gone or record.key in self._left:
@@ -103,7 +103,7 @@ class ForgottenFiles:
                 self._due[record.key] = marker
 
     async def remove(self, now: datetime, aside: Aside) -> int:
-        """Remove the files of what was noted; return the number of objects. Raises StorageError.
+        """Remove the files of noted entities; return the number of objects. Raises StorageError.
 
         An entity whose files cannot be removed is put aside, and the others go on.
         """
@@ -152,7 +152,7 @@ class ForgottenFiles:
         return count
 
     async def _is_behind(self, now: datetime) -> bool:
-        """Return whether a command of before the grace waits, which may restore what is due."""
+        """Return whether a command of before the grace waits, which may restore a due entity."""
         done = await self.log.positions(AGGREGATOR, EVENTS)
         starts = {partition: done.get(partition, 0) for partition in await self.log.ends(EVENTS)}
         waiting = await self.log.read_each(EVENTS, starts, 1)

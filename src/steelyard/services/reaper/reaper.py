@@ -1,4 +1,4 @@
-"""The reaper: what is over for long enough goes.
+"""The reaper: removes entities that ended long ago.
 
 Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
 meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14

@@ -35,7 +35,7 @@ DAY = timedelta(days=1)
 
 
 def state(*commands: Command) -> Record:
-    """The newest state record after these commands, the last of which came at the start."""
+    """The newest state record after these commands; the last of them came at the start."""
     newest: Record | None = None
     for at, command in enumerate(commands):
         sent = record(message(command, "reaper" if command.command == "ForgetEntity" else "api"), at)

@@ -46,7 +46,7 @@ TIMING = Timing(duration=1, deadline=0.6, retry=0.05)
 
 
 class _HarnessClock(SystemClock):
-    """The machine's clock for leases; the harness's time for what is written down."""
+    """The machine's clock for leases; the harness's time for written times."""
 
     def __init__(self, harness: "PlatformHarness") -> None:
         self._harness = harness

@@ -1,6 +1,6 @@
 """A log from its backup: what the log has lost is written to its state again. `steelyard log restore` calls it.
 
-The backup holds the newest JSON of each entity and nothing of commands: what was accepted and not yet judged is sent
+The backup holds the newest JSON of each entity and nothing of commands: accepted commands without an outcome are sent
 again from the outbox (`identity.py`), and everything else goes on from the states.
 """
 
@@ -21,7 +21,7 @@ BATCH = 500
 SOURCE = "restore"
 """Source of the states that were written from a backup."""
 NEWER = "newer-partitions"
-"""Header of these states: the partitions of which the backup had read more than the log had before."""
+"""Header of these states: the partitions that the backup had read further than the log had reached before."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ async def _noted_partitions(log: Log, epoch: int) -> frozenset[int] | None:
 
 
 async def _newer_partitions(log: Log, origin: Origin | None) -> frozenset[int]:
-    """Partitions of which the backup has read more than the log still has."""
+    """Partitions that the backup has read beyond the log's present end."""
     if origin is None or origin.log != log.id:
         return frozenset()
     ends = await log.ends(STATE)

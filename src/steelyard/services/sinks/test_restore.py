@@ -40,7 +40,7 @@ async def keep(backup: Store, entity: DyffEntity, plural: str) -> bytes:
 
 
 async def test_a_restore_that_was_cut_short_leaves_out_nothing_when_it_is_called_again() -> None:
-    """The log is an older copy, of which the backup has read one record more; and it has lost another entity."""
+    """The log is an older copy; the backup has read one record more than it holds; and it has lost another entity."""
     log, backup = Cut(1), open_store("memory://restore-cut-short")
     await aggregate(log, message(create(make_model("m1"))))
     lost = await keep(backup, make_dataset("d1"), "datasets")

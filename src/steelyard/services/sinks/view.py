@@ -119,7 +119,7 @@ class BackupOutlet:
         self._origin: Origin | None = None
 
     async def origin(self) -> Origin | None:
-        """Raises OriginUnreadable where objects are there and nothing says of which log they are."""
+        """Raises OriginUnreadable where objects are there and nothing names their log."""
         try:
             content = orjson.loads(await self._store.get(POSITIONS))
             positions = {int(partition): int(offset) for partition, offset in content["positions"].items()}

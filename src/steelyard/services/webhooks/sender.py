@@ -75,7 +75,7 @@ class Sending:
 async def run_webhooks(
     log: Log, sending: Sending, source: str, *, stop: asyncio.Event, metrics: WebhookMetrics | None = None
 ) -> None:
-    """Notify webhooks of what has ended since the last time, and of what ends, until `stop`."""
+    """Notify webhooks of all ends since the last time, and of new ones, until `stop`."""
     sender = Sender(sending, metrics or WebhookMetrics())
     outlet = WebhookOutlet(sending, source, sender.wake)
     async with asyncio.TaskGroup() as group:
@@ -191,7 +191,7 @@ class Sender:
     async def _post(self, session: aiohttp.ClientSession, attempt: Attempt) -> tuple[str | None, bool]:
         """Send one event; return what is wrong, if anything, and whether the receiver wants no more.
 
-        What is said is shown to the account: it names no address of the network between.
+        The message is shown to the account: it names no address of the network between.
         """
         body = attempt.body.encode()
         signed = headers(attempt.event, body, await self._keys(attempt), self._now())

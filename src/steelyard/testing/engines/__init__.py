@@ -1,7 +1,7 @@
 """Contract suites of the engines: what every log, view, accounts database and object store must do.
 
-Each module holds `CASES`: functions by name, each of which uses one fresh engine. The author of an engine runs every
-case on it; docs/testing.md shows how. The cases need no test framework.
+Each module holds `CASES`: functions by name; each uses one fresh engine. The author of an engine runs every case on
+it; docs/testing.md shows how. The cases need no test framework.
 
 * `log`, `log_groups`: the event log, and its consumer groups;
 * `view`, `view_sink`: queries of the entity view, and what the view sink writes to it;

@@ -65,7 +65,7 @@ def stored(entity: Mapping[str, Any]) -> Stored:
 
 
 def is_newer(change: Change, resync: int, known: Mapping[str, Any] | None) -> bool:
-    """Return whether a change comes after what is known of its entity; in a resync the log's first record does."""
+    """Return whether a change comes after the last known one of its entity; in a resync the log's first record does."""
     if known is None:
         return True
     there = Position(known["epoch"], known["position"])

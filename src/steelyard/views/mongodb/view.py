@@ -56,8 +56,8 @@ _LIVE = {"$exists": True}
 def make_client(url: str) -> Client:
     """Return a client, which connects when it is first used. Raises ConfigurationError, InvalidURI, ValueError.
 
-    What is given here wins over the address. So the driver's default, to send a write again, is not repeated: servers
-    that cannot do so have `retryWrites=false` in their address.
+    Arguments win over the address. So the driver's default, to send a write again, is not repeated: servers that
+    cannot do so have `retryWrites=false` in their address.
     """
     return AsyncMongoClient(
         url,

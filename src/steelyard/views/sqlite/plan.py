@@ -14,7 +14,7 @@ from steelyard.views.sqlite.tables import column, index
 from steelyard.views.view import Query
 
 Conjunction = Mapping[str, frozenset[str]]
-"""Column or `labels.KEY` -> values of which one has to be there."""
+"""Column or `labels.KEY` -> values; one of them has to be there."""
 
 Parameter = str | int | None
 Lead = tuple[str, ...]

@@ -63,7 +63,7 @@ def apply(
 ) -> None:
     """Apply changes.
 
-    Of several changes of an entity the latest counts; one that is not later than what is there is left out.
+    Of several changes of an entity the latest counts; one that is not later than the stored one is left out.
     """
     resync, _ = enter(connection, epoch)
     latest: dict[str, tuple[Change, Found]] = {}

@@ -1,1 +1,1 @@
-"""Admission of RayClusters, RayJobs and AppWrappers: what is refused, with which words, and what is added."""
+"""Admission of RayClusters, RayJobs and AppWrappers: refusals, their words, and additions."""

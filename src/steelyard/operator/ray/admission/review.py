@@ -13,7 +13,7 @@ from steelyard.types import Json, mapping
 
 
 class NotAReview(ValueError):
-    """The body is no question of the API."""
+    """The body is not a review of the API."""
 
 
 def validated(review: Json) -> Json:
@@ -24,7 +24,7 @@ def validated(review: Json) -> Json:
 
 
 def mutated(review: Json, settings: RaySettings, url: str) -> Json:
-    """Answer with what is added to a RayCluster so that its Pods use certificates. Raises NotAReview."""
+    """Answer with the additions to a RayCluster so that its Pods use certificates. Raises NotAReview."""
     request = _request(review)
     obj, old = mapping(request, "object"), request.get("oldObject") or None
     patch: list[Json] = []

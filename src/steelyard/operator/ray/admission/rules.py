@@ -18,7 +18,7 @@ from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard.types import Json, mapping, sequence
 
 CLUSTER_NAME, JOB_NAME, LABEL = 50, 47, 63
-"""Characters: KubeRay makes names of Pods and Services from these, and cuts what is longer."""
+"""Characters: KubeRay makes names of Pods and Services from these, and cuts longer ones."""
 QUEUE = "kueue.x-k8s.io/queue-name"
 WRAPPED = frozenset(
     {

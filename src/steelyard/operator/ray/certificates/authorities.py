@@ -1,10 +1,10 @@
 """Certificate authorities, as pure functions of one secret key, a purpose and a time (ADR 25).
 
-Nothing about an authority is kept, so rotating it is no write that a crash could cut in half: time is divided into
-eras of a fixed length, each purpose has an authority of its own in each era, and three of them are trusted at any
-time: those of the era before, of this one, and of the next. A certificate ends with its authority, one era after that
-which it was issued in. So two programs that started one era apart trust each other, until the older one's certificate
-has ended.
+Nothing about an authority is kept, so its rotation needs no write that a crash could cut in half: time is divided
+into eras of a fixed length, each purpose has an authority of its own in each era, and three of them are trusted at
+any time: those of the era before, of this one, and of the next. A certificate ends with its authority, one era after
+that which it was issued in. So two programs that started one era apart trust each other, until the older one's
+certificate has ended.
 """
 
 import ipaddress

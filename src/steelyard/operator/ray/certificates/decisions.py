@@ -1,4 +1,4 @@
-"""Decisions about a cluster's certificates: what is kept for its Pods, and which requests of clients are answered.
+"""Decisions about a cluster's certificates: the files for its Pods, and which requests of clients are answered.
 
 A client asks by an annotation of the RayCluster, `request.certificates.steelyard/ID`, with a certificate request of its
 own key; the answer is the annotation `certificates.steelyard/ID`. So the API itself decides who may have one: those who

@@ -17,7 +17,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 class Refused(Exception):
-    """An answer that is no certificate, with its status."""
+    """An answer without a certificate, with its status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)

@@ -36,7 +36,7 @@ class Reviews:
         self._rights: OrderedDict[tuple[str, ...], tuple[float, bool]] = OrderedDict()
 
     async def caller(self, token: str, audiences: Sequence[str] = ()) -> Caller | None:
-        """Return the owner of a token, None where it has none, or is not for one of the audiences. Raises ApiError."""
+        """Return the owner of a token; None for a token that is unknown or for other audiences. Raises ApiError."""
         key = hashlib.sha256("\0".join((token, *audiences)).encode()).hexdigest()
         known = self._callers.get(key)
         if known and known[0] > self._monotonic():

@@ -63,7 +63,7 @@ class Placement:
         return self.job.roles[self.replica_id.role]
 
     def count(self, role: str) -> int:
-        """Replicas of a type; 0 where the job has none."""
+        """Replicas of a type; 0 where the job has no replica of it."""
         return self.job.roles[role].count if role in self.job.roles else 0
 
     def host(self, role: str, index: int) -> str:
@@ -83,7 +83,7 @@ class Placement:
         )
 
     def hosts(self, role: str) -> tuple[str, ...]:
-        """The names of every replica of a type; none where the job has none."""
+        """The names of every replica of a type; empty if the job has no replica."""
         return self.job.hosts.get(role, ())
 
     def addresses(self, role: str) -> list[str]:
@@ -136,7 +136,7 @@ class Framework:
     """Instead: one headless Service of the job's name, and names <replica>.<job> (DLJob)."""
     messages: Messages = field(default_factory=Messages)
     messages_without_master: Messages | None = None
-    """Instead, where the job has none of `masters`; see `words_of`."""
+    """Instead, where the job lacks all of `masters`; see `words_of`."""
     scope: Callable[[RoleKind, Collection[str], Json], Scope] = lambda role, present, spec: role.scope
     """Default restart scope of a type, from the types that the job has and its spec."""
     rules: Callable[[TrainingJob], tuple[Rule, ...]] = lambda job: ()

@@ -1,4 +1,4 @@
-"""Frameworks that are written as resources: their names in `${…}`, and what is refused."""
+"""Frameworks that are written as resources: their names in `${…}`, and refusals."""
 
 from typing import Any
 

@@ -12,7 +12,8 @@ _PART = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 
 
 def fill(text: str, placement: Placement, known: Collection[str], field: str) -> str:
-    """`text` for one replica. `known` are the framework's roles; Invalid, with `field`, for a name that is none."""
+    """`text` for one replica. `known` are the framework's roles; Invalid, with `field`, for a name that is not one of
+    them."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] is None:

@@ -61,7 +61,7 @@ class Termination:
 
     @property
     def unstartable(self) -> bool:
-        """Return whether the program cannot be started at all, because it does not exist or is none.
+        """Return whether the program cannot be started at all, because it does not exist or is not a program.
 
         Another attempt would find the same. Other causes may pass: a node without room, a mount that is late.
         """

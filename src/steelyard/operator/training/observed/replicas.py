@@ -1,4 +1,4 @@
-"""The replicas of a job as its Pods show them: what has changed, which have failed, how far they all have come."""
+"""The replicas of a job as its Pods show them: changes, failures, and their progress."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -212,8 +212,9 @@ def failure_preconditions(
 ) -> tuple[Precondition, ...]:
     """Require at the API what failures were concluded from, before they are put on record.
 
-    A Pod that has vanished is gone; a Pod that was given up is as the cache shows it; a replica that restarts although
-    the cache showed no Pod has none, so that no Pod of an earlier attempt can appear together with the next one.
+    A Pod that has vanished is gone; a Pod that was given up is as the cache shows it; a replica that restarts
+    although the cache showed no Pod is without a Pod, so that no Pod of an earlier attempt can appear together with
+    the next one.
     """
     failed = tuple(failed)
     concerned = (*(failure.replica_id for failure in failed), *restarted)

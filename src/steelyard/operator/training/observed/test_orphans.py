@@ -14,7 +14,7 @@ def running() -> JobSimulation:
 
 
 def orphaned(name: str) -> JobSimulation:
-    """A job all of whose Pods run, one of which has lost its owner."""
+    """A job whose Pods all run; one has lost its owner."""
     simulation = running()
     pod = simulation.pods()[name]
     simulation.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})

@@ -25,7 +25,7 @@ def is_spent(job: TrainingJob, restarts: int) -> bool:
 
 
 def is_reached(job: TrainingJob, restarts: int) -> bool:
-    """Return whether a number of restarts, the last of which is the kubelet's, ends the job.
+    """Return whether a number of restarts ends the job; the last one is the kubelet's.
 
     As in v1, that is once their sum has reached the limit; a limit of 0 allows none.
     """

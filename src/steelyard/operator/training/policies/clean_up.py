@@ -34,7 +34,8 @@ def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
 
 
 def suspended(job: TrainingJob, children: Children) -> tuple[Json, ...]:
-    """Return the objects to delete of a suspended job: Pods, and what is created again when the job resumes."""
+    """Return the objects to delete of a suspended job: Pods, and the objects that are created again when the job
+    resumes."""
     kinds = ("Service", "PodGroup", "HorizontalPodAutoscaler")
     objects = (obj for kind in kinds for obj in children.of_kind(kind))
     return tuple(obj for obj in (*children.pods_of(job.resource), *objects) if not is_deleting(obj))

@@ -16,7 +16,7 @@ FIELD = f"metadata.annotations[{PORT_RANGE}]"
 
 
 def assign(job: TrainingJob, status: JobStatus) -> JobStatus:
-    """Add a port for each replica that needs one and has none. Raises Invalid for a wrong range."""
+    """Add a port for each replica that needs one and lacks it. Raises Invalid for a wrong range."""
     text = job.annotations.get(PORT_RANGE)
     if not text:
         return status

@@ -7,7 +7,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add the labels; accounts from before have none."""
+    """Add the labels; older accounts start without labels."""
     op.execute("ALTER TABLE accounts ADD COLUMN labels text NOT NULL DEFAULT '{}'")
 
 

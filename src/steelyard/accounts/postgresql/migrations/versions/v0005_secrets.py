@@ -20,5 +20,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove the secrets: earlier versions have none."""
+    """Remove the secrets: earlier versions do not know them."""
     op.execute("DROP TABLE secrets")
