@@ -163,7 +163,7 @@ def _build(package: str, target: Path, module: Path, number: str = "") -> None:
     }
     stamps = "".join(f" -X {component}.{k}={v}" for k, v in flags.items()) if number else ""
     half_done = target.with_suffix(".new")
-    with _one_at_a_time(target):
+    with one_at_a_time(target):
         if target.exists():  # another run has built it meanwhile
             return
         subprocess.run(
@@ -204,9 +204,10 @@ def go_program(name: str, module: str, version: str) -> Path:
 
 
 @contextmanager
-def _one_at_a_time(target: Path) -> Iterator[None]:
-    """Hold the target's lock: of several runs that want the same program, one builds, and the others wait."""
-    with target.with_suffix(".lock").open("w") as lock:
+def one_at_a_time(target: Path) -> Iterator[None]:
+    """Hold the target's lock: of several suites and runs that want it, one makes it, and the others wait."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

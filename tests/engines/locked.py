@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.engines.build import Missing
+from tests.engines.build import Missing, one_at_a_time
 
 
 def environment(
@@ -25,8 +25,14 @@ def environment(
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
     folder = Path(cache) / "steelyard" / among / f"{name}-{digest}"
     python = folder / "bin" / "python"
-    if (folder / "complete").exists() and python.exists():  # its own Python may have been removed
-        return python
+    with one_at_a_time(folder):
+        if not ((folder / "complete").exists() and python.exists()):  # its own Python may have been removed
+            _make(python, lock, base, dependencies=dependencies)
+    return python
+
+
+def _make(python: Path, lock: Path, base: Path, *, dependencies: bool) -> None:
+    folder = python.parents[1]
     uv = str(Path(sys.executable).parent / "uv")
     install = [uv, "pip", "install", "-q", "--compile-bytecode", "--require-hashes", "--python", str(python)]
     if not dependencies:
@@ -38,6 +44,5 @@ def environment(
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise Missing(f"{name}: cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
+            raise Missing(f"{folder.name}: cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
     (folder / "complete").touch()
-    return python

@@ -13,7 +13,7 @@ from pathlib import Path
 from steelyard.local.runners.environments import Environment, read
 from steelyard.local.runners.install import InstallFailed, install
 from steelyard.runners.table import KINDS
-from tests.engines.build import Missing
+from tests.engines.build import Missing, one_at_a_time
 from tests.engines.lm_eval.suite import LOCK as LM_EVAL_LOCK
 from tests.engines.lm_eval.tasks import write_tasks
 from tests.engines.locked import environment
@@ -36,14 +36,15 @@ def runner(name: str) -> Environment:
     Within `surroundings`. Raises Missing where its toolchain is not there.
     """
     kind = KINDS[name]
-    if installed := read(kind):
-        return installed
-    if name == "llama.cpp" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        raise Missing("llama.cpp is built from source, and there is no C++ compiler")
-    try:
-        return install(kind, "cpu", lambda text: print(text, flush=True))
-    except InstallFailed as error:
-        raise Missing(f"{name}: cannot be installed: {error}") from error
+    with one_at_a_time(cache() / name):
+        if installed := read(kind):
+            return installed
+        if name == "llama.cpp" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+            raise Missing("llama.cpp is built from source, and there is no C++ compiler")
+        try:
+            return install(kind, "cpu", lambda text: print(text, flush=True))
+        except InstallFailed as error:
+            raise Missing(f"{name}: cannot be installed: {error}") from error
 
 
 @contextlib.contextmanager
@@ -65,22 +66,24 @@ def surroundings(scratch: Path) -> Iterator[None]:
 def models() -> Path:
     """The folder with `bos`, `nobos`, `bos-gguf` and `nobos-gguf`, trained once (two minutes)."""
     folder = cache() / f"models-{_digest(MODELS, TOOLS)}"
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        _run_with_torch(MODELS, str(folder))
-        (folder / "complete").touch()
+    with one_at_a_time(folder):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _run_with_torch(MODELS, str(folder))
+            (folder / "complete").touch()
     return folder
 
 
 def tasks() -> Path:
     """The folder with lm-eval's tasks, and a group of them all. It stays, since reports name its files."""
     folder = cache() / f"tasks-{_digest(HERE.parent / 'lm_eval' / 'tasks.py')}"
-    if not (folder / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_tasks(folder)
-        for name in LEFT_OUT:
-            (folder / f"{name}.yaml").unlink()
-        (folder / "complete").touch()
+    with one_at_a_time(folder):
+        if not (folder / "complete").exists():
+            folder.mkdir(exist_ok=True)
+            write_tasks(folder)
+            for name in LEFT_OUT:
+                (folder / f"{name}.yaml").unlink()
+            (folder / "complete").touch()
     return folder
 
 
@@ -88,10 +91,11 @@ def reference(model: str) -> dict[str, float]:
     """lm-eval's own numbers of a model, by its `hf` backend; computed once (a minute)."""
     key = _digest(MODELS, TOOLS, REFERENCE, LM_EVAL_LOCK, HERE.parent / "lm_eval" / "tasks.py")
     path = cache() / f"reference-{model}-{key}.json"
-    if not path.exists():
-        half_done = path.with_suffix(".new")
-        _run_with_torch(REFERENCE, str(models() / model), str(tasks()), str(half_done))
-        half_done.rename(path)
+    with one_at_a_time(path):
+        if not path.exists():
+            half_done = path.with_suffix(".new")
+            _run_with_torch(REFERENCE, str(models() / model), str(tasks()), str(half_done))
+            half_done.rename(path)
     numbers: dict[str, float] = json.loads(path.read_text())
     return numbers
 
