@@ -20,6 +20,7 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted(ROOT.glob("packages/*/README.md"))
 PARTICIPLES = re.compile(
     r"""begun|bent|bought|bound|broken|brought|built|chosen|done|drawn|driven|fallen|felt|forgotten|found|frozen|given
     |gone|grown|heard|held|hidden|kept|known|laid|left|lent|lost|made|meant|met|paid|said|seen|sent|shown|sold|spent

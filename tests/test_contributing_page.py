@@ -13,7 +13,7 @@ PAGES = {
 
 
 def named_paths(text: str) -> set[str]:
-    return set(re.findall(r"`((?:src|tests|docs|benchmarks)/[\w/.-]*)`", text))
+    return set(re.findall(r"`((?:src|packages|tests|docs|benchmarks)/[\w/.-]*)`", text))
 
 
 @pytest.mark.parametrize("page", PAGES)

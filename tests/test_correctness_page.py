@@ -5,16 +5,13 @@ import re
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.source import ROOT, place
+
 PAGE = (ROOT / "docs" / "correctness.md").read_text()
 RULES = re.split(r"^\*\*(\d+)\. ", PAGE.partition("## The log")[2], flags=re.MULTILINE)
 """A number, then the text of its rule, and so on."""
 SUITES = "testing"
 """Folder of the contract suites: their cases are functions that a test runs on every engine."""
-
-
-def place(path: str) -> Path:
-    return ROOT / path if path.startswith(("tests/", "docs/")) else ROOT / "src" / "steelyard" / path
 
 
 @cache

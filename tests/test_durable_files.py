@@ -19,8 +19,8 @@ from steelyard.local.apiserver.pki import write_private
 from steelyard.local.kubelet import shim
 from steelyard.local.state import write_atomically
 from steelyard.storage.store import open_store
+from tests.source import modules, short_name
 
-SOURCE = Path(__file__).parents[1] / "src" / "steelyard"
 KEPT_ASIDE = "puts a file aside whose content was on the disk before"
 SEEN_AT_ONCE = "a Pod's own folder, which ends with the machine"
 RENAMES = {
@@ -137,12 +137,12 @@ def gives_a_name(node: ast.AST) -> bool:
 
 def test_each_file_gets_its_name_in_the_durable_way_or_says_why_not() -> None:
     renaming = set()
-    for path in SOURCE.rglob("*.py"):
+    for path in modules():
         if path.name.startswith("test") or "testing" in path.parts:
             continue
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if any(map(gives_a_name, ast.walk(function))):
-                renaming.add(f"{path.relative_to(SOURCE)} {function.name}")
+                renaming.add(f"{short_name(path)} {function.name}")
     assert renaming == RENAMES.keys()

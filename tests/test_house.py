@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.house import FILES, ROOT, Kind, code_faults, counts
+from tests.source import FOLDERS, STEELYARD
 
 NO_SUBJECT = re.compile(
     r"""\W*(about|above|after|again|also|always|among|and|as|at|because|before|being|below|beneath|beside|between|but
@@ -135,7 +136,7 @@ def test_messages_show_values_as_their_documents_do() -> None:
     lines = [
         f"{path.relative_to(ROOT)}:{line}: {fault}"
         for path in FILES
-        if path.is_relative_to(ROOT / "src") and "!r}" in (text := path.read_text())
+        if path.relative_to(ROOT).parts[0] in ("src", "packages") and "!r}" in (text := path.read_text())
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for line, fault, _ in python_literals(node)
@@ -152,7 +153,7 @@ def test_files_that_docstrings_name_exist() -> None:
         for path in FILES
         for docstring in re.findall(r'"""(.*?)"""', path.read_text(), re.DOTALL)
         for name in re.findall(r"`([a-z][\w/]*\.py)`", docstring)
-        if not any((folder / name).exists() for folder in (*path.parents, ROOT / "src/steelyard"))
+        if not any((folder / name).exists() for folder in (*path.parents, STEELYARD, *FOLDERS))
     ]
     assert not lines, "\n" + "\n".join(lines)
 

@@ -54,6 +54,7 @@ from steelyard.storage.checked import (
 from steelyard.storage.files import FileStore
 from steelyard.storage.staging import Area, Entry, Expected, UploadManifest, finalise
 from steelyard.storage.store import StorageError, Store, sync_reader
+from tests.source import modules, place, short_name
 
 KEY = "deep/file.parquet"
 CONTENT = bytes(range(256)) * 40
@@ -289,14 +290,13 @@ READERS = {
 }
 OWN = ("storage/files.py", "storage/objects.py", "storage/store.py", "storage/checked.py")
 """Modules of the stores themselves, and the comparison."""
-SOURCE = Path(__file__).parents[1] / "src/steelyard"
 _STORES = ("storage.store", "storage.checked", "storage.files", "platform.store")
 
 
 def readers() -> Iterator[str]:
     """Yield the modules that read objects of a store."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        module, source = path.relative_to(SOURCE).as_posix(), path.read_text()
+    for path in modules():
+        module, source = short_name(path), path.read_text()
         double = path.name.startswith("test_") or path.name in {"doubles.py", "conftest.py"}
         if double or module in OWN or {"simulation", "testing"} & {*path.parts}:
             continue
@@ -324,14 +324,14 @@ def test_every_module_that_reads_stored_files_says_how_it_compares_them() -> Non
 
 def test_every_step_opens_its_inputs_in_one_way() -> None:
     """`input_store` opens what `spec.storage.inputs` names, and compares the bytes that are read."""
-    for path in sorted((SOURCE / "steps").glob("*.py")):
+    for path in sorted(place("steps").glob("*.py")):
         source = path.read_text()
         # A hosted model's runner reads the ledger of what was spent, which changes with each call.
         other = path.name.startswith("test_") or path.name in {"volume.py", "hosted_model.py"}
         if not other and "storage.inputs" in source:
             assert "input_store(" in source, path.name
             assert "open_store(spec.storage.inputs" not in source.replace("\n", ""), path.name
-    opened = (SOURCE / "steps/volume.py").read_text().partition("def input_store(")[2].partition("\ndef ")[0]
+    opened = place("steps/volume.py").read_text().partition("def input_store(")[2].partition("\ndef ")[0]
     assert "checked(" in opened
 
 

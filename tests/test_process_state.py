@@ -1,10 +1,10 @@
-"""The fixture of src/conftest.py by which no file of unit tests changes the process of the next one."""
+"""The fixture of conftest.py by which no file of unit tests changes the process of the next one."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
 CHANGES = """
 import os
 import signal
@@ -33,5 +33,5 @@ def test_a_file_changes_neither_variables_nor_handlers_for_the_next_one(tmp_path
     (tmp_path / "test_b_sees.py").write_text(SEES)
     options = ["-q", "-p", "no:cacheprovider", "-p", "conftest"]
     command = ["env", "SET_BEFORE=before", sys.executable, "-m", "pytest", *options, str(tmp_path)]
-    done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "3 passed" in done.stdout, done.stdout

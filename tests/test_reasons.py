@@ -6,12 +6,11 @@ The code is read, not run: what stands where a reason is set, as a text or as th
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from steelyard.schema.reasons import REASONS
 from steelyard.schema.status import KINDS, TERMINAL, statuses
+from tests import source
 
-SOURCE = Path(__file__).parents[1] / "src" / "steelyard"
 PLACES = (
     *("operator/workflows", "operator/runners.py", "services/orchestrator", "services/informer"),
     *("services/reaper", "services/status_commands.py", "api", "schema/run_status.py"),
@@ -34,7 +33,7 @@ STATUSES = {*TERMINAL, *(status for kind in KINDS for status in statuses(kind)),
 
 def modules() -> Iterator[ast.Module]:
     for place in PLACES:
-        path = SOURCE / place
+        path = source.place(place)
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             if not file.name.startswith("test_") and "simulation" not in file.parts:
                 yield ast.parse(file.read_text())
@@ -43,7 +42,7 @@ def modules() -> Iterator[ast.Module]:
 def constants() -> Mapping[str, str]:
     """Return the texts that modules give names, all over the platform: a reason may be named elsewhere."""
     texts = {}
-    for file in SOURCE.rglob("*.py"):
+    for file in source.modules():
         for match in re.finditer(r'^(_?[A-Z][A-Z_]+) = "([A-Z][A-Za-z]+)"$', file.read_text(), re.MULTILINE):
             texts[match[1]] = match[2]
     return texts

@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.engines.lm_eval.suite import LOCK, write_entry_points
 from tests.engines.lm_eval.tasks import write_tasks
 from tests.engines.locked import environment
+from tests.source import FOLDERS
 
 ROOT = Path(__file__).parent.parent.parent
 TASKS = ("local_sums", "local_choices")
@@ -85,7 +86,7 @@ def main() -> None:
         write_tasks(folder, arguments.documents)
         write_entry_points(info)
         settings = os.environ | {
-            "PYTHONPATH": os.pathsep.join(map(str, (info, ROOT / "src", ROOT))),
+            "PYTHONPATH": os.pathsep.join(map(str, (info, *FOLDERS, ROOT))),
             "HF_HOME": str(Path(scratch) / "hf"),
             "HF_HUB_OFFLINE": "1",
             "TQDM_DISABLE": "1",

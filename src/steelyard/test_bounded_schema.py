@@ -1,7 +1,6 @@
 """A schema that stands for far more than it weighs is refused, wherever one is read; others are read as they are."""
 
 import base64
-import re
 import struct
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import steelyard
 from steelyard.analysis.tables import declared_schema
 from steelyard.api.croissant.writing import columns_of
 from steelyard.bounded_parquet import DEPTH, FOOTER_BYTES, Expands, open_parquet
@@ -227,18 +225,3 @@ def test_columns_are_counted_before_pyarrow_follows_them(tmp_path: Path, content
     path.write_bytes(_footer(20, b"a" * 100, 300))
     with open_parquet(path) as file:
         assert len(file.schema) == 300
-
-
-def test_schemas_are_read_by_what_counts_them() -> None:
-    source = Path(steelyard.__file__).parent
-    reading = re.compile(r"ipc\.(open_stream|open_file|read_schema)\(|pq\.(read_\w+|ParquetFile)\(")
-    programs = {
-        path.relative_to(source).as_posix()
-        for path in source.rglob("*.py")
-        if not path.name.startswith("test_")
-        and "doubles" not in path.name
-        and reading.search(path.read_text())
-    }
-    # The last two map files that they have just written themselves.
-    bounded = {f"bounded_{name}.py" for name in ("arrow", "parquet", "schema")}
-    assert programs == bounded | {"report/answers.py", "runs/folder.py"}

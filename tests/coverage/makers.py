@@ -4,19 +4,19 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "steelyard"
+from tests.source import modules, short_name
 
 
 def makers() -> set[str]:
     """`report.statistics.proportion` and the like: functions that build or widen an Estimate with an interval."""
-    return {name for path in SOURCE.rglob("*.py") if not path.name.startswith("test_") for name in _in(path)}
+    return {name for path in modules() if not path.name.startswith("test_") for name in _in(path)}
 
 
 def _in(path: Path) -> Iterator[str]:
     text = path.read_text()
     if "Estimate" not in text:
         return
-    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    module = short_name(path.with_suffix("")).replace("/", ".")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and any(map(_makes_an_interval, ast.walk(node))):
             yield f"{module}.{node.name}"

@@ -208,7 +208,9 @@ SUITES: dict[str, Suite] = {
         if version != VERSIONS[-1]
     },
     **{
-        f"Python {version} (all unit tests)": Suite(partial(versions.run, version, ("src",)), (ALL,))
+        f"Python {version} (all unit tests)": Suite(
+            partial(versions.run, version, ("src", "packages")), (ALL,)
+        )
         for version in OTHERS
         if version == VERSIONS[-1]
     },

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.eval_command import IN_FLIGHT, PART, Endpoint, RunFolder, ended, endpoint, kill
+from tests.source import PYTHONPATH, ROOT
 
 DRIVER = ("-m", "tests.integration.killing_eval")
-TREE = Path(__file__).parent.parent.parent
-DRIVEN = {"PYTHONPATH": f"{TREE}:{TREE / 'src'}"}
+DRIVEN = {"PYTHONPATH": f"{ROOT}:{PYTHONPATH}"}
 TWICE = IN_FLIGHT + PART
 """Calls that one kill may cost: those in flight, and one part that was not durable yet."""
 

@@ -9,22 +9,20 @@ from pathlib import Path
 
 import pytest
 
-import steelyard
 from steelyard.kube.resource import JOBS
 from steelyard.local.test_images import written_by_an_earlier_version
 from tests.integration.conftest import Machine, is_true
 from tests.integration.manifests import make_job
+from tests.source import FOLDERS
 
 pytestmark = pytest.mark.e2e
-
-SOURCE = Path(steelyard.__file__).parents[1]
 
 
 def install(folder: Path) -> Path:
     """Make an environment that has Steelyard, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    places = (SOURCE, sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    places = (*FOLDERS, sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
     (packages / "steelyard.pth").write_text(
         "".join(f"{place}\n" for place in dict.fromkeys(map(str, places)))
     )
@@ -78,4 +76,4 @@ async def test_another_installation_goes_on_with_a_folder(machine: Machine, tmp_
 def test_no_file_of_a_played_story_names_the_installation(machine: Machine) -> None:
     """Data, models, evaluations, reports, audits and their Pods: the whole demo."""
     steelyard_of(Path(sys.executable), "demo", folder=machine.state.path)
-    assert naming(machine.state.path, sys.prefix, sys.executable, str(SOURCE)) == []
+    assert naming(machine.state.path, sys.prefix, sys.executable, *map(str, FOLDERS)) == []

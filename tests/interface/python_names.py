@@ -167,7 +167,7 @@ def _members(kind: type, fields: Container[str]) -> Iterator[str]:
 
 
 def _ours(kind: type) -> bool:
-    return kind.__module__.startswith("steelyard.")
+    return kind.__module__.startswith(("steelyard.", "steelyard_"))
 
 
 def _function(path: str, function: Callable[..., Any]) -> str:

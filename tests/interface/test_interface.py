@@ -50,7 +50,7 @@ def _documented() -> Iterator[tuple[Path, str]]:
 
 def _imports(code: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "steelyard":
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("steelyard"):
             yield from ((node.module or "", alias.name) for alias in node.names)
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if alias.name.startswith("steelyard"))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import CodeType, ModuleType
 
 PACKAGE = "steelyard"
+"""Name with which the names of our packages begin."""
 _CONTAINERS = (dict, list, set, frozenset, deque, tuple)
 _NOT_ENTERED = (type, ModuleType, CodeType, AbstractEventLoop, str, bytes, int, float)
 
@@ -21,7 +22,7 @@ def contents(roots: Iterable[object], without: object = None) -> Counter[str]:
     Each is counted once, under the way on which it was found: the attribute of a class, or the coroutine that has it.
     What only `without` refers to does not count.
     """
-    modules = {name: module for name, module in sys.modules.items() if name.split(".")[0] == PACKAGE}
+    modules = {name: module for name, module in sys.modules.items() if name.split(".")[0].startswith(PACKAGE)}
     # A function refers to the variables of its module, which are entered once, as a module's.
     seen = {id(without), *(id(vars(module)) for module in sys.modules.values())}
     waiting = [(type(root).__name__, root) for root in roots]
@@ -46,6 +47,8 @@ def _inside(path: str, obj: object) -> list[tuple[str, object]]:
         # One level alone is distinguished: containers in containers, however deep, are one place.
         return [(path if path.endswith("[]") else f"{path}[]", item) for item in inner]
     name = getattr(obj, "__qualname__", type(obj).__qualname__)
-    attributes = getattr(obj, "__dict__", {}) if type(obj).__module__.split(".")[0] == PACKAGE else {}
+    attributes = (
+        getattr(obj, "__dict__", {}) if type(obj).__module__.split(".")[0].startswith(PACKAGE) else {}
+    )
     named = [(f"{name}.{attribute}", value) for attribute, value in attributes.items()]
     return [*((f"{name}", item) for item in inner if item is not attributes), *named]

@@ -178,7 +178,7 @@ def select(bugs: Sequence[Bug], patterns: Sequence[str], changed: Sequence[str] 
 
 
 def is_integration(bug: Bug) -> bool:
-    return any(not test.startswith("src/") for test in bug.tests)
+    return any(not test.startswith(("src/", "packages/")) for test in bug.tests)
 
 
 def duration(seconds: float) -> str:

@@ -36,6 +36,7 @@ THIRD_PARTY = (
     "_pytest.terminal", "_pytest.tmpdir", "_pytest.unraisableexception", "_pytest.warnings",
 )  # fmt: skip
 """Modules that tests import from elsewhere. One that is not installed is left out: it only saves time."""
+FOLDERS = ("src", "packages", "tests")
 PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "_hypothesis_pytestplugin")
 """pytest's plugins that the tests need, given by name so that pytest searches no installed package for others."""
 LONGEST = 600.0
@@ -183,7 +184,7 @@ def run_tests(tests: Sequence[str], options: Sequence[str], tree: Path, requests
     finally:
         end_leftovers(tree)
         git("checkout", "-q", "--", ".", cwd=tree)
-        git("clean", "-qfd", "--", "src", "tests", cwd=tree)
+        git("clean", "-qfd", "--", *(name for name in FOLDERS if (tree / name).exists()), cwd=tree)
     failed = json.loads(result.read_text()) if result.exists() else []
     text = "" if code in (0, 1) else output.read_text(errors="replace")[-600:]
     return Outcome(code, failed, round(processor_seconds, 2), text)
@@ -211,7 +212,13 @@ def main() -> None:
     repository, commit, folder = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     requests, answers = os.dup(0), os.dup(1)
     with contextlib.suppress(RunnerEndedError), worktree(repository, commit, folder) as tree:
-        os.environ |= {"PYTHONPATH": str(tree / "src"), MARK: str(tree), "TMPDIR": str(folder / "tmp")}
+        sources = [tree / "src", *sorted(tree.glob("packages/*/src"))]
+        own = {repository / source.relative_to(tree) for source in sources}
+        os.environ |= {
+            "PYTHONPATH": os.pathsep.join(map(str, sources)),
+            MARK: str(tree),
+            "TMPDIR": str(folder / "tmp"),
+        }
         (folder / "tmp").mkdir()
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False
@@ -219,8 +226,8 @@ def main() -> None:
         # As `python -m pytest` has it: the worktree comes before the place where this repository is installed.
         sys.path[:] = [
             "",
-            str(tree / "src"),
-            *(path for path in sys.path[1:] if path != str(repository / "src")),
+            *map(str, sources),
+            *(path for path in sys.path[1:] if Path(path) not in own),
         ]
         import_third_party()
         modified = count(int(time.time()) + 1)

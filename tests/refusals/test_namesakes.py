@@ -11,7 +11,8 @@ from steelyard.types import Json
 from tests.exploration.virtual_time import run
 from tests.refusals import test_embedded, test_garbage, test_operator
 from tests.refusals.refusing import NAMESPACE, RefusingCluster
-from tests.refusals.test_writers import PARTS, SOURCE
+from tests.refusals.test_writers import PARTS
+from tests.source import place, short_name
 
 
 def put_namesakes(cluster: RefusingCluster, kind: Resource) -> None:
@@ -95,9 +96,9 @@ def test_the_garbage_collector_deletes_no_namesake() -> None:
 def test_each_delete_names_the_object_that_is_meant() -> None:
     """Every delete of a controller, in any module, gives a uid as its precondition."""
     calls = [
-        (f"{path.relative_to(SOURCE)}:{node.lineno}", {keyword.arg for keyword in node.keywords})
+        (f"{short_name(path)}:{node.lineno}", {keyword.arg for keyword in node.keywords})
         for part in PARTS
-        for path in (SOURCE / part).rglob("*.py")
+        for path in place(part).rglob("*.py")
         if not path.name.startswith(("test_", "conftest")) and "simulation" not in path.parts
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)

@@ -3,7 +3,8 @@
 import ast
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "steelyard"
+from tests.source import place, short_name
+
 CALLS = frozenset({"create", "patch", "replace", "delete"})
 PARTS = ("kube", "local", "operator", "services")
 WRITERS = {
@@ -47,9 +48,9 @@ def writes(path: Path) -> bool:
 
 def test_each_module_that_writes_to_the_api_has_a_table() -> None:
     modules = {
-        str(path.relative_to(SOURCE))
+        short_name(path)
         for part in PARTS
-        for path in (SOURCE / part).rglob("*.py")
+        for path in place(part).rglob("*.py")
         if not path.name.startswith(("test_", "conftest", "testing")) and "simulation" not in path.parts
     }
-    assert {name for name in modules if writes(SOURCE / name)} == WRITERS.keys()
+    assert {name for name in modules if writes(place(name))} == WRITERS.keys()

@@ -12,7 +12,10 @@ from tests.engines.build import Missing
 from tests.versions.interpreters import OTHERS
 from tests.versions.suite import run
 
-ALL = (("src",), ("tests", "--dist", "loadfile", "--ignore", "tests/engines", "--ignore", "tests/e2e"))
+ALL = (
+    ("src", "packages"),
+    ("tests", "--dist", "loadfile", "--ignore", "tests/engines", "--ignore", "tests/e2e"),
+)
 """Arguments of pytest's two runs, as in `make test`."""
 
 

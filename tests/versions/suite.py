@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.engines.lm_eval.suite import write_entry_points
 from tests.engines.locked import environment
+from tests.source import FOLDERS
 from tests.versions.interpreters import ROOT, interpreter
 
 LOCK = ROOT / "requirements" / "dev.txt"
@@ -37,7 +38,9 @@ def link(packages: Path, folder: Path) -> Path:
     (cached,) = packages.parent.parent.glob("lib/python*/site-packages")
     write_entry_points(site)
     # `addsitedir` reads the .pth files of the packages, which a line with their folder alone would not.
-    (site / "steelyard.pth").write_text(f"import site; site.addsitedir({str(cached)!r})\n{ROOT / 'src'}\n")
+    (site / "steelyard.pth").write_text(
+        f"import site; site.addsitedir({str(cached)!r})\n" + "".join(f"{source}\n" for source in FOLDERS)
+    )
     command = python.parent / "steelyard"
     command.write_text(f"#!{python}\nfrom steelyard.cli.main import main\n\nmain()\n")
     command.chmod(0o755)

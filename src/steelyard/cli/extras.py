@@ -5,17 +5,18 @@
 
 import functools
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, ParamSpec, TypeVar
 
-import steelyard
 from steelyard.errors import UsageError, leaves
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PACKAGES = frozenset({"steelyard", "steelyard_common", "steelyard_kube", "steelyard_schema"})
 ONLY_IN_LOCAL = "cel"
 """A module that no smaller extra brings."""
 
@@ -65,8 +66,9 @@ def check_local() -> None:
 
 
 def _raised_by_us(traceback: TracebackType | None) -> bool:
-    """Return whether the innermost frame is in a module of this package."""
+    """Return whether the innermost frame is in a module of one of our packages."""
     file = None
     while traceback is not None:
         file, traceback = traceback.tb_frame.f_code.co_filename, traceback.tb_next
-    return file is not None and Path(file).is_relative_to(Path(steelyard.__file__).parent)
+    ours = [module.__file__ for name, module in list(sys.modules.items()) if name in PACKAGES]
+    return file is not None and any(Path(file).is_relative_to(Path(path).parent) for path in ours if path)

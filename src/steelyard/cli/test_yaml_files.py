@@ -1,13 +1,11 @@
 """Every YAML file that a command reads: a few lines that stand for gigabytes end in one plain line, at once."""
 
-import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import steelyard
 from steelyard.cli.documents import read as read_documents
 from steelyard.cli.eval.option_values import named_prices
 from steelyard.cli.manifests import read_manifests
@@ -85,28 +83,3 @@ def test_a_file_that_stands_for_gigabytes_is_refused(reader: str, bomb: str, tmp
     with pytest.raises((SteelyardError, KubeconfigError), match=LIMIT_SAID):
         READERS[reader](path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10  # KiB
-
-
-def test_yaml_is_read_within_bounds_alone() -> None:
-    source = Path(steelyard.__file__).parent
-    reading = re.compile(
-        r"(?<!bounded_)yaml\.(safe_load|load|unsafe_load|full_load|compose|SafeLoader\()|\.get_single_node\("
-    )
-    readers = {
-        str(path.relative_to(source))
-        for path in source.rglob("*.py")
-        if not path.name.startswith("test_") and reading.search(path.read_text())
-    }
-    # The last two count first, too: one refuses aliases altogether, one has rules of its own.
-    assert readers == {"bounded_yaml.py", "local/apiserver/managed/yaml.py", "runs/tasks/positions.py"}
-
-
-def test_toml_is_read_within_bounds_alone() -> None:
-    source = Path(steelyard.__file__).parent
-    readers = {
-        str(path.relative_to(source))
-        for path in source.rglob("*.py")
-        if not path.name.startswith("test_")
-        and re.search(r"\b(tomllib|tomli|TomlConfigSettingsSource)\b", path.read_text())
-    }
-    assert readers == {"bounded_toml.py"}

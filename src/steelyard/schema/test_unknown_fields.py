@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from steelyard.schema.definitions import installed_definitions, spec_schema_of
 from steelyard.schema.unknown_fields import complete, pod_template_schema, unknown_fields, unknown_pod_fields
 from steelyard.types import Json, mapping
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 FREE = {
     "spec.method.scores[]",
     "jsonSchema.<name>",
@@ -114,16 +112,6 @@ def test_an_unknown_field_of_any_kind_is_found_beside_the_templates() -> None:
     assert list(unknown_fields(spec_schema_of({"apiVersion": "v1", "kind": "Pod"}), {"a": 1}, "spec")) == []
     assert spec_schema_of({"apiVersion": ["v1"], "kind": {}}) == {}
     assert spec_schema_of({**job}) is spec_schema_of(job), "all definitions are read for every object"
-
-
-@pytest.mark.parametrize(
-    "file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: str(path.relative_to(EXAMPLES))
-)
-def test_every_example_has_fields_that_exist(file: Path) -> None:
-    for document in yaml.safe_load_all(file.read_text()):
-        if isinstance(document, dict):
-            assert list(unknown_fields(spec_schema_of(document), document.get("spec"), "spec")) == []
-            assert list(unknown_pod_fields(document)) == []
 
 
 def test_a_definition_is_small_enough_for_the_annotation_of_kubectl() -> None:

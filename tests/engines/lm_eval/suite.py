@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from tests.engines.locked import environment
+from tests.source import FOLDERS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -33,7 +34,7 @@ def run() -> int:
         work.mkdir()
         write_entry_points(folder)
         settings = {
-            "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT / "src", ROOT))),
+            "PYTHONPATH": os.pathsep.join(map(str, (folder, *FOLDERS, ROOT))),
             "HF_HOME": str(Path(scratch) / "hf"),
             "HF_HUB_OFFLINE": "1",
             "TQDM_DISABLE": "1",

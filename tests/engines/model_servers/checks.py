@@ -16,6 +16,7 @@ from steelyard.types import JsonValue
 from tests.engines.lm_eval.suite import ROOT, write_entry_points
 from tests.engines.model_servers import prepared
 from tests.engines.model_servers.serving import PATIENCE, Running, until
+from tests.source import FOLDERS
 
 CLOSE = 1e-4
 ENDINGS = {"stop", "length"}
@@ -116,7 +117,7 @@ def run_lm_eval(server: Running, folder: Path, task: str, scratch: Path, more: s
         info.mkdir()
         write_entry_points(info)
     settings = {
-        "PYTHONPATH": os.pathsep.join(map(str, (info, ROOT / "src", ROOT))),
+        "PYTHONPATH": os.pathsep.join(map(str, (info, *FOLDERS, ROOT))),
         "HF_HOME": str(scratch / "hf"),
         "HF_HUB_OFFLINE": "1",
     }

@@ -31,6 +31,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 SOURCE = os.path.abspath(__file__).rpartition("/steelyard/local/kubelet/")[0]
 PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of a container without an image's own programs."""
+PACKAGES = os.path.join(os.path.dirname(SOURCE), "packages")
+"""Folder of the other packages in a checkout; where all are installed there is none."""
 OWN_PYTHON = "STEELYARD_PYTHON"
 """Variable with Steelyard's own Python, which is in every container's sight."""
 LINE = 16384  # longer lines are cut into partial ones, as container runtimes do
@@ -73,7 +75,7 @@ def read_intent(path: str, python: str = sys.executable) -> dict[str, Any]:
         intent: dict[str, Any] = json.loads(file.read())
     if "ownPython" not in intent:
         return intent  # of an earlier version, which wrote everything down
-    argv, env, keep = intent["argv"], intent["env"], [*intent["keep"], SOURCE, sys.base_prefix]
+    argv, env, keep = intent["argv"], intent["env"], [*intent["keep"], SOURCE, PACKAGES, sys.base_prefix]
     if intent["ownPython"]:
         env = {"PATH": f"{os.path.dirname(python)}:{PROGRAMS}", **env}
         keep += [os.path.dirname(os.path.dirname(file)) for file in (python, os.path.realpath(python))]

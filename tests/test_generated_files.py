@@ -1,0 +1,49 @@
+"""Files of the repository that are made from the schema, or that it describes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from steelyard.schema.definitions import spec_schema_of
+from steelyard.schema.generate import files
+from steelyard.schema.unknown_fields import unknown_fields, unknown_pod_fields
+from tests.source import ROOT
+
+CRDS = ROOT / "deploy" / "crds"
+EXAMPLES = ROOT / "examples"
+
+
+def test_generated_files_are_as_committed() -> None:
+    for name, content in files().items():
+        assert (ROOT / name).read_text() == content, f"{name}: run `python -m steelyard.schema.generate`"
+
+
+def bounds_of(node: object) -> Iterator[int | float]:
+    if isinstance(node, dict):
+        for word in ("minimum", "maximum"):
+            if isinstance(node.get(word), int | float):
+                yield node[word]
+        for inner in node.values():
+            yield from bounds_of(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from bounds_of(inner)
+
+
+@pytest.mark.parametrize("path", sorted(CRDS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_bound_is_exact_as_a_float(path: Path) -> None:
+    """An API server reads bounds as 64-bit floats, and 2^63-1 would become a bound that nothing keeps to."""
+    bounds = list(bounds_of(yaml.safe_load(path.read_text())))
+    assert all(abs(bound) <= 2**53 for bound in bounds)
+
+
+@pytest.mark.parametrize(
+    "file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: str(path.relative_to(EXAMPLES))
+)
+def test_every_example_has_fields_that_exist(file: Path) -> None:
+    for document in yaml.safe_load_all(file.read_text()):
+        if isinstance(document, dict):
+            assert list(unknown_fields(spec_schema_of(document), document.get("spec"), "spec")) == []
+            assert list(unknown_pod_fields(document)) == []
