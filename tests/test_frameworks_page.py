@@ -13,7 +13,7 @@ from steelyard.schema.training.crd import training_spec_schema
 from steelyard.schema.training.dl_job import DLJobSpec, FrameworkSpec
 from steelyard.schema.training.kinds import TrainingKind
 from steelyard.testing.frameworks import CASES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/training/frameworks.md").read_text()

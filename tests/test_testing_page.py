@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PAGE = (Path(__file__).parents[1] / "docs/testing.md").read_text()
 NAMES: Json = {"__name__": "page"}

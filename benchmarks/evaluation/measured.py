@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -6,7 +6,7 @@ from benchmarks.evaluation.measured import Result
 from benchmarks.evaluation.plan import GROUPS, Line
 from benchmarks.evaluation.scoring import FEW, Scoring
 from benchmarks.evaluation.tools import AUTO, COMMAND, ENGINE, version
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Found = Mapping[Line, Result]
 Column = tuple[str, Callable[[Line, Result], str]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.kubernetes.running import IMAGE, Running
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import JOBS
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 PATIENCE = 900.0
 SETTLE_SECONDS = 3.0  # events are written a second after what they tell

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import CONFIG_MAPS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 WATCHERS = 20
 Processor = Callable[[], float]

@@ -24,7 +24,7 @@ from steelyard.kube.resource import EVALUATIONS, JOBS, Resource
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_evaluation
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -6,7 +6,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.replica_objects import pod, services
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make_job(name: str, replicas: int) -> Json:

@@ -24,7 +24,7 @@ from benchmarks.peers import peer_python
 from benchmarks.training.jobs import make_job, templates
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import PODS, PYTORCH_JOBS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32

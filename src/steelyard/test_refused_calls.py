@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from steelyard.refused_calls import is_about_row, is_incurable, stated_reason
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def error(message: str, code: str | None = None, kind: str | None = None) -> JsonValue:

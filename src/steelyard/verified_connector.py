@@ -11,8 +11,8 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
 from yarl import URL
 
-from steelyard.connections import TrackingConnector
 from steelyard.discovery import IDENTITY_SECONDS, GetJson, Verify
+from steelyard_common.connections import TrackingConnector
 
 
 def json_getter(session: aiohttp.ClientSession) -> GetJson:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from steelyard.errors import UsageError
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 DOCUMENT_BYTES = 32 << 20
 """Most bytes of a page, and of a document: numbers of a report, a manifest, an attestation."""

@@ -21,7 +21,7 @@ from steelyard.operator.simulation.session_scenario import (
 )
 from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard.operator.training.simulation import job_simulation as doubles
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.exploration import test_workflows, training_cases, virtual_time
 from tests.exploration.live import LiveScenario, Run
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from steelyard.kube.cluster import ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Conflict, Unreachable
 from steelyard.kube.memory import MemoryCluster
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 T = TypeVar("T")
 READS = frozenset({"get", "list"})

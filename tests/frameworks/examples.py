@@ -14,7 +14,7 @@ from steelyard.kube.resource import (
     XGBOOST_JOBS,
     Resource,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.locked import environment
 
 ROOT = Path(__file__).parents[2]

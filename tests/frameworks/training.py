@@ -12,7 +12,7 @@ from pathlib import Path
 from steelyard.clusters.training.progress import parse
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.resource import CONFIG_MAPS, PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.frameworks.examples import Example
 from tests.integration.conftest import Machine, is_true
 

@@ -14,7 +14,7 @@ from steelyard.local.kubelet.testing import is_running, make_container, make_pod
 from steelyard.local.node import NODE
 from steelyard.local.overview import read_overview, to_table
 from steelyard.local.state import read_record
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.gpu import holder
 from tests.integration.conftest import Machine
 

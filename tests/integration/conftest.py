@@ -17,7 +17,7 @@ from steelyard.kube.resource import Resource
 from steelyard.local.detached import UpOptions
 from steelyard.local.state import Ready, StateDir, read_ready
 from steelyard.local.supervisor import start_detached, stop
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def processes_of(folder: Path) -> list[str]:

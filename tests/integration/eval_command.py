@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from aiohttp import web
 
 from steelyard.runs.folder import open_run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 IN_FLIGHT = 32
 PART = 1000

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from steelyard.schema.ids import replication_id
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 DIGEST = f"sha256:{'0' * 64}"
 ANSWER = pa.schema({"label": pa.int64()})

@@ -17,9 +17,9 @@ from steelyard.services.simulation.commands import aggregate, create, forget, he
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation
 from steelyard.settings import Settings
 from steelyard.testing.engines.log import everything
-from steelyard.types import Json
 from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
+from steelyard_common.types import Json
 
 EXPIRES = START.replace(year=2099)
 

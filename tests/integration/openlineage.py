@@ -20,7 +20,7 @@ import orjson
 from openlineage.client import generated
 from openlineage.client.generated import base
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.http_server import QuietHandler, http_server
 
 _FORMATS = {"runId": "uuid", "eventTime": "date-time", "producer": "uri", "schemaURL": "uri"}

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IMAGE = "localhost/steelyard/steps"
 GROUP, VERSION, NAMESPACE = "kubeflow.org", "v1", "default"

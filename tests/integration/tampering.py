@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 TEXTS = ("*.json", "*.html")
 

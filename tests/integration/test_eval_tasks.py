@@ -15,7 +15,7 @@ import pytest
 
 from steelyard.runs.doubles import endpoint
 from steelyard.runs.folder import RunFolder
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 TASKS = Path(__file__).parents[2] / "examples" / "tasks"
 

@@ -34,7 +34,7 @@ from steelyard.steps.common import StepFailed
 from steelyard.steps.evaluation_spec import evaluation_spec
 from steelyard.storage.checked import stored_sha256
 from steelyard.storage.store import open_store
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 NAME = "evaluation-test.default.svc"
 IN_FLIGHT, BATCH = 8, 50

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.kube.resource import EVALUATIONS, JOBS, PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.manifests import check_output, make_evaluation, output_folder, write_dataset
 

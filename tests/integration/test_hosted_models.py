@@ -24,7 +24,7 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.spending import ServiceSpending
 from steelyard.storage.store import open_store
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.small import ACCOUNT
 from tests.integration.spending import check_killed_writers

@@ -42,7 +42,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.queries import find_wrong_rows
 from steelyard.runs.request import Limits, RubricSpec
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Key = tuple[int, str]
 VERDICT = "judge.Verdict"

@@ -18,7 +18,7 @@ from steelyard.local.controllers.run import run_controllers
 from steelyard.local.kubelet.kubelet import run_kubelet, stop_all_pods
 from steelyard.local.kubelet.testing import make_config, make_container
 from steelyard.local.names.run import run_names
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class Parts:

@@ -23,7 +23,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
 from steelyard.schema.names import namespace_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, processes_of
 
 VICTIMS = ("platform", "supervisor", "kubernetes", "operator")

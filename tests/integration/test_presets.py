@@ -18,7 +18,7 @@ from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import Shape, output_schema
 from steelyard.schema.data import SchemaAdapter
 from steelyard.schema.inference_service import InferenceInterface
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 CHOICE = {"index": 0, "finish_reason": "stop", "logprobs": None}
 CHAT = {

@@ -18,7 +18,7 @@ from steelyard.broker.log import EVENTS
 from steelyard.broker.open import open_log
 from steelyard.cli.demo.digits import Digits, make
 from steelyard.local.machine import lasting_port
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.test_platform_kills import PAUSE, tell_with_kills
 from tests.integration.test_platform_kills import strike as strike_one

@@ -16,7 +16,7 @@ from steelyard.local.kubelet import heartbeat
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.sleeps import read_sleeps
 from steelyard.local.state import read_record
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration import small
 from tests.integration.conftest import Machine
 from tests.integration.test_full_disk import client_runs, complete

@@ -25,7 +25,7 @@ from steelyard.cli.display import NoDisplay
 from steelyard.errors import SteelyardError
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.state import read_record
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.disk import Disk, small_disk
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.test_platform_kills import (

@@ -18,7 +18,7 @@ from steelyard.operator.conditions import time_text
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]

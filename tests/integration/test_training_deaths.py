@@ -19,7 +19,7 @@ from steelyard.operator.training.simulation.job_simulation import (
     StoreCaches,
     make_job,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 

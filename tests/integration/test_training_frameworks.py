@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, machine_at
 
 pytestmark = pytest.mark.e2e

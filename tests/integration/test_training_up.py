@@ -31,7 +31,7 @@ from steelyard.kube.resource import (
     PYTORCH_JOBS,
     Resource,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.test_operator_kills import operator, process
 

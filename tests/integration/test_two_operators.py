@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.kube.resource import LEASES, MODELS
 from steelyard.operator.main import LEASE
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import process
 

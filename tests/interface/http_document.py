@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from steelyard.api.http.openapi import document
 from steelyard.api.routes import routes
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.interface.schemas import compact, field_lines
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TEXTS = ("description", "title", "message")
 """Keywords whose values are for people: they may change without a change of the API."""

@@ -25,7 +25,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubelet.conftest import nothing_left_of, processes_of
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"

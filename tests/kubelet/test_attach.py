@@ -22,7 +22,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SHELL = 'while read line; do echo "got $line"; done; echo end >&2'
 

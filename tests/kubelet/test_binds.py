@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod, phase
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LISTEN = """
 import os, socket as s, sys

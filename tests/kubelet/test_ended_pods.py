@@ -9,7 +9,7 @@ import pytest
 from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, make_config, make_container, make_pod, phase
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubelet.conftest import processes_of
 
 

@@ -24,7 +24,7 @@ from steelyard.local.kubelet.kubelet import run_kubelet
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import IMAGE, make_config
 from steelyard.local.names.run import run_names
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubelet.conftest import processes_of
 from tests.kubelet.contents import contents
 

@@ -18,7 +18,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.disk import Disk, small_disk
 from tests.kubelet.conftest import nothing_left_of
 

@@ -24,7 +24,7 @@ from steelyard.local.kubelet.testing import (
     make_pod,
     phase,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ONE: Json = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 SEEN = 'echo "sees [$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES]"'

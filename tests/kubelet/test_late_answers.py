@@ -13,7 +13,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubelet.conftest import processes_of
 
 

@@ -19,7 +19,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubelet.conftest import nothing_left_of
 
 STUBBORN = "trap '' TERM; (trap '' TERM; setsid sleep 61) & echo up; while :; do sleep 0.05; done"

@@ -11,7 +11,7 @@ from steelyard.local.kubelet.testing import (
     make_pod,
     phase,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
 VOLUMES: Json = {"volumes": [{"name": "shared", "emptyDir": {}}]}

@@ -19,7 +19,7 @@ from steelyard.local.kubelet.testing import Machine, make_config, make_container
 from steelyard.local.machine import lasting_port
 from steelyard.local.names.run import run_names
 from steelyard.local.names.shown import PublishedNames
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubelet.test_binds import make_training
 
 pytestmark = pytest.mark.mounts  # a container sees the names in a file of its own

@@ -31,7 +31,7 @@ from steelyard.local.kubelet.testing import (
 )
 from steelyard.local.kubelet.worker import PodWorker
 from steelyard.local.names.folder import namespace_file
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 async def test_a_pod_that_succeeds(machine: Machine) -> None:

@@ -15,7 +15,7 @@ from steelyard.local.kubelet.testing import (
     make_pod,
     phase,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MOUNT = {"name": "v", "mountPath": "/shown"}
 

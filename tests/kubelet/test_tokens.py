@@ -19,7 +19,7 @@ from steelyard.local.kubelet.kubelet import run_kubelet
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import ENDED, make_config, make_container, make_pod, phase
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TOKEN = "a token of tests"
 ASK = """

@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 import yaml
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, definition
 from tests.kubernetes_api.apply_cases import APPLY, CASES, SCHEMA, Step, widget
 from tests.kubernetes_api.apply_random import random_steps

@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import JSON_PATCH, MERGE
 
 APPLY = "application/apply-patch+yaml"

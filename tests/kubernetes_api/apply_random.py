@@ -2,7 +2,7 @@
 
 import random
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.apply_cases import FORCE, STRATEGIC, UNTRACKED, WIDGET, Step, apply, merge, widget
 
 

@@ -23,7 +23,7 @@ from steelyard.clusters import (
 from steelyard.clusters.ray.manifest import pod_template, ray_cluster
 from steelyard.clusters.ray.names import head_service
 from steelyard.clusters.ray.volumes import Volume
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Make = Callable[[Any], Any]
 

@@ -14,7 +14,7 @@ import yaml
 from steelyard.kube.client import RestCluster, connect
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, definition
 
 TOKEN = "a token of tests"

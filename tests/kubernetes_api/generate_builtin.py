@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from steelyard.schema import unknown_fields
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 from tests.kubernetes_api.api import TABLE, Api
 from tests.kubernetes_differential.__main__ import real_server
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LARGEST = 2**31 - 1
 Holder = tuple[str, Json]

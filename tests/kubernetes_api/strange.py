@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from steelyard.local.apiserver.builtin import builtin_kinds
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAMESPACE = "default"
 KINDS = {kind.kind: kind for kind in builtin_kinds() if kind.stored_as is None}

@@ -5,7 +5,7 @@ import base64
 import orjson
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Answer, Api, config_map
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, owned_by, pod
 from tests.kubernetes_api.conftest import REAL, widget
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.apply_answers import answers, recorded, sequences
 from tests.kubernetes_api.apply_cases import APPLY, CONFIG_MAP, Step, apply, config_map

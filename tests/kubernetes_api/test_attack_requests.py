@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.victim import ADMIN, MOST, Victim, message_of, victim_at
 
 MAPS = "/api/v1/namespaces/default/configmaps"

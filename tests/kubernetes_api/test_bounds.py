@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, job, pod
 
 CORE, APPS = "/api/v1/namespaces/{}", "/apis/apps/v1/namespaces/{}"

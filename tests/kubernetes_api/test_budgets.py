@@ -1,6 +1,6 @@
 """Evictions under a PodDisruptionBudget, whose status is written by hand here: no controller runs."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Answer, Api, pod
 
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"

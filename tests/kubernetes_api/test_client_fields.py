@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from steelyard.clusters import BadConfig
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import tls_context
 from tests.kubernetes_api.client_fields import FIELDS, Field, objects
 

@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.clusters import rules
 from steelyard.schema.unknown_fields import pod_template_schema
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.generate_builtin import template_schema
 

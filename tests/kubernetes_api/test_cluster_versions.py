@@ -31,7 +31,7 @@ from steelyard.clusters.kinds import APP_WRAPPER, CLUSTER_QUEUE, COHORT, RAY_CLU
 from steelyard.clusters.versions import UnknownFieldWarning
 from steelyard.local.definitions.building import ANYTHING, BOOLEAN, INT32, STRING
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, Server, established
 

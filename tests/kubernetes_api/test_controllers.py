@@ -23,7 +23,7 @@ from steelyard.kube.resource import (
     STATEFUL_SETS,
     Resource,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.embedded import embedded_server
 
 SPACE = "default"

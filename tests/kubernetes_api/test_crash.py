@@ -17,7 +17,7 @@ from steelyard.kube.client import connect
 from steelyard.kube.informer import Informer, Pace
 from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.local.machine import lasting_port
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, config_map
 
 CORE = "/api/v1/namespaces/default"

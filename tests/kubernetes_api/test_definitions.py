@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.schema.crd import custom_resource_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, definition
 from tests.kubernetes_api.conftest import ANYTHING, CRDS, WIDGET, established, widget
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, config_map, job, owned_by, pod
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import TABLE, Api, pod
 
 RBAC = "rbac.authorization.k8s.io"

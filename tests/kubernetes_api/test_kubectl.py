@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from steelyard.schema.crd import custom_resource_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, pod
 from tests.kubernetes_api.conftest import CRDS, Server, established
 

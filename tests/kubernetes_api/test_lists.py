@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api, config_map
 
 ROOT_CA = "metadata.name!=kube-root-ca.crt"  # which a real server puts into every namespace

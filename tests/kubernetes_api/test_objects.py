@@ -2,7 +2,7 @@
 
 import asyncio
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, job, pod
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import MERGE, Answer, Api
 from tests.kubernetes_api.conftest import CRDS, established
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Answer, Api, definition
 from tests.kubernetes_api.conftest import CRDS, established, widget
 from tests.kubernetes_api.rule_cases import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import JSON_PATCH, Answer, Api, definition
 from tests.kubernetes_api.conftest import ANYTHING, CRDS, established, widget
 

@@ -17,7 +17,7 @@ from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAMES = st.sampled_from("abcd")
 CORE = "/api/v1/namespaces/default/configmaps"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import TABLE, Api, pod
 from tests.kubernetes_api.conftest import Server
 

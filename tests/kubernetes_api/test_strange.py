@@ -34,7 +34,7 @@ from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.testing import make_config
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import MERGE, Answer, Api, job
 from tests.kubernetes_api.strange import BASES, CONTAINER, KINDS, POD, collection, strange_objects
 

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.kube.strategic import strategic_merge
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Answer, Api, config_map, pod
 
 STRATEGIC = "application/strategic-merge-patch+json"

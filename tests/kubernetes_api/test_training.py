@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.schema.crd import custom_resource_definitions
 from steelyard.schema.training.kinds import TRAINING
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
 

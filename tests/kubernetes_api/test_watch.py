@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import TABLE, Api, config_map
 
 LABELLED = "labelSelector=on%3Dyes"

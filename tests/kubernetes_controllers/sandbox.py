@@ -11,7 +11,7 @@ from steelyard.kube.errors import Conflict, NotFound
 from steelyard.kube.objects import is_deleting, labels_of, status_of
 from steelyard.kube.pods import is_terminal
 from steelyard.kube.resource import PODS, Resource, resource_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SECONDS = 120.0
 LONG_AGO = "2026-01-01T00:00:00Z"  # so that no back-off is left to wait for

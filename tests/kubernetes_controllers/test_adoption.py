@@ -14,7 +14,7 @@ from steelyard.kube.resource import (
     STATEFUL_SETS,
     Resource,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, make_job, make_set, template, until
 
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.kube.objects import labels_of
 from steelyard.kube.resource import ENDPOINT_SLICES, NODES, PODS, SERVICES
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, make, template, until
 
 

@@ -16,7 +16,7 @@ import pytest
 from steelyard.kube.errors import NotFound
 from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
 from steelyard.kube.resource import CONFIG_MAPS, CRDS, NAMESPACES, SECRETS, Resource
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_controllers.conftest import OURS, REAL
 from tests.kubernetes_controllers.sandbox import Sandbox, until
 from tests.kubernetes_differential.embedded import embedded_server

@@ -2,7 +2,7 @@
 
 from steelyard.kube.objects import finalizers_of, status_of
 from steelyard.kube.resource import JOBS, PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, conditions, index_of, make_job, template, until
 
 COMPLETE = [

@@ -2,7 +2,7 @@
 
 from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, conditions, make_set, now, template, until
 
 REVISION = "deployment.kubernetes.io/revision"

@@ -11,7 +11,7 @@ from steelyard.kube.resource import (
     PODS,
     STATEFUL_SETS,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, make, make_job, make_set, template, until
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.build import Missing, binaries
 from tests.engines.control_plane import control_plane
 from tests.kubernetes_api.strange import BASES

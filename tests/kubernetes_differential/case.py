@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 import yaml
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 from tests.kubernetes_api.api import tls_context
 from tests.kubernetes_differential.case import Case, Events, Repeat, Request, Step, Until, Watch
 

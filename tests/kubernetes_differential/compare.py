@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 from tests.kubernetes_differential.case import Case
 from tests.kubernetes_differential.client import at
 

@@ -17,7 +17,7 @@ from steelyard.local.controllers.caches import BUILT_IN, Caches, Listener
 from steelyard.local.controllers.garbage.run import run_garbage_collector
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TOKEN = "a token of tests"
 

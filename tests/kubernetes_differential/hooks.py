@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 
 from steelyard.local.apiserver import pki
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 STATUS: Json = {"message": "no such thing", "code": 418, "reason": "Teapot"}
 ANSWERS: dict[str, Json] = {

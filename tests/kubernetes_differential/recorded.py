@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case
 
 FOLDER = Path(__file__).parent

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case
 from tests.kubernetes_differential.client import Client
 from tests.kubernetes_differential.hooks import hook_server

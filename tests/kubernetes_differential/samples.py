@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CORE = "/api/v1/namespaces/{{ns}}"
 APPS = "/apis/apps/v1/namespaces/{{ns}}"

@@ -1,6 +1,6 @@
 """Comparison of answers: values that the clock or chance decides do not count."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case, get
 from tests.kubernetes_differential.compare import differences
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 ACCEPTED = Path(__file__).with_name("accepted.toml")
 ABSENT = "(absent)"

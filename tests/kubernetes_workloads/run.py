@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steelyard.local.detached import UpOptions, start_detached, stop
 from steelyard.local.state import StateDir
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_workloads.cases import callers, claims, content, jobs, pods, services
 from tests.kubernetes_workloads.cluster import Cluster

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from steelyard.schema.bounds import ENTITY_BYTES, INT32, INT64
 from steelyard.schema.conftest import IMAGE
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 FIT: dict[str, list[str]] = {
     "account": ["acme", "umbrella"],

@@ -33,9 +33,9 @@ from steelyard.schema.ids import random_id
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.sinks.view import run_view_sink
 from steelyard.storage.store import Store, open_store
-from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import View
+from steelyard_common.types import Json
 
 NO_EGRESS = EgressSettings()
 HOOKS = EgressSettings(webhooks=("hooks.example.org", "http://127.0.0.1"), networks=("127.0.0.0/8",))

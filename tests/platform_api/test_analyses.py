@@ -10,7 +10,7 @@ from steelyard.api.settings import ApiSettings
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.ids import namespaced_id
 from steelyard.schema.names import place
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

@@ -14,7 +14,7 @@ from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.reaper.reaper import due, reap
 from steelyard.storage.store import Store, open_store
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_engines, make_platform
 
 MONTH = timedelta(days=30)

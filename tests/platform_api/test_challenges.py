@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant
 from tests.platform_api.test_collection import a_method, a_pipeline, a_team
 

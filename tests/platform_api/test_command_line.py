@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import service
 from tests.platform_api.test_served import Served, served
 

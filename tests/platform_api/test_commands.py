@@ -12,9 +12,9 @@ from steelyard.accounts.database import AccountsDatabaseError, OutboxRow
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
-from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, Query, Stored, ViewError
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     Engines,
     MemoryPlatform,

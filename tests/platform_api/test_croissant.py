@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.schema.names import CROISSANT, SOURCE_CROISSANT
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, md5
 
 ROWS = pa.table(

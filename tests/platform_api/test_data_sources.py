@@ -5,7 +5,7 @@ import json
 import pytest
 
 from steelyard.schema.names import MANIFEST
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import SCHEMA, MemoryPlatform, data_source, dataset, uploaded_source
 from tests.platform_api.test_uploads import link_of, put, uploaded
 

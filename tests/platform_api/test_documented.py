@@ -19,7 +19,7 @@ from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import Identity
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import WITH_WORKFLOW
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform
 from tests.platform_api.test_grants import ROUTES, Subject, name
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant
 from tests.platform_api.test_audits import audit, complete, procedure, report
 from tests.platform_api.test_collection import a_service

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, model, service
 from tests.platform_api.test_collection import METHOD, OUTPUTS, a_method, a_service
 from tests.platform_api.test_submissions import a_contest, submit

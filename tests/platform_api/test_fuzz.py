@@ -52,8 +52,8 @@ from steelyard.services.orchestrator.orchestrator import run_orchestrator
 from steelyard.services.orchestrator.rules import rules_of
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
-from steelyard.types import Json
 from steelyard.views.open import open_view
+from steelyard_common.types import Json
 from tests.platform_api.fuzzing import FIT, Fuzz
 from tests.platform_api.memory_platform import Engines, MemoryPlatform, dataset, make_platform
 from tests.platform_api.test_collection import an_audit, an_evaluation

@@ -15,7 +15,7 @@ from steelyard.schema.account import APIFunction, APIResource
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.publication import PAGES, PUBLISHED
 from steelyard.schema.requests import CREATE_REQUESTS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, data_source, dataset, grant, model, service
 from tests.platform_api.test_challenges import task
 from tests.platform_api.test_collection import MAKE

@@ -2,7 +2,7 @@
 
 import orjson
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, model, service
 from tests.platform_api.test_collection import an_evaluation
 

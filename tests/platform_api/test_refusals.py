@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.broker.log import EVENTS
 from steelyard.schema.entities import PLURALS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

@@ -24,9 +24,9 @@ from steelyard.broker import log as broker
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Record
 from steelyard.schema.ids import random_id
-from steelyard.types import Json
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Stored
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     Engines,
     MemoryPlatform,

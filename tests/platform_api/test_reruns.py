@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, grant
 from tests.platform_api.test_collection import a_submission
 from tests.platform_api.test_pipelines import a_graph, arguments, run

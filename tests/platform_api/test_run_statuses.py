@@ -2,7 +2,7 @@
 
 from steelyard.kube.memory import MemoryCluster
 from steelyard.services.reaper.reaper import reap
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, dataset
 from tests.platform_api.test_backup import MONTH, forgotten
 from tests.platform_api.test_collection import a_service, a_submission

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.schema.secrets import MOST_SECRETS, VALUE_BYTES
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

@@ -26,8 +26,8 @@ from steelyard.broker.open import open_log
 from steelyard.schema.egress import EgressSettings
 from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
-from steelyard.types import Json
 from steelyard.views.open import open_view
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import NO_EGRESS, Engines, model, running_services
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import MemoryPlatform, grant
 from tests.platform_api.test_challenges import a_challenge, a_participant
 from tests.platform_api.test_collection import a_service, a_submission

@@ -12,7 +12,7 @@ from steelyard.api.kinds import KINDS
 from steelyard.api.settings import ApiSettings
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.store import StorageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

@@ -13,7 +13,7 @@ from steelyard.api.datasets.uploads import LARGEST_PUT
 from steelyard.api.settings import ApiSettings
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.store import SignedURL
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

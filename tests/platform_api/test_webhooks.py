@@ -14,7 +14,7 @@ from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.client import AsyncClient, Client, Invalid, NotFound
 from steelyard.services.simulation.receiver import receiver
 from steelyard.services.webhooks.sender import Sending, run_webhooks
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import HOOKS, MemoryPlatform, grant, make_platform, model
 from tests.platform_api.test_client import ENDPOINT, Asked
 

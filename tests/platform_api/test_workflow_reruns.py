@@ -11,7 +11,7 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.entities import PLURALS, entity_of
 from steelyard.schema.secrets import secrets_of
 from steelyard.schema.status import FOLLOWING, WITH_WORKFLOW, failure_status
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     data_source,

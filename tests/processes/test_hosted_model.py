@@ -23,7 +23,7 @@ from steelyard.hosted.ledger import Ledger
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.test_hosted_model import configuration
 from steelyard.storage.store import open_store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SECONDS = 60.0
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}

@@ -22,7 +22,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import LEASES, Resource
 from steelyard.kube.store import key_of
 from steelyard.operator.simulation.simulator import BEGIN
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 from tests.exploration.live import LoopClock
 
 NAMESPACE = "default"

@@ -40,7 +40,7 @@ from steelyard.local.queues.managed import MANAGED
 from steelyard.local.queues.run import run_queues
 from steelyard.operator.training.frameworks.test_definition import make_dl_job
 from steelyard.operator.training.simulation.job_simulation import make_job as make_training_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import NAMESPACE, TAKEN, WAYS, RefusingCluster, ways_of

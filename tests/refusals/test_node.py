@@ -19,7 +19,7 @@ from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.test_placement import NO_EXECUTE, make_node
 from steelyard.local.kubelet.testing import make_config, make_pod
 from steelyard.local.kubelet.worker import PodWorker
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import BUSY, RefusingCluster, lasting_ways

@@ -27,7 +27,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation import resources
 from steelyard.operator.training.frameworks.test_definition import make_framework
 from steelyard.operator.workflow import WORKFLOWS
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import NAMESPACE, WAYS, RefusingCluster, ways_of

@@ -8,7 +8,7 @@ installation decrypt.
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Kind = Literal["plain", "time", "bytes"]
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {

@@ -22,7 +22,7 @@ from steelyard.report.results import Answer, Metric, Results
 from steelyard.report.rubrics.rows import COLUMNS, schema, score_row
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.summary import What, summarise_scores
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 DATASET, EVALUATION = ".dataset", ".evaluation"
 """Folders of a report's workspace: no id of a module begins with a dot."""

@@ -18,7 +18,7 @@ from steelyard.schema.base import SchemaModel
 from steelyard.schema.curve import CurveData, CurveSpec
 from steelyard.schema.faults import faults_text
 from steelyard.schema.score import ScoreData, ScoreMetadata, ScoreMetadataRefs, ScoreSpec
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MOST_BYTES = 16 << 20
 """Largest file of scores or curves."""

@@ -27,8 +27,8 @@ from steelyard.broker.log import Log, Record
 from steelyard.figures import Figures
 from steelyard.schema.egress import EgressSettings
 from steelyard.storage.store import Store
-from steelyard.types import Json
 from steelyard.views.view import View
+from steelyard_common.types import Json
 
 
 class Backup(Protocol):

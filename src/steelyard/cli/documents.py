@@ -16,7 +16,7 @@ from typing import Any
 from steelyard.cli.connection import collection_name
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
 _WITH_OWN = frozenset({"nodes", "runner"})
@@ -90,8 +90,8 @@ def _contents(path: Path) -> list[object]:
 
     import yaml
 
-    from steelyard.bounded_yaml import fault_text, load_all
     from steelyard.whole_files import read_whole
+    from steelyard_common.bounded_yaml import fault_text, load_all
 
     try:
         text = read_whole(sys.stdin.buffer if str(path) == "-" else path).decode()

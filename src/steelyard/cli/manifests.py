@@ -9,13 +9,13 @@ from typing import Any
 
 import yaml
 
-from steelyard.bounded_yaml import fault_text, load_all
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
 from steelyard.schema.definitions import spec_schema_of
 from steelyard.schema.unknown_fields import unknown_fields
-from steelyard.types import Json
 from steelyard.whole_files import read_whole
+from steelyard_common.bounded_yaml import fault_text, load_all
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

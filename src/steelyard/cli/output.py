@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.errors import UsageError, one_line
 from steelyard.schema.retention import files_until, forgotten_at
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _IF_ANY = frozenset({"DATASET", "MODEL", "SCORE"})
 FORMS = ("table", "json", "yaml", "name")

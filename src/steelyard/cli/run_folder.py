@@ -26,7 +26,7 @@ from steelyard.schema.locations import complete_location
 from steelyard.schema.names import PROGRESS
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 POLL_SECONDS = 0.25
 

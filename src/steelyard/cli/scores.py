@@ -7,8 +7,8 @@ import typer
 
 from steelyard.cli.connection import OutputOption, PlatformOptions, one_id
 from steelyard.cli.option_groups import with_options
-from steelyard.types import Json
 from steelyard.whole_files import TooLarge, parse_json, read_whole
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from steelyard.cli.output import check_form, described, log_line, name_of, rende
 from steelyard.cli.scores import metric_lines, score_lines
 from steelyard.client.errors import TransferFailed
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2030, 1, 1, 0, 5, tzinfo=UTC)
 MODEL = {

@@ -17,7 +17,7 @@ from steelyard.schema.inference_service import (
     VolumeMountData,
 )
 from steelyard.schema.model import Accelerator, AcceleratorGPU, ModelResources
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from steelyard.clusters.versions import warn_of_dropped
 from steelyard.kube import errors as api
 from steelyard.kube.cluster import Cluster, LogLine, Patch, PodLogs
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _REVIEW_KIND = Kind(
     "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False

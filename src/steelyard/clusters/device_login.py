@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.kube.exec_login import MARGIN, Credential, LoginFailed
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 LOGIN_SECONDS = 600.0
@@ -151,7 +151,7 @@ class DeviceLogin:
 
         import aiohttp
 
-        from steelyard.connections import TrackingConnector
+        from steelyard_common.connections import TrackingConnector
 
         tls = ssl.create_default_context(cafile=self._ca_file) if self._ca_file else True
         try:

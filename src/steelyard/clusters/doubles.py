@@ -8,7 +8,7 @@ from steelyard.clusters.kinds import Kind
 from steelyard.kube.cluster import Resource
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.memory import MemoryCluster
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 GROUPS = {
     "ray.io": ["v1"],

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from steelyard.clusters.reading import text
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

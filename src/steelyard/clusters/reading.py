@@ -6,7 +6,7 @@ One object that is written strangely must not end a list of all.
 from datetime import datetime
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def part(obj: Any, *path: str) -> Json:

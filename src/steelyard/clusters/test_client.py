@@ -38,7 +38,7 @@ from steelyard.clusters.training_jobs import AsyncTraining, Training
 from steelyard.kube import errors as api
 from steelyard.kube.resource import PYTORCH_JOBS
 from steelyard.kube.store import key_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from steelyard.clusters.device_login import DeviceLogin, Prompt
 from steelyard.kube.exec_login import LoginFailed
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class Provider:

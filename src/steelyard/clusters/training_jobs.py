@@ -12,7 +12,7 @@ from steelyard.clusters.kinds import Kind
 from steelyard.clusters.training import BadJob, JobRequest, JobView, TrainingFramework
 from steelyard.kube import errors as api
 from steelyard.kube.resource import TRAINING, resource_of
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 
 class AsyncTraining:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class UnknownFieldWarning(UserWarning):

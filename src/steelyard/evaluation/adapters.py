@@ -12,7 +12,7 @@ import orjson
 from steelyard.evaluation.json_path import BadJsonPath, parse_json_path
 from steelyard.evaluation.shape import RESPONSE_INDEX, short
 from steelyard.evaluation.transform import Template
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Item = dict[str, Any]
 Adapter = Callable[[Iterable[Item]], Iterator[Item]]

@@ -7,11 +7,11 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from yarl import URL
 
-from steelyard.connections import TrackingConnector
 from steelyard.discovery import ForeignSession, Verify
 from steelyard.evaluation import call
 from steelyard.evaluation.call import Failure, Fault, Outcome
 from steelyard.verified_connector import CheckingConnector, json_getter
+from steelyard_common.connections import TrackingConnector
 
 _LARGE = 1 << 20
 

@@ -14,7 +14,7 @@ from steelyard.evaluation import stops
 from steelyard.evaluation.call import Client, Failure, Fault, Outcome
 from steelyard.evaluation.endings import answer_or_failure
 from steelyard.refused_calls import is_about_row
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 LIKELIHOOD = b'{"likelihood":'
 """First bytes of a body that requests the likelihood of a row."""

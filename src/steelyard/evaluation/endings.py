@@ -12,7 +12,7 @@ import orjson
 
 from steelyard.evaluation.call import Failure, Fault, Outcome
 from steelyard.evaluation.streams import Unfinished, is_stream, whole_answer
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 WHOLE = frozenset(
     (

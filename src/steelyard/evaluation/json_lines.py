@@ -36,7 +36,7 @@ from steelyard.evaluation.table_files import (
     open_bytes,
 )
 from steelyard.schema.bounds import FREE_DEPTH
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 _ROWS, _PIECE_BYTES, _VALUE_BYTES = 4096, 16 << 20, 32
 _HEAD = 64 << 10

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Kind = Literal["vllm", "sglang", "llama.cpp", "tgi"]
 Reply = tuple[int, JsonValue]

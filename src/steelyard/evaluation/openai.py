@@ -18,7 +18,7 @@ from steelyard.evaluation.rows import as_text
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed, short
 from steelyard.evaluation.stops import MOST_STOPS, cut, envelope, limited, stops_of
 from steelyard.evaluation.streams import REASONING
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Api = Literal["chat", "completions", "loglikelihood"]
 """`loglikelihood` asks completions, where rows may also ask for the likelihood of their own text (`completions`)."""

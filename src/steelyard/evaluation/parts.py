@@ -14,7 +14,7 @@ from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.rowset import Ranges, ranges_of
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.storage.checked import add_digest, checked_record
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 RETRIED = "Retried"
 """The reason of a row that has its answer, though not from the first try. Every other reason is a row's without one."""

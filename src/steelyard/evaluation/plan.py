@@ -18,7 +18,7 @@ from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
 from steelyard.schema.inference_service import ForeignInferenceService
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _ROW_FAULTS = (ValueError, TypeError, LookupError, AttributeError)
 

@@ -20,7 +20,7 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.storage.checked import DigestMismatch, add_digest, checked_record
 from steelyard.storage.store import ObjectExists, Store
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _PACKAGES = ("steelyard", "aiohttp", "orjson", "pyarrow")
 

@@ -25,7 +25,7 @@ from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source, is_data
 from steelyard.storage.checked import DigestMismatch, checked_record, get_document
 from steelyard.storage.store import ObjectMissing, Store, sync_reader
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 @dataclass(frozen=True)

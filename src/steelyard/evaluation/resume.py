@@ -26,7 +26,7 @@ from steelyard.evaluation.rowset import Positions, RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.storage.checked import CheckedStore, stored_sha256
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store, sync_reader
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Count = Callable[[list[dict[str, JsonValue]]], Usage]
 

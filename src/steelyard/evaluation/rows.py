@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.evaluation.narrow_floats import widen_of
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 MARK: dict[bytes | str, bytes | str] = {b"steelyard.json": b"1"}
 """Metadata of a field whose texts are JSON."""

@@ -17,7 +17,7 @@ from steelyard.bounded_schema import read_schema
 from steelyard.evaluation.lean import spare_pandas
 from steelyard.evaluation.narrow_floats import is_pairs
 from steelyard.evaluation.rows import as_text
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 spare_pandas()  # here, because whatever makes arrays for an evaluation comes by here first
 

@@ -22,7 +22,7 @@ from steelyard.evaluation.rows import BadColumn, plain_schema, row_numbers, to_r
 from steelyard.evaluation.shape import INDEX
 from steelyard.storage.checked import DigestMismatch, check_digest, checked, unchecked
 from steelyard.storage.store import Store, name_of, sync_reader
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20

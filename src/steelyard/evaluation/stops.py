@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 MOST_STOPS = 4
 """Number of stop strings that an endpoint is sent, unless a setting says otherwise."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import orjson
 
 from steelyard.refused_calls import stated_reason
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _DONE = "[DONE]"

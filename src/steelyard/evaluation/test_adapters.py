@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from steelyard.evaluation.adapters import AdapterNotImplemented, create_pipeline
 from steelyard.schema.data import SchemaAdapter
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 CHOICES = {
     "id": 7,

@@ -31,7 +31,7 @@ from steelyard.evaluation.record import record_server
 from steelyard.evaluation.verify import verify
 from steelyard.storage.checked import DigestMismatch, add_digest, checked_record
 from steelyard.storage.store import Store
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 ROWS, REFUSED = 8, 3
 PLAN = plan_of(

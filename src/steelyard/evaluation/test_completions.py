@@ -11,7 +11,7 @@ from steelyard.evaluation.endings import unknown_reasons
 from steelyard.evaluation.model_servers import ModelServer, generated
 from steelyard.evaluation.openai import completions_encoder, reader, within
 from steelyard.evaluation.tokens import likelihood
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 STOPS = ["zzz", "one", "two", "three", "it", "\n"]
 QUESTION = "Q: 7 + 8\nA:"

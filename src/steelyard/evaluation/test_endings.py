@@ -30,7 +30,7 @@ from steelyard.evaluation.engine import evaluate
 from steelyard.evaluation.openai import reader
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def chat(reason: JsonValue, text: str = "4") -> JsonValue:

@@ -37,7 +37,7 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 @pytest.fixture

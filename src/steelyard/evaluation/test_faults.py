@@ -33,7 +33,7 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 BAD = 7
 """The row that a misbehaving server misbehaves for."""

@@ -31,7 +31,7 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.verify import verify
 from steelyard.storage.store import StorageFull, Store, open_store
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 ROWS, FIRST = 40, 15
 SPEC = make_spec(workersPerReplica=4, client={"badRequestPolicy": "Skip", "missingOutputPolicy": "Error"})

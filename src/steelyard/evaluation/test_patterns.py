@@ -11,7 +11,7 @@ from steelyard.evaluation.adapters import create_pipeline
 from steelyard.evaluation.json_path import BadJsonPath, parse_json_path
 from steelyard.evaluation.patterns import Pattern, PatternTooMuch
 from steelyard.schema.data import SchemaAdapter
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TEXTS = [
     "",

@@ -20,7 +20,7 @@ from steelyard.evaluation.json_lines import Columns, to_batch
 from steelyard.evaluation.rows import BadColumn, plain_batch, plain_schema, row_numbers, to_rows
 from steelyard.evaluation.source import open_source
 from steelyard.storage.files import FileStore
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 ID = uuid.UUID(int=1)
 NOON = datetime.fromisoformat("2024-05-01T12:00")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from steelyard.evaluation.doubles import encode_schema
 from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def shape_of(**fields: pa.DataType) -> Shape:

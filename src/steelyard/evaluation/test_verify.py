@@ -28,7 +28,7 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import FILE_BYTES, verify
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.storage.store import ObjectMissing, Store, open_store, sync_reader
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 ROWS = 6
 SPEC = make_spec(replications=2)

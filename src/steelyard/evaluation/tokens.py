@@ -8,7 +8,7 @@ only where the texts of the tokens spell it. `evaluation.openai` reads answers w
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 REPLACED = "\ufffd"
 """The character for bytes that cannot be decoded alone."""

@@ -14,7 +14,7 @@ from typing import Any
 from steelyard.evaluation.json_path import find, parse_json_path
 from steelyard.evaluation.patterns import Pattern
 from steelyard.evaluation.shape import short
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Value = Callable[[JsonValue], JsonValue]
 

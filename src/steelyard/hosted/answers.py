@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import orjson
 
 from steelyard.hosted.ledger import Tokens
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 MAX_EVENT_BYTES = 4 << 20
 _MOST = 10**12

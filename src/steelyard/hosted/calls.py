@@ -12,7 +12,7 @@ import orjson
 
 from steelyard.hosted.ledger import Tokens
 from steelyard.schema.hosted_model import HostedModel
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 Api = Literal["chat", "completions", "embeddings"]
 PATHS: dict[Api, str] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import orjson
 from aiohttp import web
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = "sk-0123456789abcdef0123456789"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 PATH = "/snapshots"
 MOST = 100

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.hosted.answers import MAX_EVENT_BYTES, EndlessEvent, EventStream, usage_in
 from steelyard.hosted.ledger import Tokens
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.hosted.calls import Api, BadCall, Call, prepare_call
 from steelyard.schema.hosted_model import HostedModel
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 HELLO = [{"role": "user", "content": "hello"}]
 

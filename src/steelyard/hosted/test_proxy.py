@@ -27,7 +27,7 @@ from steelyard.hosted.snapshots import MOST, MOST_CHARACTERS, Snapshot, Snapshot
 from steelyard.schema.egress import EgressPolicy
 from steelyard.schema.hosted_model import HostedModel
 from steelyard.storage.store import open_store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LOOPBACK = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
 HELLO: Json = {"messages": [{"role": "user", "content": "hello there"}]}

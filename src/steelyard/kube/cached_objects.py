@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 
 from steelyard.kube.tables import shrunk
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
 Index = Callable[[Json], Iterable[str]]

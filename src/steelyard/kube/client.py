@@ -16,14 +16,14 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from steelyard.connections import TrackingConnector
 from steelyard.kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
 from steelyard.kube.exec_login import Credential, Login
 from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
 from steelyard.kube.served import Served, served
-from steelyard.types import Json, sequence
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.types import Json, sequence
 
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from steelyard.kube.resource import Resource
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 __all__ = [
     "Cluster",

@@ -15,7 +15,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import BUILT_IN, DYFF
 from steelyard.kube.simulation.contract import WIDGETS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _RESOURCES = {(resource.group, resource.plural): resource for resource in (*BUILT_IN, *DYFF, WIDGETS)}
 

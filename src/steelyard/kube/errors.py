@@ -5,7 +5,7 @@ The client raises them from an answer, the in-memory double from its own checks;
 
 from typing import ClassVar
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class ApiError(Exception):

@@ -22,7 +22,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, NotFound
 from steelyard.kube.resource import EVENTS
 from steelyard.kube.tables import shrunk
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from steelyard.kube.errors import Unauthorized
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")

@@ -18,7 +18,7 @@ from steelyard.kube.cached_objects import CachedObjects, Index, ObjectKey, Packe
 from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
 from steelyard.kube.objects import is_later
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

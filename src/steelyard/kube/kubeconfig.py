@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard import bounded_yaml
 from steelyard.kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
-from steelyard.types import Json, sequence
+from steelyard_common import bounded_yaml
+from steelyard_common.types import Json, sequence
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig

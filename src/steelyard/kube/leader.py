@@ -17,7 +17,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from steelyard.kube.objects import spec_of
 from steelyard.kube.resource import LEASES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 _NEVER = float("-inf")

@@ -19,7 +19,7 @@ from steelyard.kube.patches import apply_patch
 from steelyard.kube.resource import PODS
 from steelyard.kube.selectors import Matcher, everything, matcher
 from steelyard.kube.store import Change, Snapshot, Store, key_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Hook = Callable[[str, Resource, str], None]
 T = TypeVar("T")

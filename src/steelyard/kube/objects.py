@@ -1,12 +1,12 @@
 """Readers of what all objects of the API have in common: metadata, and conditions in their status.
 
 Fields that an object leaves out read as empty, so that callers need no chain of defaults; fields that no reader here
-names are read by `mapping` and `sequence` of `steelyard.types`.
+names are read by `mapping` and `sequence` of `steelyard_common.types`.
 """
 
 from typing import Any
 
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def labels_of(obj: Json | None) -> dict[str, str]:

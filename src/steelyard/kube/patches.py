@@ -4,7 +4,7 @@ from typing import Any
 
 from steelyard.kube.cluster import Patch
 from steelyard.kube.errors import Invalid
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def apply_patch(obj: Json, patch: Patch) -> Json:

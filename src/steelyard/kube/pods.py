@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from steelyard.kube.objects import conditions_of, status_of, true_condition
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def is_terminal(pod: Json | None) -> bool:

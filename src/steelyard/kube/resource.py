@@ -5,7 +5,7 @@ Everything that speaks REST names its resource with one of the constants below.
 
 from typing import NamedTuple
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class Resource(NamedTuple):

@@ -23,7 +23,7 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.kube.selectors import bad_request
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _PLAIN = frozenset({CONFIG_MAPS, SECRETS, EVENTS, LEASES, SERVICE_ACCOUNTS})
 _WITHOUT_STATUS = _PLAIN | {ENDPOINT_SLICES}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steelyard.kube.errors import ApiError
 from steelyard.kube.label_selectors import BadSelector, Requirement, requirements
 from steelyard.kube.objects import labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Matcher = Callable[[Json], bool]
 

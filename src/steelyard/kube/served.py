@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import Resource
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 Read = Callable[[str], Awaitable[Json]]
 """A GET of a path, with the answer's object."""

@@ -20,7 +20,7 @@ from steelyard.kube import rules
 from steelyard.kube.errors import AlreadyExists, Gone, NotFound
 from steelyard.kube.objects import owner_references
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from steelyard.types import Json, sequence, value_text
+from steelyard_common.types import Json, sequence, value_text
 
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"

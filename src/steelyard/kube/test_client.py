@@ -18,7 +18,7 @@ from steelyard.kube.kubeconfig import FileToken, KubeconfigError, load
 from steelyard.kube.resource import CONFIG_MAPS, NODES, PODS
 from steelyard.kube.simulation import contract
 from steelyard.kube.simulation.contract import config_map
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)

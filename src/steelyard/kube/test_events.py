@@ -12,7 +12,7 @@ from steelyard.kube.errors import Unreachable
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import EVALUATIONS, EVENTS, NODES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.fixture

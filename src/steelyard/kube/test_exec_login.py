@@ -20,7 +20,7 @@ from steelyard.kube.errors import Unauthorized
 from steelyard.kube.exec_login import VERSIONS, ExecLogin, LoginFailed, Plugin, plugin_of
 from steelyard.kube.kubeconfig import KubeconfigError, load
 from steelyard.kube.resource import NODES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 V1, BETA = VERSIONS
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

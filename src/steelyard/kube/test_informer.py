@@ -28,7 +28,7 @@ from steelyard.kube.simulation.watches import (
     turns,
 )
 from steelyard.kube.store import key_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FAULTS = st.sampled_from(["", "", "skip", "double", "replay", "cut", "end", "gone", "away"])
 CHANGES = st.lists(

@@ -11,7 +11,7 @@ from steelyard.kube.memory import Crash, MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, JOBS, PODS
 from steelyard.kube.simulation import contract
 from steelyard.kube.simulation.contract import config_map, pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)

@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.kube.errors import ApiError
 from steelyard.kube.selectors import matcher, parse_fields, parse_labels
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 POD: Json = {"metadata": {"name": "p", "labels": {"app": "a", "rank": "2"}}, "spec": {"hostNetwork": True}}
 

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from steelyard import connections
-from steelyard.connections import make_socket
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.errors import Unreachable
 from steelyard.kube.resource import NODES
-from steelyard.types import Json
+from steelyard_common import connections
+from steelyard_common.connections import make_socket
+from steelyard_common.types import Json
 
 _NODES = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}
 

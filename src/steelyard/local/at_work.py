@@ -20,7 +20,7 @@ from typing import Any
 from steelyard.kube.objects import annotations_of
 from steelyard.kube.resource import Resource
 from steelyard.local.state import write_atomically
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RELEASE = "steelyard.io/release"
 """Annotation of an object that was set aside: with another value of it the object is worked on again."""

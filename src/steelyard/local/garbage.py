@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 OwnerState = Literal["alive", "gone", "waiting"]

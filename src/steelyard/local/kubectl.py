@@ -17,7 +17,7 @@ from steelyard.kube.kubeconfig import Access, load
 from steelyard.kube.pods import phase_of
 from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.shim import OWN_PYTHON
-from steelyard.types import sequence
+from steelyard_common.types import sequence
 
 IMAGE = "localhost/steelyard/kubectl"
 HOSTS = Path("/etc/mpi/hostfile")
@@ -84,7 +84,7 @@ async def run(access: Access, namespace: str, arguments: list[str]) -> int:
     query += [("container", container)] if container else []
     url = f"{access.url.rstrip('/')}{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}"
     headers = {"Authorization": f"Bearer {access.token()}"} if access.token else {}
-    from steelyard.connections import TrackingConnector
+    from steelyard_common.connections import TrackingConnector
 
     connector = TrackingConnector(ssl=access.tls or True)
     async with aiohttp.ClientSession(connector=connector) as session:

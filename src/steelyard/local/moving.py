@@ -38,7 +38,7 @@ from steelyard.settings import Settings
 from steelyard.storage.checked import DigestMismatch, EntityDigests, check_digest
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import ObjectMissing, Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TOPICS = (STATE, EVENTS, DEAD)
 HELD = "log/held.gz"

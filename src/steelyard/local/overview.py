@@ -19,7 +19,7 @@ from steelyard.local.network import Network
 from steelyard.local.process import PARTS
 from steelyard.local.process import SERVICES as PLATFORM_SERVICES
 from steelyard.local.state import Record, StateDir, read_ready, read_record, why_no_state_folder
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 GPUS = "steelyard/gpus"
 """Annotation of a Node, by the kubelet (`gpus/gpus.py`)."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.processes import resident
-from steelyard.types import mapping
+from steelyard_common.types import mapping
 
 log = logging.getLogger(__name__)
 SAMPLE_SECONDS = 60.0

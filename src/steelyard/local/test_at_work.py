@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.at_work import RELEASE, SLOTS, AtWork, SetAside, set_aside_in
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 DIE = """
 import asyncio, os, signal, sys, threading

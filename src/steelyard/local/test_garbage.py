@@ -14,7 +14,7 @@ from steelyard.local.garbage import (
     unblocking,
     without_owners,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make(name: str = "x", **metadata: Any) -> Json:

@@ -13,7 +13,7 @@ from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.controllers.caches import BUILT_IN, Caches
 from steelyard.local.controllers.run import run_controllers
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 PATH = re.compile(r".*/namespaces/default/(?P<kind>\w+)(?P<name>/[^/]+)?(?P<part>/\w+)?")
 JOB: Json = {

@@ -8,7 +8,7 @@ import pytest
 from steelyard.local.lock import FileLock
 from steelyard.local.overview import GPUS, Overview, _metrics, node_gpus, to_table
 from steelyard.local.state import Record, StateDir
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 GPU = {
     "uuid": "GPU-a",

@@ -14,7 +14,7 @@ from steelyard.local.state import StateDir
 from steelyard.operator.settings import TrainingSettings
 from steelyard.schema.definitions import installed_definitions
 from steelyard.settings import load
-from steelyard.types import copied
+from steelyard_common.types import copied
 
 
 def training(folder: Path, text: str) -> TrainingSettings:

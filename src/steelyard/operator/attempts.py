@@ -14,7 +14,7 @@ from steelyard.operator.desired import Precondition, unchanged
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import MAX_SECONDS, later
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.observed.caches import JOB_INDEXES, TrainingCaches, slim_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 _TRAINING = frozenset(TRAINING)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from steelyard.kube.objects import status_of, true_condition
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
 

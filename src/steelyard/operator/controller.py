@@ -29,7 +29,7 @@ from steelyard.operator.edge import (
 from steelyard.operator.trouble import ERROR, error_text
 from steelyard.operator.workflow import WORKFLOWS, Workflow
 from steelyard.operator.writes import Writes
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 UNSEEN = timedelta(seconds=30)
 """Pause before the next reconciliation while a new child is missing from the cache: one that is deleted before the

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Event
 from steelyard.operator.settings import OperatorSettings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class Stale(Exception):

@@ -16,7 +16,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.egress import Purpose
 from steelyard.schema.locations import complete_location
 from steelyard.schema.steps import ResourceRef, StepConfig, epoch
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 PURPOSES: dict[str, Purpose] = {
     "fetch_data_source": "sources",

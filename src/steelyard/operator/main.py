@@ -24,7 +24,7 @@ from steelyard.operator.edge import Key, Stale, Synced
 from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import workflows
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from steelyard.operator.ray.serving.server import Served

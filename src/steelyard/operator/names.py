@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CHILD_LIMIT = 57
 """Longest name of a child: a Job's Pod adds six characters, and a DNS label has at most 63."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.operator.settings import OperatorSettings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CONFIG_FOLDER = "/etc/steelyard"
 CONFIG_FILE = f"{CONFIG_FOLDER}/config.json"

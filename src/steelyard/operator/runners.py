@@ -14,7 +14,7 @@ from steelyard.runners.kind import RunnerKind, Serving
 from steelyard.runners.table import kind_of_runner
 from steelyard.schema.hosted_model import HostedModelFault, hosted_model, is_hosted
 from steelyard.schema.quantity import amount
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 PORT = 8000
 SERVED = frozenset({"container", "mock", "vllm"})

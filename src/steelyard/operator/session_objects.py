@@ -15,7 +15,7 @@ from steelyard.operator.pods import (
 from steelyard.operator.runners import PORT, data_mounts, mounts, runner_container, volumes
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.hosted_model import is_hosted
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 IDENTITY_PORT = 8001
 

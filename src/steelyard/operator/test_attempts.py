@@ -23,7 +23,7 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Simulator
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Effect = Callable[[Simulator, Json], None]
 

@@ -10,7 +10,7 @@ from steelyard.operator.children import JobOutcome, job_outcome, observe, termin
 from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_evaluation
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings()

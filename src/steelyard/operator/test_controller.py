@@ -22,7 +22,7 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.operator.workflow import TRAINING_WORKFLOW
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import DIGEST, make_foreign_service, make_session
 from steelyard.schema.egress import EgressPolicy, EgressSettings
 from steelyard.schema.steps import StepConfig
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 HOSTED = {

@@ -42,7 +42,7 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.operator.workflow import workflows
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PATIENCE = UNSEEN.total_seconds() - 5
 """Seconds, on a machine that has other work to do; less than the pause after which an operator reconciles again

@@ -28,7 +28,7 @@ from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.egress import EgressPolicy, EgressSettings
 from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 

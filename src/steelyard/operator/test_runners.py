@@ -5,7 +5,7 @@ import pytest
 from steelyard.operator.runners import runner_container, runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import DATA_MOUNT, DIGEST, make_foreign_service, make_runner
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 MODEL = {"id": "a4", "account": "acme", "name": "llama", "artifact": {"kind": "Volume"}}

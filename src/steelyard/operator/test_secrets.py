@@ -14,7 +14,7 @@ from steelyard.operator.simulation.resources import make_analysis, make_evaluati
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session
 from steelyard.schema.resources import InferenceSessionResourceSpec
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 

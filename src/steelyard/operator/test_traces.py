@@ -2,7 +2,7 @@
 
 from steelyard.operator.traces import carry, trace_of
 from steelyard.schema.names import TRACE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 RECEIVER = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}

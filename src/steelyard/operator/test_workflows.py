@@ -26,7 +26,7 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage")

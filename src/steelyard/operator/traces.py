@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from steelyard.kube.objects import annotations_of
 from steelyard.schema.names import TRACE
 from steelyard.tracing import TRACEPARENT, valid
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 SPANNED = frozenset({"Job", "Deployment", "Pod", "InferenceSession"})
 """Kinds of children that run something; the others are there for these."""

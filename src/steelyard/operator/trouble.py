@@ -10,7 +10,7 @@ from steelyard.kube.objects import status_of, true_condition
 from steelyard.operator.conditions import time_text
 from steelyard.schema.faults import exception_text
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 ERROR = "Error"
 NOT_MADE = "FailedCreate"

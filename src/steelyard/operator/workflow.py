@@ -36,7 +36,7 @@ from steelyard.operator.workflows import (
     model,
     report,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
 

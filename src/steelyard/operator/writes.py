@@ -22,7 +22,7 @@ from steelyard.operator.names import OWNER
 from steelyard.operator.traces import SPANNED, carry, trace_of
 from steelyard.operator.workflow import Workflow
 from steelyard.tracing import environment_for_steps, span
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _INVALID = frozenset({400, 413, 422})
 """HTTP statuses that a repeat does not change: the object is unreadable, too large, or breaks a rule of its kind."""

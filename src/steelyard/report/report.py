@@ -50,7 +50,7 @@ from steelyard.report.scoring import Grouping, Output, Progress, score_output, s
 from steelyard.report.statistics.reducers import check_reducers
 from steelyard.storage.checked import checked_record, get_document
 from steelyard.storage.store import ObjectMissing, Store
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from steelyard.report.statistics.intervals import Estimate
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Unit: TypeAlias = Literal["share", "number"]
 Compared: TypeAlias = Literal["labels", "texts"]

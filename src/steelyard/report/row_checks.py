@@ -16,7 +16,7 @@ from steelyard.report.rubrics.choice import LETTERS
 from steelyard.report.rubrics.rows import values_in
 from steelyard.schema.columns import present
 from steelyard.schema.faults import error_text
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Row = Mapping[str, JsonValue]
 

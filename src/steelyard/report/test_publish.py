@@ -15,7 +15,7 @@ from steelyard.report.audit.make import Audit
 from steelyard.report.publish import publication_of, publish_audit, publish_report
 from steelyard.report.report import Report
 from steelyard.storage.files import FileStore
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 OWN = ".steelyard/"
 Kind = Literal["report", "audit"]

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from steelyard.report.silence import Silence
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 EMPTY, CUT, WHOLE = ("", "stop"), ("It is", "length"), ("4", "stop")
 CASES: dict[str, tuple[list[tuple[str | None, str | None]], str | None]] = {

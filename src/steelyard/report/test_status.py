@@ -22,7 +22,7 @@ from steelyard.report.status import (
     without_left_out,
     wrong_rows,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROW = {"target": "x"}
 

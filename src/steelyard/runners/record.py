@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.runners.kind import RunnerKind, Serving, option_of, without_options
 from steelyard.runners.table import kind_of_runner
-from steelyard.types import Json, JsonValue, mapping, sequence
+from steelyard_common.types import Json, JsonValue, mapping, sequence
 
 SCHEMA_VERSION = "0.1"
 PLACE = ("--host", "--port", "--root-path", "--kv-cache-memory-bytes")

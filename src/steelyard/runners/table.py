@@ -8,7 +8,7 @@ from steelyard.runners.kind import ModelFiles, Program, Requirements, RunnerKind
 from steelyard.runners.llama_cpp import LLAMA_CPP
 from steelyard.runners.transformers import TRANSFORMERS
 from steelyard.runners.vllm import VLLM
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 KINDS: Mapping[str, RunnerKind] = {kind.name: kind for kind in (VLLM, LLAMA_CPP, TRANSFORMERS)}
 """Runner kinds by name; the first that understands a folder serves it."""

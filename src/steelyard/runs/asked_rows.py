@@ -16,7 +16,7 @@ from steelyard.report.errors import RowFault
 from steelyard.runs.prompts.inputs import map_columns, selected_batches
 from steelyard.runs.request import TARGETS
 from steelyard.runs.resolve import ResolvedRequest
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 if TYPE_CHECKING:
     from steelyard.report.row_checks import RowCheck

@@ -30,7 +30,7 @@ from steelyard.runs.rubric_names import check_names, check_verdicts
 from steelyard.runs.spending.accounts import MODEL, accounts, check_prices, others_of, spending
 from steelyard.schema.faults import error_text
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 CAPS_REACHED = frozenset({"CapReached", "SpendCapReached"})
 """Reasons of an end at a cap: of the run, or of the service that it asks."""

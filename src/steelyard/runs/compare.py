@@ -29,7 +29,7 @@ from steelyard.report.statistics.intervals import Scale, holm
 from steelyard.runs.folder import Run, open_run
 from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
-from steelyard.types import JsonValue, value_text
+from steelyard_common.types import JsonValue, value_text
 
 MOST_TEXT = 160
 TEXTS = ("prompt", "question", "text", "input")

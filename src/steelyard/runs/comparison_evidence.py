@@ -16,8 +16,8 @@ from steelyard.report.evidence.lone_page import check_scripts, check_shown, pars
 from steelyard.report.page.page import numbers_inside, numbers_json
 from steelyard.runs.compare import compare_runs, page
 from steelyard.storage.digest import sha256_of
-from steelyard.types import JsonValue
 from steelyard.whole_files import read_whole
+from steelyard_common.types import JsonValue
 
 KIND = "comparison_runs"
 

@@ -13,7 +13,7 @@ from steelyard.errors import SteelyardError
 from steelyard.evaluation.caps import Others
 from steelyard.evaluation.manifest import Manifest
 from steelyard.runs.folder import RunFolder
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 EXIT_COMPLETE, EXIT_ROW_ERRORS, EXIT_CAP, EXIT_INTERRUPTED = 0, 3, 4, 130
 

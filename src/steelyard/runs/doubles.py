@@ -13,7 +13,7 @@ from aiohttp import web
 
 from steelyard.runs.context import RunContext
 from steelyard.runs.request import Limits, RunRequest, SourceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Answer = Callable[[str], JsonValue]
 """A function from a prompt to the text of its answer or to a whole response; it may be a coroutine function."""

@@ -32,7 +32,7 @@ from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest, check_unchanged, resolve
 from steelyard.runs.spending.accounts import MODEL
 from steelyard.runs.spending.prices import PriceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 BYTES_PER_TOKEN = 4
 """Bytes of English in a token; other languages and code take more tokens. No tokenizer is asked: it would be another

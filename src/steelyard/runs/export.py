@@ -22,7 +22,7 @@ from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPO
 from steelyard.report.row_scores import RowScores
 from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _ERROR: dict[str, pa.DataType] = {
     "reason": pa.string(),

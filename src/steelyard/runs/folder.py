@@ -16,7 +16,6 @@ import pyarrow as pa
 import yaml
 
 from steelyard.bounded_parquet import batches, open_parquet, read_table
-from steelyard.bounded_yaml import fault_text, load
 from steelyard.errors import UsageError
 from steelyard.evaluation import layout
 from steelyard.evaluation.indexes import ABSENT, IndexMap
@@ -31,8 +30,9 @@ from steelyard.schema.faults import error_text
 from steelyard.storage.checked import DigestMismatch, checked_record
 from steelyard.storage.digest import sha256_of_all
 from steelyard.storage.files import FileStore
-from steelyard.types import JsonValue, value_text
 from steelyard.whole_files import TooLarge, check_values, parse_json, read_whole
+from steelyard_common.bounded_yaml import fault_text, load
+from steelyard_common.types import JsonValue, value_text
 
 BATCH = 4096
 RUN_FILE = "run.yaml"

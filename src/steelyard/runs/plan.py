@@ -17,7 +17,7 @@ from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, d
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
 from steelyard.storage.store import Store
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 FOREVER = 10 * 365 * 24 * 3600
 """Seconds that a run may take: what ends it is a cap, which can be gone on from."""

@@ -13,7 +13,7 @@ from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX
 from steelyard.runs.prompts.inputs import selected_batches
 from steelyard.runs.resolve import ResolvedRequest
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 if TYPE_CHECKING:
     from steelyard.report.results import Rubric

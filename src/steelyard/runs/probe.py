@@ -12,7 +12,6 @@ import aiohttp
 import orjson
 
 from steelyard.bounded_parquet import read_table
-from steelyard.connections import TrackingConnector
 from steelyard.errors import UsageError
 from steelyard.evaluation import tokens
 from steelyard.evaluation.call import Client
@@ -24,7 +23,8 @@ from steelyard.refused_calls import is_incurable, stated_reason
 from steelyard.runs.context import RunContext, RunFailed
 from steelyard.runs.prompts.render import CONTEXT, GENERATE, KIND, ROLLING
 from steelyard.runs.resolve import ResolvedRequest
-from steelyard.types import JsonValue
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.types import JsonValue
 
 CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
 PATHS = ("../tokenize", "tokenize")

@@ -14,7 +14,7 @@ from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.report.status import wrong_rows
 from steelyard.runs.folder import Run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from steelyard.evaluation.table_files import Format
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.schema.faults import faults_text
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -22,7 +22,7 @@ from steelyard.runs.request import (
     identity_of,
 )
 from steelyard.schema.columns import lacking
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 RUNS = Path("runs")
 

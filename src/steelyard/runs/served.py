@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import aiohttp
 import orjson
 
-from steelyard.connections import TrackingConnector
 from steelyard.errors import UsageError
 from steelyard.runs.plan import api_key
 from steelyard.runs.request import RunRequest
 from steelyard.runs.resolve import ResolvedRequest, changed_files, record_of
-from steelyard.types import JsonValue
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.types import JsonValue
 
 VOLUMES = "volumes"
 SECONDS = 10.0

@@ -16,7 +16,7 @@ from steelyard.runs.request import PromptSpec, RubricSpec, RunRequest
 from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
 from steelyard.runs.spending.prices import PriceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 PAIRS = JudgeSpec("j", against="other", times=3, sampling={"max_tokens": 7}, prices=PriceSpec(2, 10))
 ALONE = JudgeSpec("k", name="second")

@@ -15,7 +15,7 @@ from steelyard.runs.doubles import echo, ended_by, endpoint, make_request, write
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import Api, Limits, PromptSpec, RubricSpec
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 @pytest.mark.parametrize("api", ["chat", "completions"])

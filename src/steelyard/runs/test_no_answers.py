@@ -11,7 +11,7 @@ from steelyard.runs.context import Interrupted, RunContext, RunFailed
 from steelyard.runs.doubles import echo, endpoint, make_request, stopping, write_prompts
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 PAGE = "<html><head><title>Login</title></head><body><h1>Please log in</h1></body></html>"
 NO_ANSWERS: dict[str, tuple[str | JsonValue, str]] = {

@@ -18,7 +18,7 @@ from steelyard.runs.doubles import endpoint, make_request
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import PromptSpec
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 TEXT = "The river and the stone"
 LIKELIHOOD = {"prompt": TEXT, "kind": "loglikelihood", "context": len("The river and the"), "settings": "{}"}

@@ -14,7 +14,7 @@ from steelyard.runs.folder import RunFolder
 from steelyard.runs.refusals import Refusals, refused_parameter
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 TRANSIENT = {408, 425, 429}
 

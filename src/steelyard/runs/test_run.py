@@ -24,7 +24,7 @@ from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
 from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
 from steelyard.storage.files import FileStore
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def refused(number: int) -> Callable[[str], Any]:

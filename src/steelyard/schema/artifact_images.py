@@ -7,7 +7,7 @@ orchestrator writes it into the manifest in place of the reference.
 
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.inference_service import ContainerImageSource
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IMAGE = "steelyard/image"
 """Annotation with the image of a service's artifact: `<host>/artifacts/<id>@<digest>`."""

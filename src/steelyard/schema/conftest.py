@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from steelyard.schema.base import LAST_TIME
 from steelyard.schema.quota import quota_id
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 HEX = st.uuids(version=4).map(lambda id: id.hex)
 WORD = st.text("abcdefghij", min_size=1, max_size=8)

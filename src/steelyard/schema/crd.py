@@ -3,7 +3,7 @@
 from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
 from steelyard.schema.structural import structural
 from steelyard.schema.training.crd import training_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IMMUTABLE = {"rule": "self == oldSelf", "message": "spec is immutable; make a new resource"}
 

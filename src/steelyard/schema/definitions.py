@@ -7,7 +7,7 @@ import json
 from functools import cache
 from importlib.resources import files
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FILE = "definitions.jsonl"
 

@@ -15,7 +15,7 @@ from steelyard.schema.base import LABEL_KEY_PATTERN
 from steelyard.schema.family import REFERENCE_PATTERN, TAG_PATTERN
 from steelyard.schema.ids import ID_PATTERN, UUID4_PATTERN
 from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN, QUANTITY_PATTERN
-from steelyard.types import value_text
+from steelyard_common.types import value_text
 
 LONGEST_VALUE = 80
 """Maximum characters of a wrong value that a message repeats."""

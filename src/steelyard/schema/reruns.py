@@ -17,7 +17,7 @@ from steelyard.schema.requests import CREATE_REQUESTS
 from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.secrets import secrets_of
 from steelyard.schema.security import SecurityContext
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RERUN_OF = "steelyard/rerun-of"
 """Annotation of an entity: id of the earlier one that it repeats."""

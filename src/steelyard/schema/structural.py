@@ -3,7 +3,7 @@
 Contract: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 """
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _KEPT = (
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",

@@ -41,7 +41,7 @@ from steelyard.schema.resources import RESOURCES
 from steelyard.schema.score import Score
 from steelyard.schema.stored import entity_json, with_revision
 from steelyard.schema.test_requests import A, B, make_request
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 REQUESTS = [
     model for model in vars(requests).values() if isinstance(model, type) and issubclass(model, Request)

@@ -13,7 +13,7 @@ from steelyard.schema.definitions import installed_definitions
 from steelyard.schema.generate import files
 from steelyard.schema.resources import RESOURCES
 from steelyard.schema.structural import structural
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ALLOWED = {
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",

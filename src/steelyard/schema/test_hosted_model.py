@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.schema.hosted_model import HostedModel, HostedModelFault, hosted_model, is_hosted
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IMAGE = {"host": "localhost", "name": "steelyard/runner-hosted", "digest": "sha256:" + "0" * 64}
 LEAST = ["--base-url", "https://models.example/v1", "--model", "large"]

@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.schema.definitions import installed_definitions, spec_schema_of
 from steelyard.schema.unknown_fields import complete, pod_template_schema, unknown_fields, unknown_pod_fields
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 FREE = {
     "spec.method.scores[]",

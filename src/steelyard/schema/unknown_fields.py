@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 FILE = "pod_template.json.gz"
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"

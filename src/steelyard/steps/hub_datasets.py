@@ -8,7 +8,7 @@ from steelyard.schema.faults import faults_text
 from steelyard.schema.source_addresses import HubDataset
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.source_files import Listing, SourceFile, failed
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 class _Lfs(BaseModel):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import orjson
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 MODEL = "mock"
 DIMENSIONS = 64

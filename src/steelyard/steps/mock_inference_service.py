@@ -41,7 +41,7 @@ from steelyard.steps.mock_answers import (
     wants_stream,
 )
 from steelyard.steps.service import add_address, log, serve
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAME = "mock_inference_service"
 TRANSIENT_RATE = 0.1

@@ -17,7 +17,7 @@ from steelyard.schema.hosted_model import HostedModel, hosted_model, is_hosted
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import input_store
 from steelyard.storage.store import StorageError, Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PAUSE_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
@@ -68,7 +68,7 @@ class _SnapshotRecorder:
     async def _record_new(self) -> None:
         import aiohttp
 
-        from steelyard.connections import TrackingConnector
+        from steelyard_common.connections import TrackingConnector
 
         async with aiohttp.ClientSession(
             connector=TrackingConnector(), timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)
@@ -101,7 +101,7 @@ class _Recorder:
     async def record_always(self) -> None:
         import aiohttp  # an evaluation of a program without a known version spares it
 
-        from steelyard.connections import TrackingConnector
+        from steelyard_common.connections import TrackingConnector
 
         if not self._path:
             return

@@ -10,7 +10,7 @@ from steelyard.schema.names import MANIFEST
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import VolumeManifest, input_store
 from steelyard.storage.store import ObjectMissing
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 async def served_volumes(spec: EvaluationResourceSpec) -> list[Json]:

@@ -27,8 +27,8 @@ from steelyard.storage.store import (
     name_of,
     sync_reader,
 )
-from steelyard.types import JsonValue
 from steelyard.whole_files import DOCUMENT_BYTES, TooLarge, parse_json
+from steelyard_common.types import JsonValue
 
 PUBLISHED = f"{OWN_RECORDS}published/"
 """Folder of the manifests of reports and audits; the last one in the order of names is of the last resource."""

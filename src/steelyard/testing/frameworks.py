@@ -15,7 +15,7 @@ from steelyard.operator.training import dl_job, parse, replica_objects
 from steelyard.operator.training.frameworks.framework import Framework, Placement
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Counts, ReplicaId, Tally, TrainingJob
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Case = Callable[[TrainingJob], None]
 CASES: dict[str, Case] = {}

@@ -24,7 +24,7 @@ from steelyard.client.retries import Retries
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.data_source import UPLOAD, DataSource, upload_note, uploads_of
 from steelyard.schema.entities import PLURALS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Answer = Callable[[], httpx.Response]
 Trouble = Callable[[Answer], httpx.Response]

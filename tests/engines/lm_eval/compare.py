@@ -25,7 +25,7 @@ from lm_eval.utils import RemoteTokenizer
 
 from steelyard.evaluation.model_servers import BOS, EOS, ModelServer
 from steelyard.runs.compare import compare_runs
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 from tests.engines.lm_eval.server import Served
 from tests.engines.lm_eval.tasks import write_tasks
 

@@ -5,7 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from steelyard.evaluation.model_servers import ModelServer
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 class Served:

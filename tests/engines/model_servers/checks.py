@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from steelyard.local.kubelet import processes
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 from tests.engines.lm_eval.suite import ROOT, write_entry_points
 from tests.engines.model_servers import prepared
 from tests.engines.model_servers.serving import PATIENCE, Running, until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NODE_NAME = "node"
 NODE_ADDRESS = "10.88.0.2"

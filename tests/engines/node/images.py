@@ -11,7 +11,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.node.configs import BUSYBOX, PAUSE, PYTHON
 
 LEFT_OUT = {

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.node.configs import (
     API_PORT,
     CONTAINERD,

@@ -1,6 +1,6 @@
 """Pods for tests of the cluster itself, by a plain client of its API."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.node.configs import BUSYBOX
 from tests.kubernetes_api.api import Api
 

@@ -20,7 +20,7 @@ from steelyard.clusters import (
     WorkerGroup,
     errors,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KUBECONFIG = "KUBECONFIG_OPERATORS"
 """Name of the variable that names the kubeconfig of the server under test."""

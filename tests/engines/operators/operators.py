@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.build import OPERATORS, binaries, module_folder, operators
 from tests.engines.node.configs import Addition
 from tests.engines.operators import image

@@ -21,7 +21,7 @@ from steelyard.clusters import (
     Right,
     errors,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.engines.operators.making import Queues, cluster, job_part, until
 from tests.kubernetes_api.api import Api
 

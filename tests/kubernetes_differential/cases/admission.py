@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case, Request, Until, delete, get, merge, post
 from tests.kubernetes_differential.samples import (
     CONTAINER,

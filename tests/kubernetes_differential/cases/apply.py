@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table is read by its rows
 """Server-side apply (suite C): managed fields, conflicts, force, lists of all sorts."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import (
     APPLY,
     Case,

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.strange import METRICS, POLICIES, SHARE, TARGET
 from tests.kubernetes_differential.case import Case, get, merge, post, put
 from tests.kubernetes_differential.samples import DRY

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table is read by its rows
 """Definitions and custom resources (suite E): what a definition may say; pruning, defaults, validation, versions."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import TABLE, Case, Step, Until, delete, get, merge, post, put
 from tests.kubernetes_differential.samples import ANYTHING, CRDS, DRY, STRICT, WIDGETS, definition, widget
 

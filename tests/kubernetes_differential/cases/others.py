@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table is read by its rows
 """Bounds, runtimes, logs, events and namespaces: the siblings of faults that other files have found."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case, Until, delete, get, merge, post, put
 from tests.kubernetes_differential.samples import CONTAINER, CORE, DRY, PODS, container, pod
 

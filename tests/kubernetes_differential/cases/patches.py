@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table is read by its rows
 """Patches: JSON patch, merge patch, strategic merge patch (suite D), and server-side apply (suite C)."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import (
     JSON_PATCH,
     Case,

@@ -1,6 +1,6 @@
 """Texts that name something: the controllers of Jobs, and fields of a Pod that its containers and volumes read."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case, post
 from tests.kubernetes_differential.samples import DRY, PODS, container, cron_job, job, pod, template
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import PROTOBUF, Case, Until, delete, get, merge, post, put
 from tests.kubernetes_differential.samples import (
     APPS,

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table is read by its rows
 """Writes of a status: the fields that come with it and those that do not, kind by kind."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case, Until, delete, get, merge, post
 from tests.kubernetes_differential.cases.rows import KINDS
 from tests.kubernetes_differential.samples import (

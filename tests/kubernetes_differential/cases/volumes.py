@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_differential.case import Case, post
 from tests.kubernetes_differential.samples import DRY, PODS, container, pod
 

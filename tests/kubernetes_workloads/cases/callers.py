@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_api.api import Answer
 from tests.kubernetes_workloads.cases.pods import WAITS
 from tests.kubernetes_workloads.cluster import SECONDS, Cluster, container, pod, python

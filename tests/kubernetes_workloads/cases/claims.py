@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_workloads.cases.pods import WAITS
 from tests.kubernetes_workloads.cluster import Cluster, container, pod, shape
 

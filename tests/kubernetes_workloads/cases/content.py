@@ -1,6 +1,6 @@
 """Content of a container: its environment, its volumes, its names."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_workloads.cluster import Cluster, container, pod, shape
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_workloads.cases.pods import WAITS
 from tests.kubernetes_workloads.cluster import SECONDS, Cluster, condition, container, template
 

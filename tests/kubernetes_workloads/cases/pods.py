@@ -2,7 +2,7 @@
 
 import re
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 from tests.kubernetes_workloads.cluster import SECONDS, Cluster, container, pod, python, shape
 
 DATA: Json = {"volumes": [{"name": "data", "emptyDir": {}}]}

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.postgresql.database import PostgresDatabase
 from steelyard.accounts.transfer import ADDED, COLUMNS, Contents, Kind
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class PostgresTransfer:

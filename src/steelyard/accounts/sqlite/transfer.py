@@ -10,7 +10,7 @@ from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.sqlite.outbox import DELIVERIES
 from steelyard.accounts.transfer import ADDED, COLUMNS, Contents, Kind
 from steelyard.sqlite import Database
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _NAMES = {"position": "offset", "delivery": "answered"}
 """Columns that have another name here."""

@@ -12,7 +12,7 @@ import orjson
 from steelyard.accounts.webhooks.registration import Event
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.webhook import ENDED
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CONTENT_TYPE = "application/cloudevents+json"
 TYPE_PREFIX = "steelyard."

@@ -16,7 +16,7 @@ from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.method import Method
 from steelyard.schema.model import Model
 from steelyard.schema.status import FAILURE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _MOST_BYTES = 128 * 1024
 """Largest value; an entity that is larger is left out, so that an analysis of it can still be created."""

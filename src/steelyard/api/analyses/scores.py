@@ -21,10 +21,10 @@ from steelyard.schema.ids import namespaced_id
 from steelyard.schema.names import OWN_LOGS, place
 from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
-from steelyard.types import Json
 from steelyard.views.fields import cursor
 from steelyard.views.parse import Conditions, both, parse_objects, values
 from steelyard.views.view import BadQuery, Query
+from steelyard_common.types import Json
 
 KIND = "SafetyCase"
 _PAGE = 100

@@ -6,7 +6,7 @@ import orjson
 
 from steelyard.api.challenges.roles import Role, organises, own_challenges, sees
 from steelyard.api.http.context import RequestContext
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 
 async def shown_challenges(context: RequestContext, challenges: Sequence[bytes]) -> Sequence[bytes]:

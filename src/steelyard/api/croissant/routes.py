@@ -32,7 +32,7 @@ from steelyard.schema.dataset import Dataset
 from steelyard.schema.names import CROISSANT, MANIFEST, SOURCE_CROISSANT, place
 from steelyard.schema.requests import CroissantTakeRequest
 from steelyard.storage.store import ObjectMissing
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def croissant_routes(collection: Collection) -> Iterator[Route]:

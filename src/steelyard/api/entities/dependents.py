@@ -10,9 +10,9 @@ from steelyard.api.http.context import RequestContext
 from steelyard.schema.dependencies import BASELINE, DATA_SOURCE
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
-from steelyard.types import JsonValue
 from steelyard.views.fields import cursor, has_input
 from steelyard.views.view import Query
+from steelyard_common.types import JsonValue
 
 _MOST_COUNTED = 100
 _PAGE, _MOST_READ = 200, 2000

@@ -14,7 +14,7 @@ from steelyard import __version__
 from steelyard.api.http.access import Administrator, Authenticated, Grant, Public, Signed
 from steelyard.api.http.errors import JSON
 from steelyard.api.http.routing import ANY, Route
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Mode = Literal["validation", "serialization"]
 """Requests are described as they are validated, answers as they are written: a default is required in an answer."""

@@ -20,7 +20,6 @@ from yarl import URL
 from steelyard.api.http.errors import JSON, BadGateway, Unavailable
 from steelyard.api.inference_sessions.errors import ending_with_error, in_openai_form
 from steelyard.api.inference_sessions.upstream import Answer, Unreachable, Upstream
-from steelyard.connections import TrackingConnector
 from steelyard.discovery import (
     IDENTITY_PORT,
     Discovery,
@@ -31,8 +30,9 @@ from steelyard.discovery import (
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.serving.openai import EVENT_STREAM
-from steelyard.types import JsonValue
 from steelyard.verified_connector import json_getter
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.types import JsonValue
 
 PORT = 8000
 _REFRESH_SECONDS = 2.0

@@ -23,7 +23,7 @@ from steelyard.schema.names import MANIFEST, place
 from steelyard.schema.requests import InferenceSessionTokenCreateRequest
 from steelyard.schema.status import TERMINAL
 from steelyard.storage.store import ObjectMissing
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 async def with_token(context: RequestContext, json: bytes) -> bytes:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 _PLACEHOLDER = re.compile(r"\$\(([^()$]{1,255})\)")
 

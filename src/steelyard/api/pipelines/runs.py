@@ -21,7 +21,7 @@ from steelyard.schema.entities import PLURALS, AnyEntity
 from steelyard.schema.pipeline import Pipeline, PipelineNode
 from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.schema.requests import CREATE_REQUESTS, PipelineRunRequest
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 NONE_KEPT: Mapping[str, EntityIdentifier] = {}
 _NODES_TOGETHER = 8

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steelyard.cli.demo.results import result_lines
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RIGHT = "Of 100 answers, {} % were right (95 % interval 80.0 to 97.4 %)."
 COMPARED: Json = {

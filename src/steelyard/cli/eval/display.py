@@ -15,7 +15,7 @@ from steelyard.cli.plain_text import terminal
 from steelyard.errors import UsageError, escaped, one_line
 from steelyard.runs.context import Listener, Silence
 from steelyard.runs.folder import RunFolder
-from steelyard.types import JsonValue, mapping
+from steelyard_common.types import JsonValue, mapping
 
 PLAIN_SECONDS = 5.0
 

@@ -6,7 +6,7 @@ from steelyard.cli.eval.wording import count
 from steelyard.runs.dry_run import BYTES_PER_TOKEN, ExpectedCalls, as_json
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.resolve import ResolvedRequest
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def dry_run_lines(

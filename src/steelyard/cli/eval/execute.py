@@ -18,7 +18,7 @@ from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, Ru
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import RunRequest
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Work = Callable[..., Coroutine[Any, Any, RunResult]]
 """The function `run` with all its arguments but the context."""

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RIGHT_SHARES = {"small": 0.6, "medium": 0.75, "large": 0.9}
 """Share of the sums that each model gets right; a model of another name is like `medium`."""

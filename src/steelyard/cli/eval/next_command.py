@@ -14,7 +14,7 @@ from steelyard.cli.eval.wording import count
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.request import TARGETS, RunRequest
 from steelyard.runs.spending.accounts import MODEL, Spender, accounts
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 SAME = "the same command"
 HEADROOM = 1.1

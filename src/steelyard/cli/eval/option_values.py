@@ -9,8 +9,8 @@ from pathlib import Path
 from steelyard.errors import UsageError
 from steelyard.runs import notation
 from steelyard.runs.spending.prices import PriceSpec
-from steelyard.types import JsonValue
 from steelyard.whole_files import TooLarge, read_whole
+from steelyard_common.types import JsonValue
 
 
 def concurrency(text: str) -> int | None:
@@ -106,7 +106,7 @@ def named_prices(path: Path, model: str, *, needed: bool) -> PriceSpec | None:
 def _price_file(path: Path) -> Mapping[str, JsonValue]:
     import yaml
 
-    from steelyard.bounded_yaml import fault_text, load
+    from steelyard_common.bounded_yaml import fault_text, load
 
     try:
         content = load(read("--prices", path))

@@ -24,7 +24,7 @@ from steelyard.runs.request import (
 )
 from steelyard.runs.rubric_names import VERDICT, reads_verdicts
 from steelyard.runs.spending.prices import PriceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
 def _file(path: Path) -> tuple[RunRequest, Path | None]:
     import yaml
 
-    from steelyard.bounded_yaml import load
+    from steelyard_common.bounded_yaml import load
 
     text = option_values.read("PROMPTS", path)
     try:

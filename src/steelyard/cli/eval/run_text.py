@@ -14,7 +14,7 @@ from steelyard.report.wording import decimal, percent
 from steelyard.runs import queries
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.spending.spending_log import spent_in
-from steelyard.types import JsonValue, mapping, sequence
+from steelyard_common.types import JsonValue, mapping, sequence
 
 MOST_ERRORS = 50
 MOST_LISTED = 5

@@ -17,7 +17,7 @@ from steelyard.runs.request import RunRequest, ServeSpec
 from steelyard.runs.resolve import ResolvedRequest, resolve
 from steelyard.runs.run import run
 from steelyard.runs.served import Served, check_model
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from steelyard.cli.train.cluster import ClusterOptions
 
 if TYPE_CHECKING:
     from steelyard.clusters.client import Client
-    from steelyard.types import Json
+    from steelyard_common.types import Json
 
 T = TypeVar("T")
 
@@ -90,9 +90,9 @@ def config_of(file: Path) -> dict[str, Any]:
     """Return the fields of a configuration in a YAML file. Raises UsageError."""
     import yaml
 
-    from steelyard.bounded_yaml import load
     from steelyard.errors import UsageError
     from steelyard.whole_files import read_whole
+    from steelyard_common.bounded_yaml import load
 
     try:
         fields = load(read_whole(file).decode())

@@ -24,11 +24,11 @@ def convert(
 
     import yaml
 
-    from steelyard.bounded_yaml import fault_text, load_all
     from steelyard.cli.lists import items_of
     from steelyard.clusters.training.convert import convert as converted
     from steelyard.errors import UsageError
     from steelyard.whole_files import read_whole
+    from steelyard_common.bounded_yaml import fault_text, load_all
 
     try:
         text = read_whole(sys.stdin.buffer if str(file) == "-" else file).decode()

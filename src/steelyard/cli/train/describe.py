@@ -9,7 +9,7 @@ import typer
 from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
 from steelyard.kube.objects import annotations_of
 from steelyard.kube.pods import phase_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster

@@ -29,7 +29,7 @@ from steelyard.clusters.training.manifest import (
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster

@@ -13,7 +13,7 @@ from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import MARK, Pace, Progress, parse
 from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TICK_SECONDS = 0.2
 UNSEEN_SECONDS = 15.0

@@ -20,7 +20,7 @@ from steelyard.clusters.training.logs import LogCluster
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.kube.objects import status_of
-from steelyard.types import mapping
+from steelyard_common.types import mapping
 
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0

@@ -11,7 +11,7 @@ from steelyard.clusters.training.frameworks import TrainingFramework, of_resourc
 from steelyard.errors import UsageError
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import FRAMEWORKS
-from steelyard.types import Json, value_text
+from steelyard_common.types import Json, value_text
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
@@ -88,11 +88,11 @@ def read(path: Path) -> Json:
     import yaml
     from pydantic import ValidationError
 
-    from steelyard.bounded_yaml import load
     from steelyard.cli.manifests import check_manifest
     from steelyard.schema.faults import faults_text
     from steelyard.schema.training.dl_job import FrameworkSpec
     from steelyard.whole_files import read_whole
+    from steelyard_common.bounded_yaml import load
 
     try:
         framework = load(read_whole(path).decode())

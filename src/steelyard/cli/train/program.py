@@ -13,7 +13,7 @@ from steelyard.clusters.names import CODE_DIGEST, PROGRAM
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, imported, imports
 from steelyard.clusters.training.manifest import CODE, Program
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CODE_BYTES = 900_000
 """A ConfigMap holds a mebibyte."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget, JobArgument, on, on_cluster
-from steelyard.types import mapping
+from steelyard_common.types import mapping
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol
 
 from steelyard.cli.plain_text import terminal
 from steelyard.errors import UsageError, escaped, one_line
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 """ANSI colours of the replicas, in turn. Red is for what went wrong."""

@@ -12,7 +12,7 @@ from steelyard.cli.main import app
 from steelyard.cli.train.framework_file import read
 from steelyard.clusters.training.errors import BadJob
 from steelyard.errors import UsageError
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 AVERAGING: Json = {
     "apiVersion": "dyff.io/v1alpha1",

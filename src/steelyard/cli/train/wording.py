@@ -11,7 +11,7 @@ from steelyard.clusters.training.records import FailureView, lines
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.objects import status_of
 from steelyard.kube.pods import waiting_state
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 LAST_LINES = 12
 """Maximum number of a failed program's last lines that are shown at the end of a job."""

@@ -26,7 +26,7 @@ from steelyard.clusters.kinds import (
     Kind,
 )
 from steelyard.clusters.queues.view import QueueView
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 __all__ = [
     "Admin",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from steelyard.clusters.admin.usage import ClusterQueueView
 from steelyard.clusters.reading import text
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from steelyard.clusters.config import Amount, Config, DnsLabel, Labels, ObjectNa
 from steelyard.clusters.errors import Fault, Unsupported
 from steelyard.clusters.ray.config import Toleration
 from steelyard.clusters.ray.names import DEFAULT_QUEUE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def _manifest(kind: str, name: str, spec: Json | None = None, **more: Any) -> Json:

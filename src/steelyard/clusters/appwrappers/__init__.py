@@ -16,7 +16,7 @@ from steelyard.clusters.ray.config import ClusterConfig
 from steelyard.clusters.ray.manifest import ray_cluster
 from steelyard.clusters.ray.plan import Plan, dry_run
 from steelyard.clusters.waiting import POLL_SECONDS, wait_for
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 __all__ = ["AppWrapperConfig", "AppWrapperStatus", "AppWrappers", "AsyncAppWrappers", "FaultTolerance"]
 

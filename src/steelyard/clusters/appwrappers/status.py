@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import condition_of, number, part, text
 from steelyard.kube.objects import labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _EXPLAINING = ("Unhealthy", "PodsReady", "ResourcesDeployed", "QuotaReserved")
 

@@ -12,7 +12,7 @@ from steelyard.clusters.doubles import MemoryApi
 from steelyard.clusters.kinds import APP_WRAPPER, WORKLOAD
 from steelyard.clusters.ray.doubles import make_workload
 from steelyard.kube import errors as api
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from steelyard.clusters.queues.view import WorkloadView
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import text
 from steelyard.kube.objects import labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 async def set_active(connection: Connection, job: Json, active: bool) -> bool:

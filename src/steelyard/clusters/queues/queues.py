@@ -8,7 +8,7 @@ from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import NotFound
 from steelyard.clusters.kinds import LOCAL_QUEUE, WORKLOAD
 from steelyard.clusters.queues.view import QueuePosition, QueueView, WorkloadView, place_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class AsyncQueues:

@@ -18,7 +18,7 @@ from steelyard.clusters.reading import text
 from steelyard.durable import rename_durably
 from steelyard.kube.objects import annotations_of
 from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import items, part, text
 from steelyard.kube.objects import labels_of, owner_references
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def belongs(obj: Json, cluster: Json) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make_cluster(name: str = "demo", *, state: str = "", namespace: str = "team-a", **spec: Any) -> Json:

@@ -11,7 +11,7 @@ from steelyard.clusters import rules
 from steelyard.clusters.config import Config, DnsLabel, Environment, Image, LabelName, Labels, ObjectName
 from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray.config import ClusterConfig, Count, QueuePolicy, queued_faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAME_LIMIT = 47
 """Characters of a RayJob's name: KubeRay makes names of other objects from it."""

@@ -7,7 +7,7 @@ from steelyard.clusters.ray import names
 from steelyard.clusters.ray.job_config import JobConfig, entrypoint_options
 from steelyard.clusters.ray.manifest import cluster_spec
 from steelyard.clusters.ray.packing import Package
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FOLDER = "/home/ray/steelyard-job"
 JOIN = (

@@ -10,7 +10,7 @@ from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import Problem, pod_problems
 from steelyard.clusters.reading import number, part, text, time_of
 from steelyard.kube.objects import labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 JobPhase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Stopped", "Retrying", "Unknown"]
 _STARTING = frozenset({"", "new", "initializing", "waiting", "scheduling", "scheduled"})

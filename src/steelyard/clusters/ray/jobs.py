@@ -33,7 +33,7 @@ from steelyard.clusters.training.logs import Tail
 from steelyard.clusters.waiting import POLL_SECONDS, STUCK_SECONDS, wait_for
 from steelyard.kube import errors as api
 from steelyard.kube.objects import labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SUBMITTER_LABEL = "job-name"
 """Label of a submitter's Pod, with the name of the RayJob."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.config import ClusterConfig, PodSettings, WorkerGroup
 from steelyard.clusters.strategic import merged
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RAY_RESOURCES: Mapping[str, str] = {
     "aws.amazon.com/neuroncore": "neuron_cores",

@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import NotFound
 from steelyard.clusters.kinds import Kind
-from steelyard.types import Json, value_text
+from steelyard_common.types import Json, value_text
 
 _EMPTY: tuple[Any, ...] = (None, {}, [])
 _SERVER_FIELDS = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"})

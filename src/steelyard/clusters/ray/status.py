@@ -10,7 +10,7 @@ from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import condition_of, items, number, part, text, time_of
 from steelyard.kube.objects import labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Phase = Literal["Queued", "Starting", "Ready", "Suspended", "Failed", "Deleting", "Unknown"]
 STUCK = frozenset({

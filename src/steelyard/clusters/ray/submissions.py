@@ -20,7 +20,7 @@ from steelyard.clusters.ray.job_config import RuntimeEnv
 from steelyard.clusters.ray.packing import UPLOAD_LIMIT, Package, packed
 from steelyard.clusters.ray.scripts import ensure_script
 from steelyard.clusters.waiting import POLL_SECONDS, wait_for
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -205,7 +205,7 @@ class AsyncSubmissions:
     async def _tail(self, id: str) -> AsyncIterator[str]:
         import aiohttp
 
-        from steelyard.connections import TrackingConnector
+        from steelyard_common.connections import TrackingConnector
 
         address = await self._address()
         try:
@@ -264,7 +264,7 @@ class AsyncSubmissions:
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
         import aiohttp
 
-        from steelyard.connections import TrackingConnector
+        from steelyard_common.connections import TrackingConnector
 
         address = await self._address()
         headers = await self._dashboard.headers(address)

@@ -14,7 +14,7 @@ from steelyard.clusters.ray.doubles import make_cluster, make_event, make_pod, m
 from steelyard.clusters.ray.names import QUEUE
 from steelyard.clusters.ray.plan import changes
 from steelyard.kube.store import key_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 DEMO = ClusterConfig(name="demo")
 

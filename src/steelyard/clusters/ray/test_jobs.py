@@ -23,7 +23,7 @@ from steelyard.kube.cluster import LogLine
 from steelyard.kube.errors import Forbidden, Unreachable
 from steelyard.kube.resource import PODS, SECRETS, Resource
 from steelyard.kube.store import key_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 OWN = ClusterConfig(name="own")
 

@@ -7,7 +7,7 @@ import pytest
 from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray.doubles import make_cluster, make_event, make_pod
 from steelyard.clusters.ray.status import cluster_status
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize(

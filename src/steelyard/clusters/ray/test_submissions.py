@@ -14,7 +14,7 @@ from steelyard.clusters.doubles import MemoryApi
 from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.ray import submissions as module
 from steelyard.clusters.ray.doubles import make_cluster
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LOG = "".join(f"line {number}\n" for number in range(6)) + "last"
 

@@ -11,7 +11,7 @@ from steelyard.clusters import rules
 from steelyard.clusters.config import Amount, Config, DnsLabel, ObjectName, checked
 from steelyard.clusters.errors import Fault
 from steelyard.schema.quantity import amount
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SECRET_BYTES = 1 << 20
 

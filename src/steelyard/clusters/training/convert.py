@@ -11,7 +11,7 @@ from typing import Any
 
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
-from steelyard.types import Json, mapping, sequence, value_text
+from steelyard_common.types import Json, mapping, sequence, value_text
 
 _TYPE = ("replicaType", "replica_type", "mxReplicaType", "tfReplicaType", "type", "role", "name")
 _COUNT = ("replicas", "count", "num_replicas", "numReplicas")

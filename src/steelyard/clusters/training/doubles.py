@@ -9,7 +9,7 @@ from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import LogLine
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, PYTORCH_JOBS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAMESPACE = "default"
 

@@ -23,7 +23,7 @@ from steelyard.clusters.training.watching import changes
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import EVENTS, PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 WAITING = 2000
 """Lines read and not yet taken; beyond them reading waits."""

@@ -20,7 +20,7 @@ from steelyard.kube.resource import (
     XGBOOST_JOBS,
     Resource,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 WORKER = "Worker"
 

@@ -12,7 +12,7 @@ from steelyard.kube.cluster import Cluster, LogLine, PodLogs
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.kube.pods import container_statuses, is_terminal
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 MAIN = frozenset({*(framework.container for framework in KNOWN), "mpi"})
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

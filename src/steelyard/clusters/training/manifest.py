@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from steelyard.clusters.names import MAX_NUMBER, NAME_LIMIT, RESTART_SCOPE
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import TrainingFramework
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RestartPolicy = Literal["ExitCode", "OnFailure", "Never", "Always"]
 RestartScope = Literal["Pod", "ReplicaType", "Job"]

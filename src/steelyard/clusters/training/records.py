@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SHELL_SIGNAL = 128
 """A program that signal N ended has the exit code 128 + N."""

@@ -15,7 +15,7 @@ from steelyard.clusters.training.records import (
 )
 from steelyard.kube.objects import annotations_of, status_of
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 SPECS = re.compile("ReplicaSpecs$|^roles$")
 """Names of the fields that hold the replica types, of all kinds."""

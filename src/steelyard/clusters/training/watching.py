@@ -8,7 +8,7 @@ from steelyard.clusters.training.errors import JobDeleted, WaitedTooLong
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 async def wait(

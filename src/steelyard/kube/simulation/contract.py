@@ -12,7 +12,7 @@ from typing import Any, cast
 from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from steelyard.kube.resource import CONFIG_MAPS, CRDS, LEASES, PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Case = Callable[[Cluster, str], Awaitable[None]]
 CASES: list[Case] = []

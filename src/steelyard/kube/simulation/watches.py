@@ -11,7 +11,7 @@ from steelyard.kube.informer import Informer, Pace
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.kube.simulation.contract import config_map
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 EAGER = Pace(backoff=0)
 AT_ONCE = Pace(backoff=0, watch=0)

@@ -11,7 +11,7 @@ from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import YAML, content_type
 from steelyard.local.apiserver.protobuf.body import PROTOBUF, Envelope, decode_envelope, envelope
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _SHOWN = 30  # bytes of a body that cannot be read
 # The type into which Go reads the first two fields of every body.

@@ -8,7 +8,7 @@ from steelyard.kube.pods import is_ready, is_terminal, phase_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.controllers.disruption import selects
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 BUCKET = "poddisruptionbudgets.policy"
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -8,7 +8,7 @@ from steelyard.local.apiserver import columns_cluster as k
 from steelyard.local.apiserver import columns_workloads as w
 from steelyard.local.apiserver.columns import NONE, UNKNOWN, UNSET, Cell, at, count
 from steelyard.local.apiserver.columns_workloads import join_field, pairs, truth, whole
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 NAME, AGE, CREATED = at("metadata", "name"), c.object_age, at("metadata", "creationTimestamp")
 PLAIN = [NAME, CREATED]

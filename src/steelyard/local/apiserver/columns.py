@@ -10,7 +10,7 @@ from steelyard.kube.pods import conditions_by_type, is_ready
 from steelyard.local.apiserver.clock import parse_stamp
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.common import expression_text
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 Cell = Callable[[Json, datetime], Any]
 NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"

@@ -5,7 +5,7 @@ from datetime import datetime
 from steelyard.kube.objects import conditions_of, status_of
 from steelyard.local.apiserver.columns import NONE, UNSET, Cell, duration
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _SHOWN = 3  # entries of a long list
 

@@ -6,7 +6,7 @@ from typing import Any
 from steelyard.kube.objects import status_of
 from steelyard.local.apiserver.columns import NONE, UNSET, Cell, age, at
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _MODES = {
     "ReadWriteOnce": "RWO",

@@ -12,7 +12,7 @@ from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, ScalePat
 from steelyard.local.apiserver.published import metadata_node
 from steelyard.local.apiserver.schema import Node, compile_schema
 from steelyard.local.apiserver.validation import Validator
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def read_kinds(crd: Json) -> list[ResourceType]:

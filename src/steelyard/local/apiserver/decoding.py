@@ -14,7 +14,7 @@ from steelyard.local.apiserver.amounts import amount
 from steelyard.local.apiserver.gotypes import zero
 from steelyard.local.apiserver.schema import Node
 from steelyard.local.apiserver.times import normalize_time
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _LARGEST = 2**63 - 1
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -16,7 +16,7 @@ from steelyard.local.apiserver.schema import drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard.local.at_work import AtWork, SetAside
 from steelyard.local.faults import Faults
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 log = logging.getLogger(__name__)
 

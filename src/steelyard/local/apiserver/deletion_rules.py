@@ -2,7 +2,7 @@
 
 from steelyard.kube.objects import spec_of, status_of
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
 

@@ -17,7 +17,7 @@ from steelyard.local.apiserver.parameters import (
 )
 from steelyard.local.apiserver.protobuf.body import PROTOBUF, decode_envelope, envelope
 from steelyard.local.apiserver.published import META, schema_node
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _CHOICES = ["Foreground", "Background", "Orphan"]
 

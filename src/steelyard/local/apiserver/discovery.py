@@ -12,7 +12,7 @@ from steelyard.local.apiserver.messages import JSON, Request, Response, json_res
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.served import documents, served_resources
 from steelyard.local.release import KUBERNETES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 # In the order in which a real server names them.

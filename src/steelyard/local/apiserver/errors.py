@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _SHOWN = 1000  # characters of a fault that ends a check
 

@@ -24,7 +24,7 @@ from steelyard.local.apiserver.logs import choose_container
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.shim_processes import program
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255

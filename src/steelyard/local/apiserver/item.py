@@ -7,7 +7,7 @@ from typing import cast
 
 import orjson
 
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _NONE: Mapping[str, str] = {}
 Key = tuple[str, str]  # namespace (empty for what has none), name

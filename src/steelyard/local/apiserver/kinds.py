@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Check = Callable[[Json, Json | None], list[Cause]]
 Warn = Callable[[Json, Json | None], list[str]]

@@ -33,7 +33,7 @@ from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.rules.cluster import FINALIZER
 from steelyard.local.faults import Faults
 from steelyard.local.garbage import FOREGROUND, ORPHAN, OwnerState
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 log = logging.getLogger(__name__)
 

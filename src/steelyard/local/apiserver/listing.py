@@ -17,7 +17,7 @@ from steelyard.local.apiserver.rendering import renderer
 from steelyard.local.apiserver.ring import VersionForgotten
 from steelyard.local.apiserver.selection import everything, selection
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _VERSION = "meta.k8s.io/v1"
 

@@ -20,7 +20,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import integer
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 POLL_SECONDS = 0.1
 LONGEST = 10**9  # seconds; before that there were no Pods

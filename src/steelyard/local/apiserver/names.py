@@ -8,7 +8,7 @@ from steelyard.schema.object_names import (
     name_faults,
     value_faults,
 )
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 MOST_NAMES = 1000
 """Stricter than a real server: labels, and finalizers, of one object. Each has its entry in `managedFields`."""

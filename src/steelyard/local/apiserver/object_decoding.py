@@ -12,7 +12,7 @@ from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.published import is_published
 from steelyard.local.apiserver.schema import drop_unknown
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _SHOWN = 30  # characters of a body that names no kind
 

@@ -26,7 +26,7 @@ from steelyard.local.apiserver.object_decoding import decode
 from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.schema import fill_defaults
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, copied
+from steelyard_common.types import Json, copied
 
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 DEPLOYMENTS = "deployments.apps"

@@ -14,7 +14,7 @@ from steelyard.local.apiserver.openapi2 import swagger
 from steelyard.local.apiserver.openapi2_protobuf import ANSWERED, MEDIA, encode_document
 from steelyard.local.apiserver.published import META, closure, read_schemas, schema_name
 from steelyard.local.apiserver.registry import Registry
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _OPTIONS = {
     "dryRun": "string",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 # Extensions that say what `$ref`, `format` and `type` cannot; others have no place in version 2.

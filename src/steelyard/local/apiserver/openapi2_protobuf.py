@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MEDIA = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 ANSWERED = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # the same, as real servers write it

@@ -7,7 +7,7 @@ from typing import Literal
 from steelyard.local.apiserver.access.users import SERVER, User
 from steelyard.local.apiserver.answers import Answers
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass

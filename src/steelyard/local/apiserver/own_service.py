@@ -12,7 +12,7 @@ from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
-from steelyard.types import Json, copied
+from steelyard_common.types import Json, copied
 
 _log = logging.getLogger(__name__)
 NAMESPACE, NAME, PORT = "default", "kubernetes", 443

@@ -11,7 +11,7 @@ from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.watch import WatchOptions
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 YAML = "application/yaml"
 META_GROUP = "meta.k8s.io"

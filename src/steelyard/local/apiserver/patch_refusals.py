@@ -7,7 +7,7 @@ import orjson
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _UNFIT = re.compile(r"json: cannot unmarshal (\w+)[^ ]* into Go (?:struct field \S+|value) of type (\S+)")
 _KINDS = {"array": "slice", "object": "map", "number": "int64"}

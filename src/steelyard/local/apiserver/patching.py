@@ -16,7 +16,7 @@ from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.patch_refusals import go_text
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from steelyard.durable import rename_durably
 from steelyard.local.platform_identity import PlatformIdentity
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 VALID = timedelta(days=3650)

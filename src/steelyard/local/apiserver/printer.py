@@ -8,7 +8,7 @@ from typing import Any
 from steelyard.local.apiserver.columns import Column, age, at, object_age
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.served import served_resources
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _STEP = re.compile(
     r"""\.(?P<name>[\w-]+(?:\\.[\w-]+)*)   # .name, with escaped dots

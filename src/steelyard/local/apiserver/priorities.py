@@ -6,7 +6,7 @@ from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.scheduling import SYSTEM_CLASSES
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CLASSES = "priorityclasses.scheduling.k8s.io"
 _DEFAULT = b'"globalDefault":true'

@@ -6,7 +6,7 @@ from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.storage import ATTRIBUTES_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 NETWORKS = "servicecidrs.networking.k8s.io"

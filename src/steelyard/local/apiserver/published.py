@@ -13,7 +13,7 @@ import orjson
 
 from steelyard.local.apiserver.gotypes import go_name, hold, struct_name
 from steelyard.local.apiserver.schema import Node, fill
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _FILE = Path(__file__).with_name("builtin.json.gz")
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steelyard.local.apiserver.builtin import builtin_kinds
 from steelyard.local.apiserver.custom import read_kinds
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Path = tuple[str, str, str]  # group, version, plural
 

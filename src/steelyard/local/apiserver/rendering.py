@@ -15,7 +15,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import JSON, Request
 from steelyard.local.apiserver.tables import make_table
 from steelyard.local.apiserver.yaml_answers import YAML, wants_yaml
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _INCLUDED = "must be 'Metadata', 'Object', 'None', or empty"
 _AS = re.compile(r"\bas=(\w+)")

@@ -37,7 +37,7 @@ from steelyard.local.apiserver.patching import STRATEGIC, make_patch
 from steelyard.local.apiserver.rendering import render_list, renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.watch import Watch
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from steelyard.local.apiserver.object_decoding import decode
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.published import kind_node
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
 SHORTEST, LONGEST = 600, 1 << 32  # seconds that a token may be good for

@@ -25,7 +25,7 @@ from steelyard.local.apiserver.patch_refusals import patch_refusal
 from steelyard.local.apiserver.patching import make_patch
 from steelyard.local.apiserver.published import schema_node
 from steelyard.local.apiserver.rest import Target
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 Resolve = Callable[[str], "Node"]
 _MISSING = object()

@@ -12,7 +12,7 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.names import key_causes, value_causes
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Selects = Callable[[Item], bool]
 _NAMES = ("metadata.name", "metadata.namespace")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _FILE = Path(__file__).with_name("served.json.gz")
 

@@ -12,7 +12,7 @@ from steelyard.local.apiserver.options import Deletion
 from steelyard.local.apiserver.parameters import write_options
 from steelyard.local.apiserver.published import META, schema_node
 from steelyard.local.apiserver.rest import Target
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def bind(objects: Objects, request: Request, target: Target) -> Response:

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.printer import custom_columns
 from steelyard.local.apiserver.served import served_resources
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make_table(

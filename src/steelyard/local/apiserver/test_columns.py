@@ -10,7 +10,7 @@ from steelyard.local.apiserver.columns import duration, job_status
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.printer import json_path
 from steelyard.local.apiserver.tables import builtin_columns
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize(

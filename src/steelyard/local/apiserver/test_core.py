@@ -14,7 +14,7 @@ from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.apiserver.watch import INITIAL_END
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TESTER = administrator("tester")
 

@@ -9,7 +9,7 @@ from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TESTER = administrator("tester")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.deletions import deletion_options
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Deletion
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def request(body: Json | None = None, **query: str) -> Request:

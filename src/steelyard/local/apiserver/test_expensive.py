@@ -18,7 +18,7 @@ from steelyard.local.apiserver.protobuf.descriptors import kind_message
 from steelyard.local.apiserver.schema import Node
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.apiserver.strict import strict_faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TESTER = administrator("tester")
 

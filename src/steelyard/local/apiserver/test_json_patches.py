@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.local.apiserver.json_patches import TooMuch, Unfit, apply_operations
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def obj() -> Json:

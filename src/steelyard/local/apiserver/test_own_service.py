@@ -14,7 +14,7 @@ from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.direct import direct_cluster
 from steelyard.local.apiserver.own_service import HOSTS
 from steelyard.local.apiserver.server import ApiServerConfig, RunningServer, serve
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")

@@ -11,7 +11,7 @@ from steelyard.local.apiserver.access.users import User, administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROOT = "/api/v1/namespaces/default"
 TESTER = administrator("tester")

@@ -13,7 +13,7 @@ from steelyard.local.apiserver.database import JUMP, SqliteDatabase
 from steelyard.local.apiserver.item import make_item
 from steelyard.local.apiserver.ring import Change, VersionForgotten
 from steelyard.local.apiserver.store import INDEXED_FROM, INDEXED_LABELS, Row, Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KIND = "configmaps"
 

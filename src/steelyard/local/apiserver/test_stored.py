@@ -12,7 +12,7 @@ from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TESTER = administrator("tester")
 

@@ -7,7 +7,7 @@ from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize(

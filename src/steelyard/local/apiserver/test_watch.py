@@ -12,7 +12,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.watch import PIECE, Watch, WatchOptions
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make(name: str) -> Json:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.expressions.values import item_key
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _NONE = object()
 _SORTED = orjson.OPT_SORT_KEYS

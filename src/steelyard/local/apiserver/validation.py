@@ -10,7 +10,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, too_many, unsupported, value_text
 from steelyard.local.apiserver.unchanged import is_unchanged
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _KEPT = [
     "enum",

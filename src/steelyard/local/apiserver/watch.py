@@ -11,7 +11,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.ring import Change, VersionForgotten
 from steelyard.local.apiserver.selection import Selects
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 BOOKMARK_SECONDS = 50.0
 INITIAL_END = "k8s.io/initial-events-end"

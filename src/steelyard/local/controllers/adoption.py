@@ -21,7 +21,7 @@ from steelyard.kube.objects import (
 )
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.local.controllers.pods import matches, owner_reference
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 
 def _every(obj: Json) -> bool:

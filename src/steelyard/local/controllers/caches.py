@@ -35,7 +35,7 @@ from steelyard.local.controllers import job
 from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
 from steelyard.local.controllers.kinds import KINDS, Key, find_owner
 from steelyard.local.faults import Faults
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]

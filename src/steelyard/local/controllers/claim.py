@@ -9,7 +9,7 @@ from datetime import datetime
 
 from steelyard.kube.objects import annotations_of, is_deleting, status_of
 from steelyard.local.controllers.decision import Decision, Event
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 DRIVER = "folders.steelyard"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}

@@ -12,7 +12,7 @@ from steelyard.kube.objects import annotations_of, is_deleting, labels_of, statu
 from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339
 from steelyard.local.controllers.pods import is_true, owner_reference
 from steelyard.local.cron_schedule import Schedule, parse_schedule, time_zone
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LONGEST_LOOK = (

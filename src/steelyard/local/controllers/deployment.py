@@ -13,7 +13,7 @@ from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.local.controllers.decision import FAILURE, Decision, seconds_until, with_condition
 from steelyard.local.controllers.pods import make_condition, owner_reference, suffix
 from steelyard.local.controllers.replica_set import replicas
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

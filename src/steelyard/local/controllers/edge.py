@@ -11,7 +11,7 @@ from steelyard.kube.objects import is_later
 from steelyard.kube.resource import Resource
 from steelyard.local.controllers.decision import Event
 from steelyard.local.controllers.kinds import Key
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class View(Protocol):

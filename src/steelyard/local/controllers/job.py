@@ -30,7 +30,7 @@ from steelyard.local.controllers.job_counts import (
 from steelyard.local.controllers.job_pods import excess, missing
 from steelyard.local.controllers.job_policies import is_indexed, is_suspended
 from steelyard.local.controllers.pods import is_active, is_true, make_condition
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 MANAGER = "kubernetes.io/job-controller"
 

@@ -15,7 +15,7 @@ from steelyard.kube.pods import phase_of
 from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers.decision import seconds_until
 from steelyard.local.controllers.job_policies import format_indexes, is_indexed, parse_indexes, pod_index
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 READINESS_SECONDS = 1.0  # in which a status may lag that would only report how many Pods are ready

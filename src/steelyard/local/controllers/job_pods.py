@@ -21,7 +21,7 @@ from steelyard.local.controllers.pods import (
     name_series,
     pod_from_template,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FIRST_DELAY, LONGEST_DELAY = 10.0, 600.0  # seconds between a failure and the next Pod, doubling
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"

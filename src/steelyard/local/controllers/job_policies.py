@@ -19,7 +19,7 @@ from steelyard.kube.pods import (
 )
 from steelyard.local.controllers.decision import parse_time
 from steelyard.local.controllers.pods import is_active, is_true
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"

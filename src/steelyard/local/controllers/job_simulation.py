@@ -8,7 +8,7 @@ from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import edge, ended_status, make_job
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 ENDED = ("Succeeded", "Failed")

@@ -44,7 +44,7 @@ from steelyard.local.controllers.pods import is_active
 from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.ray import dashboard
 from steelyard.local.controllers.ray import job as ray_job
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 Key = tuple[str, str]  # namespace, name
 

@@ -6,7 +6,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Resource
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import Key, owner_key
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TEMPLATE: Json = {
     "metadata": {"labels": {"app": "demo"}},

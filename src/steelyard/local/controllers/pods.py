@@ -11,7 +11,7 @@ from steelyard.kube.objects import (
     labels_of,
 )
 from steelyard.kube.pods import is_terminal
-from steelyard.types import Json, copied, mapping, sequence
+from steelyard_common.types import Json, copied, mapping, sequence
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, so no words
 

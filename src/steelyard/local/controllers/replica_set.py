@@ -25,7 +25,7 @@ from steelyard.local.controllers.pods import (
     name_series,
     pod_from_template,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:

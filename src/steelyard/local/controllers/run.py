@@ -36,7 +36,7 @@ from steelyard.local.controllers.sync import NEXT_BATCH, sync, sync_service
 from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.controllers.writes import say_failure
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SHORTEST_WAIT = 0.05  # a decision that wants another one at once must not keep all others waiting
 WORKERS = 8

@@ -8,7 +8,7 @@ from copy import deepcopy
 
 from steelyard.kube.objects import labels_of, owner_references
 from steelyard.local.controllers.pods import owner_reference
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def claim_name(sset: Json, template: Json, number: int) -> str:

@@ -23,7 +23,7 @@ from steelyard.local.controllers.decision import (
 )
 from steelyard.local.controllers.pods import owner_reference, pod_from_template, suffix
 from steelyard.local.controllers.replica_set import available_in, replicas
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 REVISION = "controller-revision-hash"
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"

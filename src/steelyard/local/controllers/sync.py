@@ -27,7 +27,7 @@ from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM, JOB, Key, Kind
 from steelyard.local.controllers.pods import select_owned, selector_text
 from steelyard.local.controllers.writes import record_events, refusal, write_children, write_owner
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NEXT_BATCH = -1.0  # the answer of a sync that has made a batch and wants its next turn
 TURNS = (

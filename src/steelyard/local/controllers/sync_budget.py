@@ -14,7 +14,7 @@ from steelyard.kube.resource import (
 from steelyard.local.controllers import disruption
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import Key
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _SCALED = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Deployment": DEPLOYMENTS}
 

@@ -10,7 +10,7 @@ from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import REPLICA_SET
 from steelyard.local.controllers.objects import StoreView, edge, make_deployment, make_pod
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 

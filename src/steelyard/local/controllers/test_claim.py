@@ -12,7 +12,7 @@ from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM
 from steelyard.local.controllers.objects import StoreView
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "data")
 

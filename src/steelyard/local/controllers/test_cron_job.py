@@ -14,7 +14,7 @@ from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CRON_JOB
 from steelyard.local.controllers.objects import TEMPLATE, StoreView
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "nightly")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from steelyard.local.controllers.kinds import DEPLOYMENT, REPLICA_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 

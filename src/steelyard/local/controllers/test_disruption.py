@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.local.controllers.disruption import decide
 from steelyard.local.controllers.objects import make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -23,7 +23,7 @@ from steelyard.local.controllers.pods import is_true, make_condition
 from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.run import Work, work, work_queue
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LARGEST = 2**31 - 1
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

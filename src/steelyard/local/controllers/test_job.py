@@ -13,7 +13,7 @@ from steelyard.local.controllers.job_simulation import ENDED, KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 async def test_a_pod_that_succeeds_completes_its_job() -> None:

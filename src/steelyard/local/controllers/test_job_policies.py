@@ -20,7 +20,7 @@ from steelyard.local.controllers.job_simulation import ENDED, KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import make_job, make_pod
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 INDEXED: Json = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": 100}
 

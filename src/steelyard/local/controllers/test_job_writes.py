@@ -11,7 +11,7 @@ from steelyard.local.controllers.job_simulation import KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.sync import sync
 from steelyard.local.controllers.writes import Refused
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def record_writes(simulation: JobSimulation) -> list[str]:

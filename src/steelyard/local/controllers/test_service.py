@@ -5,7 +5,7 @@ from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES
 from steelyard.local.controllers.objects import edge, make_pod, make_service
 from steelyard.local.controllers.service import decide
 from steelyard.local.controllers.sync import sync_service
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 

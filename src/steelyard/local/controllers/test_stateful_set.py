@@ -12,7 +12,7 @@ from steelyard.local.controllers.kinds import STATEFUL_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge
 from steelyard.local.controllers.stateful_set import POD_INDEX, REVISION
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "web")
 CLAIM: Json = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}

@@ -27,7 +27,7 @@ from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import KINDS
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray import status as ray_status
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _log = logging.getLogger(__name__)
 TAKEN = 2  # names that turn out to be others' in one sync; one more is a refusal

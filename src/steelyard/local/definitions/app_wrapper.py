@@ -17,7 +17,7 @@ from steelyard.local.definitions.building import (
     one_of,
     version,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PHASES = ("Suspended", "Resuming", "Running", "Resetting", "Suspending", "Succeeded", "Failed", "Terminating")
 

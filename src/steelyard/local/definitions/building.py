@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 EMBEDDED = "steelyard/embedded"
 """Annotation of definitions that are an embedded form of another project's; without it a definition is not ours."""

@@ -3,7 +3,7 @@
 from steelyard.local.definitions.app_wrapper import app_wrapper_definition
 from steelyard.local.definitions.kueue import kueue_definitions
 from steelyard.local.definitions.ray import ray_definitions
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def embedded_definitions() -> list[Json]:

@@ -26,7 +26,7 @@ from steelyard.local.definitions.building import (
     one_of,
     version,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _GROUP = "kueue.x-k8s.io"
 _STOP = one_of("None", "Hold", "HoldAndDrain", default="None")

@@ -21,7 +21,7 @@ from steelyard.local.definitions.building import (
     version,
 )
 from steelyard.schema.unknown_fields import pod_template_schema
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _MOST = 2147483647
 _MODES = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.local.kubelet import shim
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FILE = "gpus.json"
 FREED = "gpus.freed.json"

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 nvmlEventTypeXidCriticalError = 8  # noqa: N816
 MESSAGES = {3: "Not Supported", 6: "Not Found", 9: "Driver Not Loaded", 10: "Timeout", 15: "GPU is lost"}

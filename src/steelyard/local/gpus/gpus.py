@@ -15,7 +15,7 @@ from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.devices import Device, Finder
 from steelyard.local.gpus.ledger import Ledger, News
 from steelyard.local.kubelet.quantity import container_requests, requests_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from steelyard.gpu_settings import GpuSettings

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steelyard.local.gpus.devices import Device, Snapshot
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 """Devices of the driver on Linux, and on Windows' Linux."""

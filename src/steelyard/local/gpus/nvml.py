@@ -13,7 +13,7 @@ import re
 import sys
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 GPU = "nvidia.com/gpu"
 HARMLESS = frozenset({13, 31, 43, 45, 68, 109})

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FAKE = "steelyard.local.gpus.fake_pynvml"
 

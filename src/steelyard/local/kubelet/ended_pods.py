@@ -7,7 +7,7 @@ the process's memory. What else there is to know lies in the Pod's folder, as af
 from steelyard.kube.objects import is_deleting, is_later
 from steelyard.kube.pods import is_terminal
 from steelyard.kube.tables import shrunk
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class EndedPods:

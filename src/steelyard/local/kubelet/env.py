@@ -14,7 +14,7 @@ from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.quantity import number
 from steelyard.schema.bounds import ARGUMENT_BYTES
 from steelyard.schema.variables import START_BYTES, TooLarge, expand, size_of
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _SHOWN = 100  # characters of a name in a message
 

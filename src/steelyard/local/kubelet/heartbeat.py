@@ -8,7 +8,7 @@ from datetime import datetime
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.kube.resource import LEASES, NODES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAMESPACE = "kube-node-lease"
 RENEW_SECONDS = 300.0

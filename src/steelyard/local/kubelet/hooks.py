@@ -12,7 +12,7 @@ from steelyard.local.kubelet import probes
 from steelyard.local.kubelet.containers import Containers
 from steelyard.local.kubelet.probes import Target
 from steelyard.local.kubelet.records import PodFolder, Run
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 SHORTEST_GRACE = 2.0  # seconds between the end of a preStop hook and SIGKILL, however long the hook took
 Report = Callable[[str, str], None]  # reason and message of a warning

@@ -17,7 +17,7 @@ from typing import Any
 from steelyard import bounded_toml
 from steelyard.local.kubelet.shim import PROGRAMS
 from steelyard.runners.table import DYFF_AUDIT, kind_of_image
-from steelyard.types import sequence
+from steelyard_common.types import sequence
 
 _RAY = "ray"
 OWN = "localhost/steelyard/"

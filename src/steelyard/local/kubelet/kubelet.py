@@ -46,7 +46,7 @@ from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import PublishedNames
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 __all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_pods"]
 

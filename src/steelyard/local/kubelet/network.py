@@ -3,7 +3,7 @@ whether it trains.
 """
 
 from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 HOST_NAME_LIMIT = 63
 _TRAINING = "training.kubeflow.org/"

@@ -10,7 +10,7 @@ from steelyard.kube.objects import annotations_of, status_of
 from steelyard.local.gpus.gpus import ANNOTATION, PREFIX, Gpus
 from steelyard.local.kubelet.quantity import quantity_text
 from steelyard.local.release import KUBERNETES
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 GPU_LOST = "GPULost"
 """Type of the Node's condition that holds while a GPU is lost, or their state is unknown."""

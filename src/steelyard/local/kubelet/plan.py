@@ -8,7 +8,7 @@ from types import MappingProxyType
 from steelyard.awake import SleptSince, never_slept, pause_lasts
 from steelyard.kube.pods import containers_of, is_sidecar, sidecars
 from steelyard.local.kubelet.records import Failure, Run
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 HEALTHY_SECONDS = 600  # a run as long as this forgives earlier crashes
 

@@ -11,7 +11,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import Conflict, NotFound
 from steelyard.kube.objects import is_later
 from steelyard.kube.resource import PODS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class PodObject:

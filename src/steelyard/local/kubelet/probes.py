@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from steelyard.kube.pods import all_container_statuses, sidecars
 from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.local.kubelet.shim_processes import program
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 

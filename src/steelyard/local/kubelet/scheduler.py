@@ -36,7 +36,7 @@ from steelyard.local.kubelet.placement import (
 )
 from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 log = logging.getLogger(__name__)
 STARTING = 32  # Pods of one namespace that are bound and have not yet begun to run

@@ -10,7 +10,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import CONFIG_MAPS, SECRETS, Resource
 from steelyard.local.kubelet.env import references_of_volumes
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Name = tuple[str, str, str]  # kind, namespace, name
 _KEPT = ("name", "namespace", "uid", "resourceVersion")

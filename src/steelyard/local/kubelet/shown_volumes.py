@@ -13,7 +13,7 @@ from steelyard.local.kubelet import tokens, volumes
 from steelyard.local.kubelet.env import ConfigMissing, has_secret_variables
 from steelyard.local.kubelet.preparation import RunPreparer, fetch_volume_objects
 from steelyard.local.kubelet.records import PodFolder, Sandbox
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 RETRY_SECONDS = 1.0
 

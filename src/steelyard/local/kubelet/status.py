@@ -8,7 +8,7 @@ from steelyard.kube.objects import conditions_of
 from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard.local.kubelet.plan import Runs
 from steelyard.local.kubelet.records import LOST, OUT_OF_MEMORY, Failure, Run, Sandbox
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 
 @dataclass(frozen=True)

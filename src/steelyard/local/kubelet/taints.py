@@ -18,7 +18,7 @@ from steelyard.kube.refusals import BUSY, Pauses
 from steelyard.kube.resource import PODS
 from steelyard.kube.workqueue import Backoff
 from steelyard.local.kubelet.placement import has_taint, toleration_seconds
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 log = logging.getLogger(__name__)
 RETRIES = Backoff(base=1.0, cap=10.0)

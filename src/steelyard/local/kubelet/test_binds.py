@@ -10,7 +10,7 @@ from steelyard.local.kubelet import seccomp
 from steelyard.local.kubelet.network import binds_are_its_own, host_name, may_bind_all
 from steelyard.local.kubelet.sockaddr import Address, own, parse, rewrite_bind
 from steelyard.local.kubelet.testing import make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 HOST = socket.inet_aton("127.200.0.7")
 STREAM, DATAGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM

@@ -12,7 +12,7 @@ from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.names.run import _AddressedPods
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
 from steelyard.local.kubelet.status import ObservedPod, pod_status, with_times
 from steelyard.local.kubelet.testing import condition, make_container, make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNNING = Run(0, "running", "2026-01-01T11:59:00.000000000Z", pid=7, shim=6, shim_start=5)

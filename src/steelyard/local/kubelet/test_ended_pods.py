@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.local.kubelet.ended_pods import EndedPods
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 UID = "a"
 

@@ -17,7 +17,7 @@ from steelyard.local.kubelet.env import Facts, Objects, Room, VolumeMissing, env
 from steelyard.local.kubelet.splice import rewrite
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.schema.variables import TooLarge
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FACTS = Facts("127.200.0.7", "127.0.0.1", "node", {})
 MOST = 96 << 20  # bytes that the work for one Pod may take for a moment

@@ -12,7 +12,7 @@ from steelyard.local.controllers.pods import make_condition
 from steelyard.local.kubelet.placement import NAMESPACE_NAME, Residents, refusal, toleration_seconds
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.testing import make_container, make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST, ZONE = "kubernetes.io/hostname", "zone"

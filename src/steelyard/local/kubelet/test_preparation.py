@@ -10,7 +10,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS
 from steelyard.local.kubelet.env import VolumeMissing
 from steelyard.local.kubelet.preparation import ensure_bound, write_profile
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def pod_with(claim: str) -> Json:

@@ -17,7 +17,7 @@ from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import BATCH, START_SECONDS, STARTING, Scheduler, in_turn
 from steelyard.local.kubelet.testing import make_config, make_container, make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

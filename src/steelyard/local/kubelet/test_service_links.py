@@ -7,7 +7,7 @@ import pytest
 from steelyard.local.kubelet.env import Facts, environment
 from steelyard.local.kubelet.service_links import linked_services, variables
 from steelyard.local.kubelet.testing import make_container, make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make_service(name: str, address: str = "127.9.128.1", *ports: Json) -> Json:

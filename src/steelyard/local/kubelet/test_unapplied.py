@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.kubelet.unapplied import unapplied_fields
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize(

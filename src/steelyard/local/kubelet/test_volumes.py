@@ -15,7 +15,7 @@ from steelyard.local.kubelet.env import (
     references,
 )
 from steelyard.local.kubelet.testing import make_container, make_pod
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def test_one_file_of_a_writable_volume(tmp_path: Path) -> None:

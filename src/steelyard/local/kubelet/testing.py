@@ -22,7 +22,7 @@ from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import SharedPods, run_kubelet
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.names.shown import PublishedNames
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IMAGE = "localhost/steelyard/steps"
 ENDED = ("Succeeded", "Failed")

@@ -17,7 +17,7 @@ from steelyard.kube.pods import containers_of
 from steelyard.kube.resource import SERVICE_ACCOUNTS, Resource
 from steelyard.local.kubelet import versions, volumes
 from steelyard.local.kubelet.records import PodFolder
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 VOLUME = "kube-api-access"

@@ -26,7 +26,7 @@ from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.records import OPEN
 from steelyard.local.kubelet.splice import Mount
 from steelyard.schema.variables import TooLarge, expand
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim", "projected")
 _PROJECTED = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})

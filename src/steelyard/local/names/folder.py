@@ -8,7 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 
 def hosts_folder(hosts: Path) -> Path:

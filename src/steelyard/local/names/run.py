@@ -26,7 +26,7 @@ from steelyard.local.names.table import (
     pod_address,
     table,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

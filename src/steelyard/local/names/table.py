@@ -11,7 +11,7 @@ from types import MappingProxyType
 from steelyard.kube.objects import labels_of, spec_of, status_of
 from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.network import host_name
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 HOST_IP = "127.0.0.1"
 SERVICE_NAME = "kubernetes.io/service-name"

@@ -2,7 +2,7 @@
 
 from steelyard.local.names.hosts import SLOT
 from steelyard.local.names.table import is_readable, names, table
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def make_service(name: str = "s", ip: str = "127.9.128.1", **spec: object) -> Json:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.local.kubelet.quantity import number
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 Usage = dict[tuple[str, str], float]  # by flavour and resource
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from steelyard.kube.objects import status_of
 from steelyard.local.controllers.decision import with_condition
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 RESERVED, ADMITTED, EVICTED = "QuotaReserved", "Admitted", "Evicted"
 FINISHED, PODS_READY, REQUEUED, ACTIVE = "Finished", "PodsReady", "Requeued", "Active"

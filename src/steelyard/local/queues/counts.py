@@ -9,7 +9,7 @@ from steelyard.local.queues import conditions
 from steelyard.local.queues.cohorts import Quota, Usage
 from steelyard.local.queues.conditions import ACTIVE, ADMITTED, FINISHED, RESERVED, holds
 from steelyard.local.queues.quota import text, workload_usage
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 
 def cluster_queue_counts(

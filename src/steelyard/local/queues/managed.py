@@ -14,7 +14,7 @@ from steelyard.kube.resource import (
     resource_of,
 )
 from steelyard.local.controllers.ray.submitter import submitter_template
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 DEFAULT = "default"
 """Name of the LocalQueue that takes the jobs of its namespace which name none."""

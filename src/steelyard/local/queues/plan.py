@@ -13,7 +13,7 @@ from steelyard.local.queues.counts import cluster_queue_counts, local_queue_coun
 from steelyard.local.queues.managed import is_queued
 from steelyard.local.queues.quota import fit, workload_usage
 from steelyard.local.queues.workloads import queue_time, sync_job, workload_priority
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 @dataclass(frozen=True)

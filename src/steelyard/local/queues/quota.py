@@ -7,7 +7,7 @@ from steelyard.kube.objects import status_of
 from steelyard.local.controllers.ray.status import amount_text
 from steelyard.local.kubelet.quantity import number, requests_of
 from steelyard.local.queues.cohorts import Quota, Usage
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _ROUNDING = 1e-6  # error of added fractions: 0.2 three times is more than 0.6
 

@@ -31,7 +31,7 @@ from steelyard.local.faults import Faults
 from steelyard.local.queues.managed import MANAGED, QUEUE
 from steelyard.local.queues.plan import Snapshot, plan
 from steelyard.local.queues.writes import Refusals, drop_refused, write
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROUNDS = 12  # at most: after one outside change a job needs four
 RETRIES = Backoff(base=1.0, cap=10.0)

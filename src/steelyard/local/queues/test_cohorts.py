@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steelyard.local.queues.cohorts import Quota, quotas
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = "machine", "cpu"
 

@@ -24,7 +24,7 @@ from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.queues.managed import job_kind
 from steelyard.local.queues.quota import demand
 from steelyard.local.queues.run import settle
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 

@@ -9,7 +9,7 @@ from steelyard.local.queues import conditions
 from steelyard.local.queues.conditions import ADMITTED, EVICTED, FINISHED, PODS_READY, RESERVED
 from steelyard.local.queues.managed import PRIORITY_CLASS, QUEUE, JobKind, job_kind
 from steelyard.local.queues.quota import demand
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 @dataclass(frozen=True)

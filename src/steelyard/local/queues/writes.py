@@ -12,7 +12,7 @@ from steelyard.kube.refusals import BUSY, Pauses
 from steelyard.kube.resource import WORKLOADS, resource_of
 from steelyard.local.controllers.decision import Event
 from steelyard.local.queues.plan import Plan
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Record = Callable[[Json, Event], None]
 

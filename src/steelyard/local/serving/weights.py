@@ -10,7 +10,7 @@ from steelyard.runs.served import model_volume
 from steelyard.schema.paths import BadFolder, files_below
 from steelyard.storage.digest import sha256_of_all
 from steelyard.storage.digest_cache import DigestCache
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def describe_volume(

@@ -9,7 +9,7 @@ from steelyard.kube.objects import annotations_of, controller_uid, labels_of
 from steelyard.kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, resource_of
 from steelyard.operator.ray.admission.configurations import NAME
 from steelyard.operator.ray.owned import MANAGED
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0

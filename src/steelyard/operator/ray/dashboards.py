@@ -12,7 +12,7 @@ from steelyard.operator.ray.owned import (
 )
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import DASHBOARD as ADDRESS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _MAX_LABEL = 63  # characters of the first part of a host's name
 _HASH = 10

@@ -10,7 +10,7 @@ from steelyard.kube.resource import SECRETS
 from steelyard.operator.ray.certificates.authorities import KEY_BYTES, PlatformKey
 from steelyard.operator.ray.owned import MANAGED
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 

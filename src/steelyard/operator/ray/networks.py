@@ -2,7 +2,7 @@
 
 from steelyard.operator.ray.owned import CLIENT, CLUSTER, DASHBOARD, HEAD, NODE_TYPE, WORKER, owned
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def _own_pods(cluster: Json) -> Json:

@@ -6,7 +6,7 @@ from steelyard.operator.ray.dashboards import address_change, dashboard_objects
 from steelyard.operator.ray.networks import head_policy, workers_policy
 from steelyard.operator.ray.owned import Platform
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def objects_of(cluster: Json, settings: RaySettings, platform: Platform) -> list[Json]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from steelyard.kube.objects import annotations_of, status_of
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import CERTIFICATES
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 if TYPE_CHECKING:
     from steelyard.operator.ray.certificates.authorities import PlatformKey

@@ -28,7 +28,7 @@ from steelyard.operator.ray.objects import annotation_changes, objects_of
 from steelyard.operator.ray.owned import CLUSTER, Platform, has_certificates
 from steelyard.operator.ray.serving.server import NOWHERE, Served, is_called_directly, utc_now
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 Key = tuple[str, str]
 Record = Callable[[Json, Literal["Normal", "Warning"], str, str], None]

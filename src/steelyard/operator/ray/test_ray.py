@@ -33,7 +33,7 @@ from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from steelyard.schema.ray_annotations import DASHBOARD as ADDRESS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import Workflow
 from steelyard.operator.writes import missing
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Objects = Mapping[Key, Stored]
 

@@ -12,7 +12,7 @@ from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.names import owner_reference
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import Simulator, seconds
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 FOREIGN = "somebody-elses"
 

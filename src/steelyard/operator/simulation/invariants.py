@@ -9,7 +9,7 @@ from steelyard.operator.names import COMPONENT
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def foreign_touched(before: State, changed: set[StoreKey]) -> str:

@@ -12,7 +12,7 @@ from steelyard.operator.caches import CHILDREN, slim
 from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
 

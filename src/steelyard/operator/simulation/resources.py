@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAMESPACE = "default"
 SCHEMA: Json = {"arrowSchema": "AAAA"}

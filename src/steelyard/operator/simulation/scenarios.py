@@ -30,7 +30,7 @@ from steelyard.operator.simulation.invariants import (
 )
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import GROUPS, Simulator, State, differing, seconds
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",

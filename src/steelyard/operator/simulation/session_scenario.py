@@ -14,7 +14,7 @@ from steelyard.operator.simulation.scenarios import (
     take_name,
 )
 from steelyard.operator.simulation.simulator import Simulator
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 REPLICA_MOVES = frozenset(
     {"replica becomes ready", "replica is not ready", "replica finds no node", "runner crashes again and again",

@@ -28,7 +28,7 @@ from steelyard.operator.simulation.decisions import (
 )
 from steelyard.operator.simulation.lagging_caches import LaggingCaches, peek
 from steelyard.operator.workflow import WORKFLOWS
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Interruption = tuple[str, int] | None
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from steelyard.operator.training.model import JobStatus, ReplicaId, Scope, Tally
 from steelyard.operator.training.observed.pods import ObservedPod
 from steelyard.operator.training.observed.replicas import ENDED, ObservedJob
 from steelyard.operator.training.policies import autoscaler, depends_on, gang
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
 MAX_OBJECTS = 256

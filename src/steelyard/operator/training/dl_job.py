@@ -37,7 +37,7 @@ from steelyard.operator.training.policies import (
     restart,
     suspend,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """Value of `managedBy` for a job that runs on another cluster."""

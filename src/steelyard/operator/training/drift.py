@@ -6,7 +6,7 @@ from typing import Any
 from steelyard.kube.objects import identity_of, is_deleting
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 

@@ -6,7 +6,7 @@ from typing import Literal
 from steelyard.kube.objects import spec_of
 from steelyard.kube.pods import container_statuses, waiting_state
 from steelyard.operator.desired import Event
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _EVENT_TYPES: dict[str, Literal["Normal", "Warning"]] = {
     "Succeeded": "Normal",

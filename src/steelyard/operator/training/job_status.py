@@ -9,7 +9,7 @@ from typing import Any
 
 from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.training.model import JobStatus, Replica, ReplicaId
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 NAMES = frozenset(
     {"replicas", "restarts", "disruptions", "failures", "restartAt", "startTime", "completionTime", "ports",

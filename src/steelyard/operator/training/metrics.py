@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.kube.objects import spec_of, status_of
 from steelyard.operator.training.conditions import holds
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _FRAMEWORKS = {
     "TFJob": "tensorflow",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.operator.settings import TrainingSettings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 if TYPE_CHECKING:
     from steelyard.operator.training.frameworks.framework import Framework

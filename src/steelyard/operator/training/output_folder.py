@@ -14,7 +14,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 PATH = "/var/steelyard/output"
 """Default folder of the output. A program always finds the folder in $STEELYARD_OUTPUT."""

@@ -27,7 +27,7 @@ from steelyard.operator.training.output_folder import (
 from steelyard.operator.training.output_folder import source as source_of
 from steelyard.schema.names import place as location_of
 from steelyard.schema.names import resource_name
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 MEBIBYTE = 1 << 20
 CARRYING = "the output is being copied to storage"

@@ -25,7 +25,7 @@ from steelyard.operator.training.model import (
     TrainingJob,
 )
 from steelyard.schema.training.common import INT32, INT64, MAX_REPLICAS
-from steelyard.types import Json, value_text
+from steelyard_common.types import Json, value_text
 
 GENERIC = "DLJob"
 

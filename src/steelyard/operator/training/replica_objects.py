@@ -21,7 +21,7 @@ from steelyard.operator.training.labels import (
 )
 from steelyard.operator.training.model import IN_PLACE, ReplicaId, Role, TrainingJob
 from steelyard.operator.training.policies import gang
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def selector(job: TrainingJob) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training.conditions import ConditionChange, ConditionType, apply_change, follows
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 

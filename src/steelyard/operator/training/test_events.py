@@ -16,7 +16,7 @@ from steelyard.operator.test_main import running, until
 from steelyard.operator.training import events
 from steelyard.operator.training.metrics import TrainingMetrics
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, make_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def condition(type: str, status: str = "True", reason: str | None = None) -> Json:

@@ -7,7 +7,7 @@ from steelyard.operator.training.model import Counts, Tally
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.policies import success
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"
 

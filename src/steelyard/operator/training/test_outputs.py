@@ -17,7 +17,7 @@ from steelyard.operator.training.model import Invalid, ReplicaId, Role, RunPolic
 from steelyard.operator.training.output_folder import check, mounted, promised_output
 from steelyard.operator.training.outputs import OutputProgress, model_id, reconcile_output
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRAINING = TrainingSettings(outputs="/state/outputs")

@@ -12,7 +12,7 @@ from steelyard.operator.training.model import Invalid, TrainingJob
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, make_job, make_template
 from steelyard.operator.training.validate import check
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def read(job: Json) -> TrainingJob:

@@ -15,7 +15,7 @@ from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.labels import ATTEMPT
 from steelyard.operator.training.observed.ownership import observe
 from steelyard.operator.training.simulation.job_simulation import BEGIN, SETTINGS, make_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 LIMIT = 2
 

@@ -17,7 +17,7 @@ from steelyard.operator.training.conditions import holds
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.observed.ownership import observe
 from steelyard.operator.training.simulation.job_simulation import BEGIN, make_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Path = tuple[str | int, ...]
 SETTINGS = OperatorSettings(

@@ -10,7 +10,7 @@ from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import conditions
 from steelyard.operator.trouble import ERROR, NOT_MADE, names_error
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _MESSAGE_LIMIT = 1000
 """Longest message of a condition, in characters."""

@@ -15,7 +15,7 @@ from steelyard.operator.training.policies import failure_patterns as patterns
 from steelyard.schema.quantity import amount
 from steelyard.schema.training.common import MAX_POD_BYTES
 from steelyard.schema.unknown_fields import unknown_pod_fields
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 

@@ -10,7 +10,7 @@ from steelyard.operator.jobs import Step
 from steelyard.operator.pods import image_name
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended, single_step
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 # fmt: off
 REASONS = frozenset(

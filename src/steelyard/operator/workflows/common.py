@@ -13,7 +13,7 @@ from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
 from steelyard.schema.faults import faults_text
 from steelyard.schema.resources import RESOURCES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def common_decision(context: ReconcileContext, bad_spec: str) -> Desired | None:

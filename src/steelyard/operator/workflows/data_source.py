@@ -10,7 +10,7 @@ from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended, single_step
 from steelyard.schema.source_addresses import source_address
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NameConflict"})
 

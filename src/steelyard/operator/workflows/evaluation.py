@@ -13,7 +13,7 @@ from steelyard.operator.names import child_name
 from steelyard.operator.runners import PORT, runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended, following, reason_of, sessions
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 CLIENT_SUCCEEDED = "ClientSucceeded"
 REASONS = frozenset(

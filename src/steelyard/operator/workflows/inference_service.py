@@ -9,7 +9,7 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.runners import runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def reconcile(service: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:

@@ -26,7 +26,7 @@ from steelyard.operator.trouble import NOT_MADE
 from steelyard.operator.workflows.common import common_decision, ended
 from steelyard.runners.table import kind_of_runner
 from steelyard.schema.steps import EXIT_PERMANENT
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:

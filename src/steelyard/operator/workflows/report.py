@@ -9,7 +9,7 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, single_step
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 REASONS = frozenset(
     {"StepFailed", "NoSuchRubric", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"}

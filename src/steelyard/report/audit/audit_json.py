@@ -9,7 +9,7 @@ from steelyard.report.audit.subject import Requirement, Subject
 from steelyard.report.comparison.reports import comparison_numbers
 from steelyard.report.page.document import named
 from steelyard.report.page.page import FORMAT
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None) -> Json:

@@ -12,7 +12,7 @@ from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Metric
 from steelyard.report.statistics.intervals import Estimate
 from steelyard.schema.faults import fault_message
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class _Numbers(BaseModel):

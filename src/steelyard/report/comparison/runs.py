@@ -27,7 +27,7 @@ from steelyard.report.wording import (
     signed_points,
     small_p,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KINDS = {
     "worse": ("worse", "the greatest losses first"),

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from steelyard.errors import UsageError
-from steelyard.types import JsonValue
 from steelyard.whole_files import TooLarge, parse_json, read_whole
+from steelyard_common.types import JsonValue
 
 if TYPE_CHECKING:  # most reports are not signed: cryptography is imported where a key is used
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -4,7 +4,7 @@ import orjson
 
 from steelyard.report.evidence.attestation import CheckResults, NamedFile, statement
 from steelyard.report.evidence.report_statement import EVERY_ANSWER, EVERY_ROW
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 AUDIT_PAGE = "index.html"
 AUDIT_NUMBERS = "audit.json"

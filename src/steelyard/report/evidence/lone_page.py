@@ -14,8 +14,8 @@ from steelyard.report.evidence.files import Check, fault
 from steelyard.report.page.page import FORMAT, MOST_EVIDENCE, numbers_inside
 from steelyard.report.rubrics.answer import text_of
 from steelyard.report.wording import count
-from steelyard.types import JsonValue
 from steelyard.whole_files import TooLarge
+from steelyard_common.types import JsonValue
 
 PAGES = {"report": "report.html", "audit": "index.html"}
 # An element without an end holds the rest: the page would be read again from each further one.

@@ -12,7 +12,7 @@ from steelyard.report.wording import count
 from steelyard.schema.names import OWN_RECORDS
 from steelyard.schema.paths import BadFolder, files_below
 from steelyard.storage.digest import sha256_of_all
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 GGUF = ".gguf"
 

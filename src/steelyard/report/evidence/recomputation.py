@@ -30,7 +30,7 @@ from steelyard.report.wording import count
 from steelyard.schema.faults import error_text
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 CLOSE = 1e-9
 """Relative difference that two versions of a numerical library may have."""

@@ -4,7 +4,7 @@ import orjson
 
 from steelyard.report.evidence.attestation import CheckResults, NamedFile, statement
 from steelyard.report.page.document import PAGES, SCORES
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 ATTESTATION = "attestation.json"
 MADE = frozenset({SCORES, PAGES})

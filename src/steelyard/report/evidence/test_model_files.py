@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.report.evidence.files import ReportFolders
 from steelyard.report.evidence.model_files import check_model, check_served_model
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def entry(path: str, content: bytes, what: str = "Model") -> JsonValue:

@@ -33,8 +33,8 @@ from steelyard.report.evidence.signature import AttestationCheck, check_attestat
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.page import document
 from steelyard.report.page.page import numbers_inside
-from steelyard.types import JsonValue
 from steelyard.whole_files import TooLarge
+from steelyard_common.types import JsonValue
 
 __all__ = ["Check", "NotAReport", "ReportFolders", "check_files", "folder_of", "numbers_of", "verify_report"]
 

@@ -46,7 +46,7 @@ from steelyard.report.page import document
 from steelyard.report.page.page import numbers_inside
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 REPORT, BASELINE = "Report", "baseline"
 _FIELDS = {"audit", "account", "auditProcedure", "system", "baseline", "requirements"}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from steelyard.report.page.rows import MOST_FIELDS, MOST_TEXT, PICTURE, cut, error_json, readable
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import with_status
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Texts = list[str | None]
 MOST_SIDE = 32

@@ -18,7 +18,7 @@ from steelyard.report.page.rows import cut
 from steelyard.report.wording import count
 from steelyard.storage.checked import check_digest
 from steelyard.storage.store import Store
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Key = tuple[int, str]
 MOST_SHOWN = 24

@@ -9,7 +9,7 @@ import pyarrow as pa
 from steelyard.report.page.page import rows_page
 from steelyard.report.page.row_columns import Drawn
 from steelyard.report.wording import count
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Draw = Callable[[pa.Table, list[pa.Table]], Drawn]
 """Function from rows of the output and their scores to columns of a page."""

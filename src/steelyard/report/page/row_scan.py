@@ -15,7 +15,7 @@ from steelyard.report.answers import BATCH, memory_mapped
 from steelyard.report.row_scores import RowScores
 from steelyard.report.silence import Silence
 from steelyard.report.statistics.intervals import Integers
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Take = Callable[[pa.Table, list[pa.Table]], None]
 Ask = Callable[[Any], pa.Table]

@@ -12,7 +12,7 @@ import numpy as np
 from steelyard.report.rubrics.answer import text_of
 from steelyard.report.statistics.intervals import Integers
 from steelyard.report.wording import count
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 MOST_ROWS = 1_000
 """Rows inside a report's page."""

@@ -19,7 +19,7 @@ from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, right_or_wron
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.summary import What, summarise_scores
 from steelyard.schema.columns import present, value
-from steelyard.types import Json, value_text
+from steelyard_common.types import Json, value_text
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_CHOICE = "(none)"

@@ -38,7 +38,7 @@ from steelyard.report.summary import What, summarise_scores
 from steelyard.report.summary import limits as limits_of_scores
 from steelyard.report.wording import count, counted, interval, percent
 from steelyard.schema.columns import value
-from steelyard.types import Json, value_text
+from steelyard_common.types import Json, value_text
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),

@@ -18,7 +18,7 @@ from steelyard.report.rubrics.rows import COLUMNS
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import LEFT_OUT, STATUSES
 from steelyard.schema.columns import optional, value
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEYS = (("_index_", pa.int64()), ("_replication_", pa.string()))
 

@@ -38,7 +38,7 @@ from steelyard.report.status import FAILED, has_status
 from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
 from steelyard.schema.columns import value
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 VERDICTS = "verdicts"
 FEWEST_OF_KAPPA = 30

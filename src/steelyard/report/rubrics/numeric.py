@@ -17,7 +17,7 @@ from steelyard.report.rubrics.plain_text import Unclear
 from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, right_or_wrong, targets, value_said
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.summary import What, summarise_scores
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

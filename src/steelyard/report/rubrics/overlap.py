@@ -35,7 +35,7 @@ from steelyard.report.statistics.clusters import (
 from steelyard.report.statistics.intervals import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, rows_or_answers, summarise_scores
 from steelyard.report.wording import between_text, decimal
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from steelyard.report.results import Answer
 from steelyard.report.rubrics.answer import answer_in, are_equal, is_blank, is_missing, text_of
 from steelyard.schema.columns import named, value
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TARGET = "target|answer|label"
 """Columns that may hold the target, unless the rubric names another."""

@@ -15,7 +15,7 @@ from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics.classification import Classification, NoLabel
 from steelyard.report.rubrics.contract import KEYS
 from steelyard.report.statistics.intervals import Estimate
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROWS = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from(["a", "b", "c", "d", "e", None])),

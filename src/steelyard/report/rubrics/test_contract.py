@@ -10,7 +10,7 @@ from steelyard.report.results import Answer, Results, Rubric
 from steelyard.report.rubrics import GROUP, find_rubric
 from steelyard.report.rubrics.contract import BrokenContract, check_rubric
 from steelyard.report.rubrics.text import ExactMatch
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROW: Json = {"target": "Paris"}
 SENTENCE: Json = {"target": "The cat sat on the mat, and slept."}

@@ -15,7 +15,7 @@ from steelyard.report.rubrics.contract import check_rubric
 from steelyard.report.rubrics.judge import NoVerdicts, Verdict, kappa_estimate
 from steelyard.report.scoring import summarise
 from steelyard.report.status import with_status
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def answered(*said: str | None, text: str = "an answer", index: int = 0) -> Answer:

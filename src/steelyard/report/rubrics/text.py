@@ -30,7 +30,7 @@ from steelyard.report.rubrics.rows import (
     targets,
 )
 from steelyard.report.summary import What, summarise_scores
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @dataclass(frozen=True)

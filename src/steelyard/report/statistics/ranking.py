@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from steelyard.report.statistics.clusters import student_quantile, sums_of
 from steelyard.report.statistics.intervals import FEW_CLUSTERS, Estimate, Floats, Integers, share_interval
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MOST_CLASSES = 100
 """Most classes for curves: with more, a class against the rest says little, and the matrix takes much memory."""

@@ -28,7 +28,7 @@ from steelyard.runs.rubric_names import reads_verdicts
 from steelyard.storage.checked import add_digest
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.files import FileStore
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 JUDGED = "judged"
 VERDICTS = "verdicts"

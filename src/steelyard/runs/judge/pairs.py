@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 WIN, TIE, LOSS = "win", "tie", "loss"
 HALF = 0.5

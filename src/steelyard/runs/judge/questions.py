@@ -19,7 +19,7 @@ from steelyard.runs.request import TARGETS, PromptSpec
 from steelyard.runs.resolve import ANOTHER_NAME
 from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 QUESTIONS = "questions.jsonl"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from steelyard.runs.spending.prices import PriceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 TEMPLATE = """\
 You are grading an answer to a question.

@@ -17,7 +17,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import Parser
 from steelyard.runs.request import RubricSpec, RunRequest
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def no_key() -> RunContext:

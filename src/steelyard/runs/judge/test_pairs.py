@@ -14,7 +14,7 @@ from steelyard.runs.judge.pairs import Said, merged, worth_of
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 WORTH = {"A": 1.0, "B": 0.0, "tie": 0.5}
 

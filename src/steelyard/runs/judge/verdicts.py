@@ -13,7 +13,7 @@ from steelyard.report.rubrics.answer import answer_in
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.judge.pairs import Said, merged
 from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _LOOKED_AT = 20_000  # characters from the end of what the judge said
 _KEPT = 200

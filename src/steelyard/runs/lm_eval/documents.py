@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Key = tuple[str, int]
 """A document: the name of its task, and its number there."""

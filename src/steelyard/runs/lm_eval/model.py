@@ -14,7 +14,7 @@ from steelyard.errors import UsageError
 from steelyard.runs.lm_eval.documents import MOST_TEXT, Document, bounds_of, document_of, shares_of
 from steelyard.runs.lm_eval.tasks import MISSING, NoLmEval, TaskName
 from steelyard.runs.prompts.render import GENERATE, LIKELIHOOD, ROLLING
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Exchange = Callable[[Sequence["Request"]], Sequence[JsonValue]]
 """A function from the requests of a task to their answers: text, (log-likelihood, greedy), or None for no answer."""

@@ -22,7 +22,7 @@ import orjson
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.report.errors import ReportFailed
 from steelyard.runs.lm_eval.tasks import MISSING, NoLmEval, TaskName
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
 _waiting: dict[TaskName, "LmEval"] = {}

@@ -22,7 +22,7 @@ from steelyard.runs.lm_eval.process import digest_of, replay
 from steelyard.runs.lm_eval.results import FOUND, results_of
 from steelyard.runs.lm_eval.tasks import MAX_FAILED, TaskName
 from steelyard.runs.prompts.render import GENERATE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _UNIT = {UNIT: b"document"}
 _SCHEMA = schema(

@@ -19,7 +19,7 @@ from steelyard.report.errors import NotInstalled
 from steelyard.runs.prompts.render import GENERATE
 from steelyard.runs.request import PromptSpec, RubricSpec, RunRequest, SourceSpec, canonical
 from steelyard.runs.resolve import RUNS
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 PREFIX = "lm_eval:"
 MAX_FAILED = 0.05

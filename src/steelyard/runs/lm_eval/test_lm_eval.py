@@ -27,7 +27,7 @@ from steelyard.runs.lm_eval.results import _members
 from steelyard.runs.lm_eval.rubric import NO_ANSWER, Task
 from steelyard.runs.lm_eval.tasks import TaskName, check_asked_whole, parse_name, task_request
 from steelyard.runs.request import RubricSpec, RunRequest, SourceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:

@@ -9,7 +9,7 @@ from jinja2 import Template as JinjaTemplate
 
 from steelyard.errors import UsageError
 from steelyard.runs.prompts.printing import PrintingEnvironment
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 TEXT_CHARACTERS = 16 << 20
 """Characters of one prompt."""

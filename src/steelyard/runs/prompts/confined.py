@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from steelyard.errors import UsageError
 from steelyard.runs.prompts.compiled import TemplateFault, place
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 SECONDS = 5.0
 """Seconds for the template, and for each row."""

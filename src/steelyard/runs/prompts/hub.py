@@ -21,7 +21,7 @@ from steelyard.durable import rename_durably
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.runs.request import HUB, SourceSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 T = TypeVar("T")
 BATCH = 1024

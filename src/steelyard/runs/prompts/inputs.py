@@ -25,7 +25,7 @@ from steelyard.runs.folder import INPUTS_FILE, RunFolder
 from steelyard.runs.request import HUB, SourceSpec
 from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Numbers = npt.NDArray[np.int64]
 GROUP_ROWS = 4096

@@ -19,7 +19,7 @@ from jinja2.filters import FILTERS, do_urlencode, do_xmlattr, make_attrgetter
 from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _OF_TEXT = [
     "capitalize",

@@ -20,7 +20,7 @@ from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.report.rubrics.answer import text_of
 from steelyard.runs.request import TARGETS, PromptSpec
 from steelyard.schema.columns import lacking, sentence
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 KIND, CONTEXT = "kind", "context"
 """Columns of rows that hold the endpoint's prompt themselves, and where a continuation begins."""

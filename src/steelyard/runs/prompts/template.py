@@ -13,7 +13,7 @@ from steelyard.errors import UsageError
 from steelyard.runs.prompts.compiled import ENVIRONMENT, Compiled, TemplateFault, place
 from steelyard.runs.prompts.confined import Confined
 from steelyard.schema.columns import lacking
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 __all__ = ["Template", "TemplateFault"]
 

@@ -10,7 +10,7 @@ from steelyard.evaluation.plan import BadInput
 from steelyard.runs.prompts.render import check_rows, requests
 from steelyard.runs.prompts.template import Template, TemplateFault
 from steelyard.runs.request import PromptSpec
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 COLUMNS = ("prompt", "question", "choices")
 

@@ -12,7 +12,7 @@ from steelyard.errors import UsageError
 from steelyard.runs.prompts import confined
 from steelyard.runs.prompts.compiled import ENVIRONMENT, Compiled
 from steelyard.runs.prompts.template import Template, TemplateFault
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROW: Json = {
     "question": "  Why? ",

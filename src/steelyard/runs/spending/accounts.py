@@ -10,7 +10,7 @@ from steelyard.runs.queries import tokens
 from steelyard.runs.request import RunRequest
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.spending.spending_log import Spent, spent_in
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 MODEL = "model"
 

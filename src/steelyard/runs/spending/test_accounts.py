@@ -18,7 +18,7 @@ from steelyard.runs.run import run
 from steelyard.runs.spending.accounts import accounts, others_of
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.spending.spending_log import SpendingLog, Spent, spent_in
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 A_CALL = 12
 """Tokens of one call of the double: 10 of the prompt, 2 of the answer."""

@@ -10,7 +10,7 @@ from steelyard.runs.tasks.faults import misspelt, nearest, short
 from steelyard.runs.tasks.positions import Document, Fault
 from steelyard.runs.tasks.positions import Path as Steps
 from steelyard.schema.rubric_names import alias, names_of
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 
 def check(document: Document, path: Path) -> list[Fault]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from steelyard.runs.tasks.model import Sampling, Task
 from steelyard.runs.tasks.positions import Document, Fault, Path
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 _SHOULD: Mapping[str, str] = {
     "string_type": "should be text",

@@ -16,8 +16,8 @@ from steelyard.runs.tasks.checks import check
 from steelyard.runs.tasks.faults import faults_of
 from steelyard.runs.tasks.model import Judge, Prices, Task, TaskLimits, sent
 from steelyard.runs.tasks.positions import Document, Fault, TextPosition, read
-from steelyard.types import JsonValue
 from steelyard.whole_files import read_whole
+from steelyard_common.types import JsonValue
 
 MOST_SHOTS = 1000
 

@@ -10,7 +10,7 @@ from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.evaluation.table_files import ENDINGS, Format
 from steelyard.runs import notation
 from steelyard.runs.request import API_KEY_ENV
-from steelyard.types import JsonValue
+from steelyard_common.types import JsonValue
 
 Text = Annotated[str, Field(min_length=1)]
 

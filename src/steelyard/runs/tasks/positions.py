@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import yaml
 
-from steelyard.bounded_yaml import SAFE, BadYaml, check
-from steelyard.types import JsonValue
+from steelyard_common.bounded_yaml import SAFE, BadYaml, check
+from steelyard_common.types import JsonValue
 
 Path: TypeAlias = tuple[str | int, ...]
 

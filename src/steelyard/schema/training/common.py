@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from steelyard.schema.base import SchemaModel
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 Scope = Literal["Pod", "ReplicaType", "Job"]

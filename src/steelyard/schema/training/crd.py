@@ -4,7 +4,7 @@ from steelyard.schema.structural import structural
 from steelyard.schema.training.kinds import TRAINING, TrainingKind
 from steelyard.schema.training.status import STATUS
 from steelyard.schema.unknown_fields import complete, pod_template_schema
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def training_definitions() -> list[Json]:

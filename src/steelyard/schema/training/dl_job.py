@@ -19,7 +19,7 @@ from steelyard.schema.training.common import (
     validations,
 )
 from steelyard.schema.training.templates import PATTERN, THERE_ARE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ROLE = r"^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$"
 _ROLE_RULE = (

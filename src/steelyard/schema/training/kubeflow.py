@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from steelyard.schema.base import SchemaModel
 from steelyard.schema.training.common import INT32, MAX_ROLES, ReplicaSpec, RunPolicy, validations
 from steelyard.schema.training.rules import Types, of_types
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class JobSpec(SchemaModel):

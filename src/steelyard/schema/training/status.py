@@ -1,6 +1,6 @@
 """The status of a training job as a schema: v1's fields, and our own besides."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def _time(text: str) -> Json:

@@ -28,7 +28,7 @@ from steelyard.services.aggregator.messages import (
     state_message,
     tombstone_message,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MARKER_FOR = timedelta(days=14)
 """Age at which a marker becomes a tombstone. Commands are kept as long, so that none about the entity can be left."""

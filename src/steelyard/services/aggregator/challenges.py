@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from steelyard.schema.challenge_task import ChallengeTask
 from steelyard.services.aggregator.check import Rejected
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 
 def with_task(content: Json, task: ChallengeTask) -> Json:

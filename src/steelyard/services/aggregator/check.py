@@ -6,7 +6,7 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import ForgetEntity, RestoreEntity
 from steelyard.schema.entities import entity_of
 from steelyard.schema.status import statuses
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _CHANGING = frozenset({"status", "reason", "message", "lastTransitionTime", "labels", "metadata"})
 """Fields that may change during an entity's life; all others are fixed at its creation."""

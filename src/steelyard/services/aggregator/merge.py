@@ -37,7 +37,7 @@ from steelyard.services.aggregator.check import (
 from steelyard.services.aggregator.merge_patch import merge_patch
 from steelyard.services.aggregator.quotas import put_quota
 from steelyard.services.aggregator.transitions import is_allowed
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 Headers = Mapping[str, str]
 """Headers of a command: `id` becomes the revision, `time` is when it was given, `source` by which part."""

@@ -3,7 +3,7 @@ Pure."""
 
 from collections.abc import Mapping
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 
 def merge_patch(content: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> Json:

@@ -11,7 +11,7 @@ from typing import Literal
 import orjson
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FORGOTTEN = "forgotten"
 """Header of the marker that a forgotten entity leaves: the time at which it was forgotten."""

@@ -24,7 +24,7 @@ from steelyard.services.simulation.commands import (
 )
 from steelyard.services.simulation.entities import START, make_evaluation, make_model, make_service
 from steelyard.services.status_commands import Status, status_command
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 EPOCH = 2
 EVALUATION = make_evaluation()

@@ -11,7 +11,7 @@ from steelyard.schema.entities import entity_of
 from steelyard.schema.quota import quota_id
 from steelyard.services.aggregator.test_apply import Entity
 from steelyard.services.simulation.commands import create, status
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC).isoformat()
 TASK = {

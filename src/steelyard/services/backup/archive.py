@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from steelyard.broker.log import Record
 from steelyard.services.backup.record_files import Damaged, Entry, decode, encode
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store, name_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 SEGMENTS = "archive/segments/"

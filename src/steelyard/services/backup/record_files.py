@@ -17,7 +17,7 @@ import orjson
 from steelyard.broker.log import STATE, Record
 from steelyard.compressed import TooLargeUnpacked, unpacked_gzip
 from steelyard.errors import Refused
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FORMAT = 1
 FILE_LIMIT = 128 << 20

@@ -10,7 +10,7 @@ from steelyard.schema.status import failure_status
 from steelyard.services.orchestrator.manifest import ENTITY, KIND, KUBE
 from steelyard.services.status_commands import Status, command_id, status_command
 from steelyard.tracing import valid
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _PROGRESS: dict[str, dict[str, str]] = {
     "Evaluation": {

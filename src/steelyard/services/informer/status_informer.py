@@ -22,7 +22,7 @@ from steelyard.kube.resource import DYFF
 from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
 from steelyard.services.leadership import Leadership, ensure_leader, lead_until
 from steelyard.services.orchestrator.manifest import ENTITY
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from steelyard.services.orchestrator.manifest import KUBE, manifest
 from steelyard.services.simulation.entities import make_model, make_session
 from steelyard.services.simulation.platform import PlatformHarness, open_harness, place_of, until
 from steelyard.services.status_commands import Status
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NOON = "2026-01-01T12:00:00Z"
 

@@ -12,7 +12,7 @@ from typing import Literal
 from steelyard.schema.data_source import UPLOAD
 from steelyard.schema.dependencies import DATA_SOURCE
 from steelyard.schema.status import ENDINGS, FAILURE, KINDS, SUCCESS, WITHOUT_WORKFLOW
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 EventType = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 REMEMBERED = 10_000

@@ -33,7 +33,7 @@ from steelyard.services.simulation.entities import (
     make_model,
 )
 from steelyard.storage.store import Store, open_store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVALUATION = make_evaluation("e1")

@@ -10,7 +10,7 @@ from steelyard.kube.resource import DYFF
 from steelyard.services.informer.status import entity_of
 from steelyard.services.informer.status import slim as slim_resource
 from steelyard.services.orchestrator.manifest import ENTITY
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 OnChange = Callable[[str, Json | None], None]
 """Receives an entity's id and, when its resource has gone, that resource."""

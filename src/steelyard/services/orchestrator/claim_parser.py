@@ -13,7 +13,7 @@ from steelyard.schema.entities import AnyEntity, stored_of
 from steelyard.schema.quota import Quota
 from steelyard.schema.status import TERMINAL
 from steelyard.services.orchestrator.manifest import KUBE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def parse_claim(

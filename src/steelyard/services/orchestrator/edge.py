@@ -45,7 +45,7 @@ from steelyard.services.orchestrator.secrets import (
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
 from steelyard.tracing import span
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

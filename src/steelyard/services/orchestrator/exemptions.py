@@ -11,7 +11,7 @@ from steelyard.accounts.quotas import Rates, Shortage
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.schema.security import QuotaSelector
 from steelyard.services.orchestrator.admission import Limits, is_exempt
-from steelyard.types import mapping, sequence
+from steelyard_common.types import mapping, sequence
 
 _log = logging.getLogger(__name__)
 

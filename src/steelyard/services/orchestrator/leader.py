@@ -49,7 +49,7 @@ from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.orchestrator.workers import Quarantine, Workers
 from steelyard.services.status_commands import Status
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from steelyard.schema.safety_case import SafetyCase
 from steelyard.schema.secrets import needed_secrets, object_name
 from steelyard.schema.status import WITH_WORKFLOW
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"

@@ -12,7 +12,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, NotFound
 from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
 from steelyard.schema.names import namespace_of
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 

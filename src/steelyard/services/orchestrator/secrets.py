@@ -30,7 +30,7 @@ from steelyard.schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.namespaces import REPLACES
 from steelyard.services.orchestrator.waiting import Decision, Wait
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CHUNK = 500
 """Number of claims that are looked at before other tasks have their turn."""

@@ -12,7 +12,7 @@ from steelyard.broker.scan import topic_pieces
 from steelyard.schema.retention import files_until, forgotten_at
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.reaper.files import marker_of, named_by
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _DELETED = b'"Deleted"'
 HEADINGS = ("STATUS", "KIND", "ID", "FORGOTTEN", "FILES UNTIL", "KEPT BY")

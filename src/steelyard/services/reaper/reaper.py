@@ -28,7 +28,7 @@ from steelyard.services.reaper.files import FileMetrics, ForgottenFiles, marker_
 from steelyard.services.reaper.uploads import discard_leftovers
 from steelyard.services.status_commands import command_id
 from steelyard.storage.store import StorageError, Store
-from steelyard.types import mapping
+from steelyard_common.types import mapping
 
 _log = logging.getLogger(__name__)
 CONSUMER = "reaper"

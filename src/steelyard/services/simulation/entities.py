@@ -17,7 +17,7 @@ from steelyard.schema.model import Model
 from steelyard.schema.module import Module
 from steelyard.schema.report import Report
 from steelyard.schema.safety_case import SafetyCase
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "a" * 32

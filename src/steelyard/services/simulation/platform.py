@@ -35,7 +35,7 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.commands import restore
 from steelyard.services.simulation.entities import START
 from steelyard.services.status_commands import Status, status_command
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2

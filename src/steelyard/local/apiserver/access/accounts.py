@@ -8,7 +8,7 @@ from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 ROOT_CA = "kube-root-ca.crt"
 _WHY = (

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.rules.common import labels_match
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _FILE = Path(__file__).with_name("bootstrap.json.gz")
 _UPDATED = "rbac.authorization.kubernetes.io/autoupdate"

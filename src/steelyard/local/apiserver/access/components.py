@@ -10,7 +10,7 @@ from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.schema.unknown_fields import unknown_pod_fields
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _BUCKET = f"{APP_WRAPPERS.plural}.{APP_WRAPPERS.group}"
 

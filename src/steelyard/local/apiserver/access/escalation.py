@@ -15,7 +15,7 @@ from steelyard.local.apiserver.access.rbac import (
 )
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _FIELDS = ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs")
 _SHOWN = {"apiGroups": "APIGroups"}

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.access.attributes import Attributes
 from steelyard.local.apiserver.access.users import ACCOUNT_PREFIX, User
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"

@@ -4,7 +4,7 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.attributes import Attributes
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def forbidden(user: User, attributes: Attributes, reason: str = "") -> Refusal:

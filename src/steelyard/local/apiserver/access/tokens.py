@@ -18,7 +18,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.pki import is_foreign, private_pem, write_private
 from steelyard.local.apiserver.store import Store
 from steelyard.local.platform_identity import PlatformIdentity
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 ISSUER = "https://kubernetes.default.svc.cluster.local"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MASTERS, AUTHENTICATED, UNAUTHENTICATED = (
     "system:masters",

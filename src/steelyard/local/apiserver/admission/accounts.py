@@ -9,7 +9,7 @@ from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 VOLUME = "kube-api-access-"

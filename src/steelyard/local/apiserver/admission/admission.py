@@ -3,7 +3,7 @@
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.options import Options
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 class Admission:

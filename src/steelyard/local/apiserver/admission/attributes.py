@@ -8,7 +8,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.common import labels_match
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 EXEMPT_GROUP = "admissionregistration.k8s.io"
 PARTS = {

@@ -13,7 +13,7 @@ from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.service_types import is_external_name
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 _LISTED = 5  # Services that a line of the log names

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from steelyard.local.apiserver.admission.requests import pod_amounts
 from steelyard.local.apiserver.amounts import Amount, Amounts, amount, amounts, texts
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 BUCKET = "limitranges"
 LIMITED = ("pods", "persistentvolumeclaims")

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.service_types import needs_health_check_port, needs_node_ports
 from steelyard.local.apiserver.store import Store
 from steelyard.local.machine import port_is_free
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 FIRST, LAST = 30_000, 32_767
 _FIRST_CHOSEN = 30_086

@@ -24,7 +24,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rules.common import labels_match
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 POLICIES = f"validatingadmissionpolicies.{EXEMPT_GROUP}"
 BINDINGS = f"validatingadmissionpolicybindings.{EXEMPT_GROUP}"

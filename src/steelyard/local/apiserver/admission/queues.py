@@ -12,7 +12,7 @@ from steelyard.local.queues.managed import (
     suspend_new,
     takes_default_queue,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _QUEUES = "localqueues.kueue.x-k8s.io"

@@ -23,7 +23,7 @@ from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 log = logging.getLogger(__name__)
 BUCKET = "resourcequotas"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from steelyard.local.apiserver.amounts import Amounts, add, amounts, largest
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _OF_PODS = ("cpu", "memory")
 

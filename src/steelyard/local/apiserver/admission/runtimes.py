@@ -3,7 +3,7 @@
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.rules.pods import tolerate_the_node
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 BUCKET = "runtimeclasses.node.k8s.io"
 _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

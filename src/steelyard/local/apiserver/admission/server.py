@@ -30,7 +30,7 @@ from steelyard.local.apiserver.priorities import assign_priority
 from steelyard.local.apiserver.scale import make_scale, set_field
 from steelyard.local.apiserver.schema import drop_unknown
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 PERMANENT = ("default", "kube-system", "kube-public")
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

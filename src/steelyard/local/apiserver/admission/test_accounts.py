@@ -7,7 +7,7 @@ import pytest
 from steelyard.local.apiserver.admission.accounts import MOUNT, add_account
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CLAIMED = {"name": "kube-api-access-abcde", "readOnly": True, "mountPath": MOUNT}
 

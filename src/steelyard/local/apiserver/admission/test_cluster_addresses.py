@@ -11,7 +11,7 @@ from steelyard.kube.resource import SERVICES
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.direct import direct_cluster
 from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FIRST, SECOND = "127.210.128.0/17", "127.211.128.0/17"
 PORTS = [{"port": 80, "protocol": "TCP", "targetPort": 80}]

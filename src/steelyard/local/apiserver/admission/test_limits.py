@@ -10,7 +10,7 @@ from steelyard.local.apiserver.admission.limits import (
     refusal_text,
     violations,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def limit_range(*limits: Json) -> Json:

@@ -5,7 +5,7 @@ import pytest
 from steelyard.local.apiserver.admission.runtimes import BUCKET, check_runtime, set_runtime
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 OVERHEAD = {"cpu": "1"}
 

@@ -9,7 +9,7 @@ from steelyard.local.apiserver.admission.requests import pod_amounts
 from steelyard.local.apiserver.amounts import Amounts, amount, amounts
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.common import labels_match
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"
 IGNORED = frozenset(["events", "events.events.k8s.io"])

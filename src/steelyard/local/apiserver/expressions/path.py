@@ -2,7 +2,7 @@
 
 import re
 
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
 

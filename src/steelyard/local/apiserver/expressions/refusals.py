@@ -23,7 +23,7 @@ from steelyard.local.apiserver.expressions.values import (
     is_loose,
     readable_fields,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _SCALARS = {"integer": "int", "number": "double", "boolean": "bool"}
 _REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]

@@ -9,7 +9,7 @@ from steelyard.local.apiserver.expressions import engine
 from steelyard.local.apiserver.expressions.path import join_path
 from steelyard.local.apiserver.expressions.program import EvaluationFailed, Program
 from steelyard.local.apiserver.expressions.values import cel_value
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IMMUTABLE = "self == oldSelf"
 ABSENT = object()  # what was not there before

@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.expressions.rule import ABSENT, Change, Rule, compile_rule
 from steelyard.local.apiserver.expressions.values import item_key, with_root_fields
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "

@@ -4,7 +4,7 @@
 import pytest
 
 from steelyard.local.apiserver.expressions.refusals import rule_causes
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 @pytest.mark.parametrize(

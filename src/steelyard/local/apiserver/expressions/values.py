@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _RESERVED = (

@@ -16,7 +16,7 @@ from steelyard.local.apiserver.managed.yaml import BadYaml, yaml_object
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 APPLY = "application/apply-patch+yaml"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

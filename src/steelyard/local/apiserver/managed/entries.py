@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from steelyard.local.apiserver.managed.fieldset import FieldSet, from_fields, to_fields
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"

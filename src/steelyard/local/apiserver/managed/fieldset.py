@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Path = tuple[str, ...]
 

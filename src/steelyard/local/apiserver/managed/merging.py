@@ -14,7 +14,7 @@ from steelyard.local.apiserver.managed.shape import (
     stored_elements,
 )
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def merge(node: Node, live: Any, applied: Any) -> Any:

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.managed.merging import merge, with_named_fields, 
 from steelyard.local.apiserver.managed.reading import Difference, difference, read_fields
 from steelyard.local.apiserver.managed.shape import MISSING, same, with_empty_values
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 FIRST = "before-first-apply"
 _SELF = Manager("", "Update", "")  # the write at hand, until it is known whether it took any field

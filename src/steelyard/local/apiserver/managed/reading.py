@@ -19,7 +19,7 @@ from steelyard.local.apiserver.managed.shape import (
     stored_elements,
 )
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _MOST_FAULTS = 100  # that are named
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from steelyard.local.apiserver.managed.fieldset import key_element, value_element
 from steelyard.local.apiserver.schema import Node
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ANY = Node()  # by its value: objects field by field, lists as wholes
 MISSING = object()

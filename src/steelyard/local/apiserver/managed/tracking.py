@@ -12,7 +12,7 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.managed.entries import Managers, decode_managers, encode_managers
 from steelyard.local.apiserver.managed.fieldset import FieldSet, field_set
 from steelyard.local.apiserver.managed.ownership import Write, managers_after_update
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _STATUS = field_set(("f:status",))
 

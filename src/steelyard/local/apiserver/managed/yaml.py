@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import yaml
 
-from steelyard import bounded_yaml
-from steelyard.bounded_yaml import Limits, check
 from steelyard.local.apiserver.content import MAX_DEPTH
-from steelyard.types import Json
+from steelyard_common import bounded_yaml
+from steelyard_common.bounded_yaml import Limits, check
+from steelyard_common.types import Json
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

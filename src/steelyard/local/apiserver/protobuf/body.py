@@ -5,7 +5,7 @@ from typing import NamedTuple
 from steelyard.local.apiserver.content import BadContent, check_shape
 from steelyard.local.apiserver.protobuf.decoding import decode_message
 from steelyard.local.apiserver.protobuf.descriptors import UNKNOWN, kind_message, message_by_name
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MARK = b"k8s\0"

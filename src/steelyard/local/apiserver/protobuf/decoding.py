@@ -16,7 +16,7 @@ from steelyard.local.apiserver.protobuf.descriptors import (
 )
 from steelyard.local.apiserver.protobuf.special import SPECIAL
 from steelyard.local.apiserver.protobuf.wire import BLOCK, FIXED64, VARINT, Value, fields, varint
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _WIRE = {"s": BLOCK, "y": BLOCK, "r": BLOCK, "i": VARINT, "l": VARINT, "b": VARINT, "d": FIXED64}
 

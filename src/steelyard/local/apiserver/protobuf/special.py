@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.protobuf.descriptors import META
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXTENSIONS = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1"

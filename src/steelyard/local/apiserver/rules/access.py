@@ -4,7 +4,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, unsupport
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ["ServiceAccount", "User", "Group"]

@@ -7,7 +7,7 @@ from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import bounded_quantity
 from steelyard.local.apiserver.rules.table import Rule, causes_by, if_given, items, need, part
 from steelyard.schema.object_names import resource_name_faults
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _CPU = {
     "type": "Resource",

@@ -4,7 +4,7 @@ from typing import Any
 
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules import old_metrics as old_forms
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _PREFIX = "autoscaling.alpha.kubernetes.io"
 _METRICS, _BEHAVIOR = f"{_PREFIX}/metrics", f"{_PREFIX}/behavior"

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 FINALIZER = "kubernetes"  # of namespaces
 _MAX_BYTES = 1 << 20

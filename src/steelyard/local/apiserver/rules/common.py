@@ -4,7 +4,7 @@ from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.names import key_causes, labels_causes, value_causes
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 __all__ = [
     "forbidden_field",

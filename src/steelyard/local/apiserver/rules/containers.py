@@ -24,7 +24,7 @@ from steelyard.local.apiserver.rules.probes import (
 from steelyard.local.apiserver.rules.resources import resource_causes
 from steelyard.local.apiserver.rules.table import causes_by, choice, need, number, part
 from steelyard.local.apiserver.rules.volumes import device_causes, mount_causes
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _WHITESPACE = "must not have leading or trailing whitespace"
 _RESIZED, _RESIZES = ["cpu", "memory"], ["NotRequired", "RestartContainer"]

@@ -19,7 +19,7 @@ from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard.schema.definitions import installed_definitions
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _APPROVED = "api-approved.kubernetes.io"
 _MIGRATION = (

@@ -12,7 +12,7 @@ from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warn
 from steelyard.local.apiserver.rules.pods import complete_pod_spec
 from steelyard.local.apiserver.rules.workloads import job_template_causes, trim_labels
 from steelyard.local.cron_schedule import parse_schedule
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _CONCURRENCY = ["Allow", "Forbid", "Replace"]
 _LONGEST_NAME = 52

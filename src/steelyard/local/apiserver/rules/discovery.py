@@ -12,7 +12,7 @@ from steelyard.local.apiserver.rules.fields import (
     ip_causes,
     port_number,
 )
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _TYPES = ["FQDN", "IPv4", "IPv6"]
 

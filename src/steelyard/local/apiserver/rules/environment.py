@@ -7,7 +7,7 @@ from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import bounded_quantity, emptiness_causes, quantity_causes
 from steelyard.schema.object_names import data_key_faults, variable_faults
 from steelyard.schema.variables import size_faults
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
 _OBJECT = ("metadata.name", "metadata.namespace", "metadata.uid")

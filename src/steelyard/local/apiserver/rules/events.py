@@ -4,7 +4,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _NEW_NAMES = {
     "involvedObject": "regarding",

@@ -9,7 +9,7 @@ import orjson
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, too_many, unsupported
 from steelyard.local.apiserver.quantity import quantity
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MAX_INT32 = 2**31 - 1
 NOT_NEGATIVE = "must be greater than or equal to 0"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.types import Json, JsonValue
+from steelyard_common.types import Json, JsonValue
 
 # By the field's name there: the word of a schema, and what stands for one that is not given.
 _FIELDS: dict[str, tuple[str, JsonValue]] = {

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules import policies, webhooks
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def _default_rules(rules: Iterable[Json]) -> None:

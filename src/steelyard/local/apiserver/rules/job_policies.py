@@ -7,7 +7,7 @@ from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported, value_text
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import at_most, not_negative
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _ACTIONS = ["Count", "FailIndex", "FailJob", "Ignore"]
 _OPERATORS = ["In", "NotIn"]

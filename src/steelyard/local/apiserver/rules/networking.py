@@ -4,7 +4,7 @@ from steelyard.local.apiserver.errors import Cause, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import ip_causes, port_number
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def _prepare_ingress(obj: Json) -> None:

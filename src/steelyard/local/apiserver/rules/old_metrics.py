@@ -9,7 +9,7 @@ import orjson
 
 from steelyard.local.apiserver.quantity import quantity
 from steelyard.local.apiserver.times import normalize_time
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 TEXT, INTEGER, AMOUNT, TIME, TEXTS, LABELS = "text", "integer", "amount", "time", "texts", "labels"
 Form = Any  # one of these words, the fields of an object, or a list of one form

@@ -4,7 +4,7 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, value_tex
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def _prepare_status(obj: Json) -> None:

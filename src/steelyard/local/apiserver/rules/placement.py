@@ -5,7 +5,7 @@ from steelyard.local.apiserver.names import key_causes, value_causes
 from steelyard.local.apiserver.rules.common import selector_causes
 from steelyard.local.apiserver.rules.fields import duplicate
 from steelyard.local.apiserver.rules.table import Rule, choice, if_given_choice, items, need, part, values
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.errors import value_text
 from steelyard.local.apiserver.rules.fields import bounded_quantity
 from steelyard.local.apiserver.rules.overlaps import overlaps
 from steelyard.schema.object_names import name_faults
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

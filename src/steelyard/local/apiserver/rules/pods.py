@@ -41,7 +41,7 @@ from steelyard.local.apiserver.rules.table import (
     values,
 )
 from steelyard.local.apiserver.rules.volumes import claim_name_causes, complete_volume, volume_causes
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]

@@ -10,7 +10,7 @@ from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
 from steelyard.local.apiserver.rules.fields import choice_causes, duplicate
 from steelyard.local.apiserver.rules.webhooks import OPERATIONS, condition_causes, rule_causes
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _REASONS = ["Forbidden", "Invalid", "RequestEntityTooLarge"]
 _ACTIONS = ["Audit", "Deny", "Warn"]

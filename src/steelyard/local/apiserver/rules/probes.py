@@ -10,7 +10,7 @@ from steelyard.local.apiserver.rules.fields import (
     port,
     port_number,
 )
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ONCE = ("livenessProbe", "startupProbe")  # they pass or fail at once

@@ -5,7 +5,7 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def _prepare_quota(obj: Json) -> None:

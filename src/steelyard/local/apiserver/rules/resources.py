@@ -5,7 +5,7 @@ from steelyard.local.apiserver.amounts import amounts as parsed_amounts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.rules.fields import bounded_quantity, quantity_causes
 from steelyard.schema.object_names import huge_pages_faults, is_counted, resource_name_faults
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _OF_PODS = ["cpu", "hugepages-", "memory"]
 

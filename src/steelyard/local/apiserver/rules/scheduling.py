@@ -4,7 +4,7 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, required
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.table import below, choice
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 HIGHEST = 1_000_000_000  # of those that users may make
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

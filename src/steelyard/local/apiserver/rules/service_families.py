@@ -8,7 +8,7 @@ import ipaddress
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.rules.fields import duplicate, ip_causes
 from steelyard.local.apiserver.rules.service_types import has_address
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 HEADLESS = "None"
 _FAMILIES = ["IPv4", "IPv6"]

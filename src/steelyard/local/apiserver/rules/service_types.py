@@ -9,7 +9,7 @@ from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import port_number
 from steelyard.local.apiserver.rules.table import choice
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
 OUTSIDE = ("NodePort", "LoadBalancer")

@@ -22,7 +22,7 @@ from steelyard.local.apiserver.rules.fields import (
 )
 from steelyard.local.apiserver.rules.fields import port as any_port
 from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, values
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def _prepare(service: Json) -> None:

@@ -20,7 +20,7 @@ from steelyard.local.apiserver.rules.workloads import (
     warn_of_named_template,
     warn_of_template,
 )
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _POLICIES = ["OrderedReady", "Parallel"]
 _UPDATES = ["RollingUpdate", "OnDelete"]

@@ -8,7 +8,7 @@ from steelyard.local.apiserver.rules.common import defaults, immutable, selector
 from steelyard.local.apiserver.rules.fields import bounded_quantity, choice_causes, emptiness_causes
 from steelyard.local.apiserver.rules.pod_warnings import claim_warnings
 from steelyard.local.apiserver.rules.table import if_named
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 ATTRIBUTES_PROTECTION = "kubernetes.io/vac-protection"

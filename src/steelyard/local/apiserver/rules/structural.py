@@ -14,7 +14,7 @@ from steelyard.local.apiserver.expressions.refusals import rule_causes, wording_
 from steelyard.local.apiserver.expressions.values import with_root_fields
 from steelyard.local.apiserver.rules.go_schema import go_form, root_fault
 from steelyard.local.apiserver.validation import Validator
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _META = ("metadata", "kind", "apiVersion")

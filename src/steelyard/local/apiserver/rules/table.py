@@ -5,7 +5,7 @@ from typing import Any
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.names import name_causes
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 # Faults of the object that holds the field, which lies at this path.
 Rule = Callable[[Json, str], list[Cause]]

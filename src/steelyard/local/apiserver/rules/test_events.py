@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.local.apiserver.rules.events import EVENT, check_core, check_new
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TIMED: Json = {
     "metadata": {"name": "e", "namespace": "n"},

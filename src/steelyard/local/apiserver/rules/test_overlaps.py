@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from steelyard.local.apiserver.rules.overlaps import File, overlaps
 from steelyard.local.apiserver.rules.pod_warnings import pod_warnings
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MANY = 30_000
 PATHS = st.text("ab/.", max_size=5)

@@ -4,7 +4,7 @@
 import pytest
 
 from steelyard.local.apiserver.rules.quotas import RANGE
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def faults(**limit: object) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.local.apiserver.rules.resources import pod_resource_causes
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CPU = {"requests": {"cpu": "2"}}
 

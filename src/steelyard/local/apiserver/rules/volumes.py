@@ -23,7 +23,7 @@ from steelyard.local.apiserver.rules.table import (
     number,
     part,
 )
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _HOST_TYPES = (
     "",

@@ -7,7 +7,7 @@ from steelyard.local.apiserver.expressions.plain import CONDITION, find_fault
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import selector_causes
 from steelyard.local.apiserver.rules.fields import at_most, choice_causes, duplicate
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 OPERATIONS = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]
 _SCOPES = ["*", "Cluster", "Namespaced"]

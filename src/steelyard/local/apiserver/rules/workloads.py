@@ -18,7 +18,7 @@ from steelyard.local.apiserver.rules.job_policies import default_policies, polic
 from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings, template_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.schema.object_names import name_faults
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 _JOB_NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",

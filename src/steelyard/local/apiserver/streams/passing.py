@@ -7,9 +7,9 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from steelyard.connections import TrackingConnector
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.streams.upstream import Upstream
+from steelyard_common.connections import TrackingConnector
 
 CONNECT_SECONDS = 30.0
 # Headers of one connection alone, and the caller's credentials for this server: a program of a Pod must not get them.

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.messages import Request
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Send = Callable[[bytes], Awaitable[None]]
 

@@ -15,7 +15,7 @@ from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.rest import Target
 from steelyard.local.apiserver.streams.ports import is_port
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 _SLICES = "endpointslices.discovery.k8s.io"

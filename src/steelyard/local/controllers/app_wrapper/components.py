@@ -11,7 +11,7 @@ from steelyard.kube.pods import container_statuses, phase_of, terminated_state
 from steelyard.kube.resource import APP_WRAPPERS, resource_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.queues.managed import MANAGED, component_pods
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 LABEL = "workload.codeflare.dev/appwrapper"
 ENDLESS = frozenset({"RayCluster", "Deployment", "StatefulSet", "ReplicaSet"})

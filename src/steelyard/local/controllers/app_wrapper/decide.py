@@ -16,7 +16,7 @@ from steelyard.local.controllers.app_wrapper.components import (
 from steelyard.local.controllers.app_wrapper.settings import Settings, read_settings
 from steelyard.local.controllers.decision import Decision, seconds_until, with_condition
 from steelyard.local.controllers.pods import is_true, make_condition
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 FINALIZER = "workload.codeflare.dev/finalizer"
 CONTROLLER = "workload.codeflare.dev/appwrapper"

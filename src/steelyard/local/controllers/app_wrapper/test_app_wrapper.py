@@ -14,7 +14,7 @@ from steelyard.local.controllers.objects import edge, make_job, make_pod
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "w")
 PREFIX = "workload.codeflare.dev.appwrapper/"

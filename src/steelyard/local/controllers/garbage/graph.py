@@ -9,7 +9,7 @@ from steelyard.kube.informer import Informer
 from steelyard.kube.objects import owner_references
 from steelyard.kube.resource import Resource
 from steelyard.kube.served import Served
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 IGNORED = frozenset({"events"})  # many, short-lived, and without owners
 KEPT = (

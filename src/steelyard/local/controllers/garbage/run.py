@@ -19,7 +19,7 @@ from steelyard.local import garbage
 from steelyard.local.controllers.garbage.graph import Graph
 from steelyard.local.faults import Faults
 from steelyard.local.garbage import FOREGROUND, ORPHAN, OwnerState
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 Key = tuple[Resource, str, str]  # resource, namespace, name
 WORKERS = 8

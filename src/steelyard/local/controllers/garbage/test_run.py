@@ -9,7 +9,7 @@ from steelyard.kube.resource import CONFIG_MAPS, Resource
 from steelyard.kube.served import Served
 from steelyard.local.controllers.garbage.run import Collector, ServingCluster
 from steelyard.local.faults import Faults
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 WIDGETS = Resource("example.dev", "v2", "widgets", "Widget")
 OWNER: Json = {"apiVersion": "example.dev/v2", "kind": "Widget", "name": "owner", "uid": "1"}

@@ -8,7 +8,7 @@ import shlex
 from steelyard.kube.pods import join_by
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import names
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 CONTAINER = "autoscaler"
 _RESOURCES = {"cpu": "500m", "memory": "512Mi"}

@@ -15,7 +15,7 @@ from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.controllers.ray.pods import head_pod, worker_pod
 from steelyard.local.controllers.ray.service import head_service
 from steelyard.local.controllers.ray.status import is_head, next_status, pod_count
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 
 def labels(cluster: Json) -> Json:

@@ -11,7 +11,7 @@ from steelyard.kube.objects import status_of
 from steelyard.local.controllers.ray import names
 from steelyard.local.controllers.ray.job import SUBMISSION
 from steelyard.local.controllers.ray.submitter import runtime_environment
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 TIMEOUT_SECONDS = 5.0
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ async def observe(cluster: Cluster, job: Json, children: list[Json]) -> list[Jso
 async def _ask(url: str, job: Json) -> Json:
     import aiohttp
 
-    from steelyard.connections import TrackingConnector
+    from steelyard_common.connections import TrackingConnector
 
     job_id = status_of(job)["jobId"]
     try:

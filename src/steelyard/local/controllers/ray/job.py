@@ -13,7 +13,7 @@ from steelyard.local.controllers.decision import Decision, Event, parse_time, rf
 from steelyard.local.controllers.pods import is_true, make_condition, owner_reference, suffix
 from steelyard.local.controllers.ray import names
 from steelyard.local.controllers.ray.submitter import submitter_job
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 POLL_SECONDS = 2.0
 LOG_SECONDS = 30.0  # after the program's end, for the rest of its log

@@ -1,6 +1,6 @@
 """Names, labels and ports of Ray clusters, as KubeRay gives them."""
 
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CLUSTER, NODE_TYPE, GROUP = "ray.io/cluster", "ray.io/node-type", "ray.io/group"
 HEAD, WORKER, HEAD_GROUP = "head", "worker", "headgroup"

@@ -12,7 +12,7 @@ from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.kubelet.quantity import number
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 SMALLEST_STORE = 80 * 2**20  # bytes; Ray refuses less than 75 MiB
 LARGEST_STORE = 2 * 2**30  # bytes, unless the group says otherwise: all Pods share the memory of one machine

@@ -3,7 +3,7 @@
 from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import names
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 
 def head_service(cluster: Json) -> Json:

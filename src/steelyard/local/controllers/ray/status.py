@@ -10,7 +10,7 @@ from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray import names
 from steelyard.local.kubelet.quantity import number
 from steelyard.schema.bounds import INT32
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 HEAD_READY, PROVISIONED = "HeadPodReady", "RayClusterProvisioned"
 SUSPENDING, SUSPENDED, FAILURE = "RayClusterSuspending", "RayClusterSuspended", "RayClusterReplicaFailure"

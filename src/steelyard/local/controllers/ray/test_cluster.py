@@ -26,7 +26,7 @@ from steelyard.local.controllers.ray.cluster import decide
 from steelyard.local.controllers.ray.pods import head_pod, start_command
 from steelyard.local.controllers.sync import sync
 from steelyard.local.controllers.writes import Refused
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 

@@ -16,7 +16,7 @@ from steelyard.local.controllers.ray.job import SUBMISSION, invalid
 from steelyard.local.controllers.ray.submitter import command
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.controllers.sync import sync
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = ("default", "demo")
 

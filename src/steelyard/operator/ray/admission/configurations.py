@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from steelyard.operator.ray.owned import MANAGED, address_of
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import CERTIFICATES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAME = "steelyard-ray"
 VALIDATE, MUTATE = "/validate", "/mutate"

@@ -15,7 +15,7 @@ from steelyard.schema.object_names import name_faults, value_faults, variable_fa
 from steelyard.schema.quantity import amount
 from steelyard.schema.ray_annotations import CERTIFICATES
 from steelyard.schema.unknown_fields import unknown_pod_fields
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 CLUSTER_NAME, JOB_NAME, LABEL = 50, 47, 63
 """Characters: KubeRay makes names of Pods and Services from these, and cuts longer ones."""

@@ -16,7 +16,7 @@ from steelyard.operator.ray.admission.rules import MOST_FAULTS, QUEUE, WRAPPED, 
 from steelyard.operator.ray.certificates.templates import CONTAINER, with_certificates
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import CERTIFICATES
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SETTINGS = RaySettings(certificates=True, admission=True)
 ROOT = Path(__file__).parents[5]

@@ -12,7 +12,7 @@ from steelyard.operator.ray.certificates.decisions import trust_name
 from steelyard.operator.ray.owned import address_of
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import CERTIFICATES
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.types import Json, mapping, sequence
 
 AUDIENCE = "steelyard-ray"
 PATH = "/certificate"

@@ -33,7 +33,7 @@ from steelyard.operator.ray.certificates.templates import CONTAINER, VARIABLES, 
 from steelyard.operator.ray.owned import Platform
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 KEY = PlatformKey(b"k" * 32, 10)
 NOW = datetime.now(UTC)

@@ -19,7 +19,6 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from steelyard.connections import TrackingConnector
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.informer import Informer
@@ -29,7 +28,8 @@ from steelyard.operator.ray.dashboards import host_of, login_path
 from steelyard.operator.ray.owned import DASHBOARD, head_service
 from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.types import Json, mapping
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 COOKIE = "steelyard-token"

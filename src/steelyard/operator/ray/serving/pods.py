@@ -11,7 +11,7 @@ from steelyard.operator.ray.certificates.decisions import node_bundle
 from steelyard.operator.ray.certificates.templates import AUDIENCE
 from steelyard.operator.ray.owned import CLUSTER, HEAD, NODE_TYPE, head_service
 from steelyard.operator.ray.serving.reviews import Reviews
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 _ACCOUNT = "system:serviceaccount:"
 

@@ -35,7 +35,7 @@ from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.serving.aiohttp_server import serving_app
 from steelyard.serving.hosts import EVERY_HOST, Hosts
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _log = logging.getLogger(__name__)
 _LIFE, _RENEW = timedelta(days=7), timedelta(hours=12)

@@ -16,7 +16,7 @@ from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
 from steelyard.schema.faults import fault_message
 from steelyard.schema.training.dl_job import FrameworkSpec
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 KIND = "DLJob"
 FRAMEWORK, INLINE = "spec.framework", "spec.frameworkSpec"

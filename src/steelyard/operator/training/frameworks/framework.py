@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 Value = str | Json
 """Value of an environment variable: text, or the content of `valueFrom`."""

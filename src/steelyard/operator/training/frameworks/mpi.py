@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Invalid, Replica, ReplicaId, TrainingJob
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"

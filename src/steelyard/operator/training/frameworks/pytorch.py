@@ -12,7 +12,7 @@ from steelyard.operator.training.frameworks.framework import (
 )
 from steelyard.operator.training.frameworks.success_rules import all_of, any_of, led_by
 from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 MASTER, WORKER = "Master", "Worker"
 

@@ -13,7 +13,7 @@ from steelyard.operator.training.frameworks.framework import (
 )
 from steelyard.operator.training.frameworks.success_rules import all_of, everyone, first_of, led_by
 from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, TrainingJob
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evaluator"
 

@@ -11,7 +11,7 @@ from steelyard.operator.training.frameworks import definition
 from steelyard.operator.training.frameworks.framework import Placement
 from steelyard.operator.training.model import Counts, Invalid, ReplicaId, Tally, TrainingJob
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, JobSimulation, make_template
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 SPEC: Json = {
     "container": "main",

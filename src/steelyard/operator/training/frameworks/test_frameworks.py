@@ -16,7 +16,7 @@ from steelyard.operator.training.model import Counts, Invalid, ReplicaId, Tally,
 from steelyard.operator.training.simulation.job_simulation import make_job, make_template
 from steelyard.schema.training import kubeflow
 from steelyard.schema.training.kinds import TRAINING
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 OWN_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
 

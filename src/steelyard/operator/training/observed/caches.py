@@ -29,7 +29,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.observed.ownership import operator_name
 from steelyard.operator.training.policies.gang import VOLCANO
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 BY_CONTROLLER = "controller"
 BY_LABELS = "labels"

@@ -12,7 +12,7 @@ from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.operator.names import OWNER, owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def operator_name(kind: str) -> str:

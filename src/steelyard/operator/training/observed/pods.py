@@ -23,7 +23,7 @@ from steelyard.operator.times import later
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, ReplicaId, TrainingJob
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 """Reasons of Pods that failed without a fault of their program."""

@@ -13,7 +13,7 @@ from steelyard.operator.training.model import Counts, JobStatus, Replica, Replic
 from steelyard.operator.training.observed.pods import ObservedPod, observe_pod
 from steelyard.operator.training.policies.restart import UNKNOWN_END, ReplicaFailure, replicas_in_scope
 from steelyard.operator.training.replica_objects import leader
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 ENDED = frozenset({"Succeeded", "Failed"})
 RESULTS_PAUSE = timedelta(seconds=5)

@@ -18,7 +18,7 @@ from steelyard.operator.training.simulation.job_simulation import (
     StoreCaches,
     make_job,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 

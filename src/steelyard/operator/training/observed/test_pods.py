@@ -9,7 +9,7 @@ from steelyard.operator.training.labels import REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.observed.pods import ObservedPod, observe_pod
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, make_job
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 JOB = job_of(make_job(), ALL["PyTorchJob"], SETTINGS)
 LABELS = {REPLICA_TYPE: "worker", REPLICA_INDEX: "1"}

@@ -4,7 +4,7 @@ from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.model import TrainingJob
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 
 def pod_autoscaler(job: TrainingJob) -> Json | None:

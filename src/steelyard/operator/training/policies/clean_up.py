@@ -9,7 +9,7 @@ from steelyard.operator.children import Children
 from steelyard.operator.training import conditions
 from steelyard.operator.training.model import CleanPods, TrainingJob
 from steelyard.operator.training.policies import back_off, deadline
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 _LIVE = frozenset({"Pending", "Running", "Unknown"})
 

@@ -16,7 +16,7 @@ from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
 from steelyard.schema.quantity import amount, quantity
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 VOLCANO = "volcano"
 _GANG_FIELDS = ("minAvailable", "minResources", "scheduleTimeoutSeconds")

@@ -26,7 +26,7 @@ from steelyard.operator.training.model import (
 )
 from steelyard.operator.training.observed.pods import Termination
 from steelyard.operator.training.policies import back_off, failure_patterns
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MAX_FAILURES = 10
 """Number of failures that stay in the status: the first, and the newest."""

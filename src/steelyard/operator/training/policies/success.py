@@ -5,7 +5,7 @@ from math import ceil
 
 from steelyard.operator.training.frameworks.framework import RuleResult
 from steelyard.operator.training.model import Tally, TrainingJob
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 
 def rule(policy: Json) -> Callable[[TrainingJob, Tally], RuleResult]:

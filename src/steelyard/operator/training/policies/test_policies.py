@@ -21,7 +21,7 @@ from steelyard.operator.training.simulation.job_simulation import (
     make_job,
     make_template,
 )
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 MASTER, FIRST, SECOND = PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
 DEADLINE = "PyTorchJob job has failed because it was active longer than specified deadline"

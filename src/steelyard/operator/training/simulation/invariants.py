@@ -11,7 +11,7 @@ from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State, differing
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 Objects = Mapping[StoreKey, Stored]
 

@@ -19,7 +19,7 @@ from steelyard.operator.simulation.simulator import drive
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import child_kinds, slim, slim_job, slim_pod
-from steelyard.types import Json, mapping
+from steelyard_common.types import Json, mapping
 
 NAMESPACE = "default"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

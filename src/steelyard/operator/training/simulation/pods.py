@@ -13,7 +13,7 @@ from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.simulator import Simulator
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 
 def own_pods(simulator: Simulator) -> list[Json]:

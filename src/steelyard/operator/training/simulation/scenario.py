@@ -24,7 +24,7 @@ from steelyard.operator.training.observed.caches import slim, slim_job, slim_pod
 from steelyard.operator.training.simulation.invariants import change_fault, end_fault
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, SETTINGS, StoreCaches
 from steelyard.operator.training.simulation.pods import ignored, own_pods, pod_moves, remove
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before delete", "crash before get",

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from steelyard.connections import TrackingConnector
 from steelyard.local.apiserver.admission.webhooks.review import Verdict, read_verdict
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, mapping, sequence
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.types import Json, mapping, sequence
 
 SLICES = "endpointslices.discovery.k8s.io"
 SERVICE_NAME = "kubernetes.io/service-name"

@@ -34,7 +34,7 @@ from steelyard.local.apiserver.expressions.program import EvaluationFailed
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.store import Store
-from steelyard.types import Json, sequence
+from steelyard_common.types import Json, sequence
 
 MUTATING = f"mutatingwebhookconfigurations.{EXEMPT_GROUP}"
 VALIDATING = f"validatingwebhookconfigurations.{EXEMPT_GROUP}"

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.errors import Refusal
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 GROUP = "admission.k8s.io"
 _NO_OBJECT = "json: cannot unmarshal string into Go value of type struct { "

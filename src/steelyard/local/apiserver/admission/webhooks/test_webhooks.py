@@ -19,7 +19,7 @@ from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.apiserver.streams.upstream import Upstream
-from steelyard.types import Json
+from steelyard_common.types import Json
 
 TESTER = administrator("tester")
 CORE = "/api/v1/namespaces/default"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import LONGEST_VALUE, copied, mapping, sequence, value_text
+from steelyard_common.types import LONGEST_VALUE, copied, mapping, sequence, value_text
 
 EMPTY: list[Any] = [None, "", 0, False, [], {}]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from steelyard.connections import OwnedSocket
+from steelyard_common.connections import OwnedSocket
 
 
 @pytest.mark.parametrize("end", [OwnedSocket.close, OwnedSocket.__del__], ids=["closed", "forgotten"])

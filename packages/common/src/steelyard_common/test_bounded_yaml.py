@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 import yaml
 
-from steelyard.bounded_yaml import BadYaml, Limits, load
+from steelyard_common.bounded_yaml import BadYaml, Limits, load
 
 LINES = 31
 
