@@ -48,8 +48,8 @@ check: setup  ## lint, types, layers, and that planted bugs still apply
 	$(BIN)/python -m tests.planted --check
 
 verify: setup  ## generated files are what the schema says
-	$(BIN)/python -m steelyard.schema.generate
-	git diff --exit-code -- deploy docs/reference src/steelyard/schema
+	$(BIN)/python -m steelyard_schema.generate
+	git diff --exit-code -- deploy docs/reference packages/schema/src/steelyard_schema
 
 # Unit tests: each worker imports a fixed share of the files only, which saves more than uneven shares cost. No worker is
 # started again after a crash: the new one would have another share. Integration tests: in the order of the tree short

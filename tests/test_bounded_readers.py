@@ -47,7 +47,7 @@ def test_nothing_is_unpacked_without_a_limit() -> None:
     # One runs in a Pod, with the Pod's limits, on what its own user has packed; the others read files of the program.
     assert programs == {
         "clusters/ray/job_manifest.py",
-        "schema/unknown_fields.py",
+        "steelyard_schema/unknown_fields.py",
         *(f"local/apiserver/{name}" for name in own),
     }
 

@@ -9,11 +9,11 @@ import yaml
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import dl_job, parse, validate
 from steelyard.operator.training.frameworks.framework import Framework
-from steelyard.schema.training.crd import training_spec_schema
-from steelyard.schema.training.dl_job import DLJobSpec, FrameworkSpec
-from steelyard.schema.training.kinds import TrainingKind
 from steelyard.testing.frameworks import CASES
 from steelyard_common.types import Json
+from steelyard_schema.training.crd import training_spec_schema
+from steelyard_schema.training.dl_job import DLJobSpec, FrameworkSpec
+from steelyard_schema.training.kinds import TrainingKind
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/training/frameworks.md").read_text()
@@ -61,7 +61,7 @@ def test_the_python_file_on_the_page_keeps_the_contract() -> None:
 
 
 def test_the_table_of_names_is_whole() -> None:
-    from steelyard.schema.training.templates import OF_A_REPLICA, OF_A_ROLE, PLAIN
+    from steelyard_schema.training.templates import OF_A_REPLICA, OF_A_ROLE, PLAIN
 
     shown = set(re.findall(r"`\$\{([a-z0-9.]+)\}`", PAGE))
     known = {

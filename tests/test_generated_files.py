@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steelyard.schema.definitions import spec_schema_of
-from steelyard.schema.generate import files
-from steelyard.schema.unknown_fields import unknown_fields, unknown_pod_fields
+from steelyard_schema.definitions import spec_schema_of
+from steelyard_schema.generate import files
+from steelyard_schema.unknown_fields import unknown_fields, unknown_pod_fields
 from tests.source import ROOT
 
 CRDS = ROOT / "deploy" / "crds"
@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "examples"
 
 def test_generated_files_are_as_committed() -> None:
     for name, content in files().items():
-        assert (ROOT / name).read_text() == content, f"{name}: run `python -m steelyard.schema.generate`"
+        assert (ROOT / name).read_text() == content, f"{name}: run `python -m steelyard_schema.generate`"
 
 
 def bounds_of(node: object) -> Iterator[int | float]:

@@ -35,7 +35,6 @@ from steelyard.runs.folder import open_run
 from steelyard.runs.queries import story
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
-from steelyard.schema.names import MANIFEST
 from steelyard.services.backup.mirror import mirror
 from steelyard.steps.fetch_volume import copy as copy_volume
 from steelyard.steps.volume import VolumeFile, VolumeManifest
@@ -54,6 +53,7 @@ from steelyard.storage.checked import (
 from steelyard.storage.files import FileStore
 from steelyard.storage.staging import Area, Entry, Expected, UploadManifest, finalise
 from steelyard.storage.store import StorageError, Store, sync_reader
+from steelyard_schema.names import MANIFEST
 from tests.source import modules, place, short_name
 
 KEY = "deep/file.parquet"

@@ -7,13 +7,13 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from steelyard.schema.reasons import REASONS
-from steelyard.schema.status import KINDS, TERMINAL, statuses
+from steelyard_schema.reasons import REASONS
+from steelyard_schema.status import KINDS, TERMINAL, statuses
 from tests import source
 
 PLACES = (
     *("operator/workflows", "operator/runners.py", "services/orchestrator", "services/informer"),
-    *("services/reaper", "services/status_commands.py", "api", "schema/run_status.py"),
+    *("services/reaper", "services/status_commands.py", "api", "steelyard_schema/run_status.py"),
 )
 """Modules that give entities their statuses. The aggregator applies them, and a step's code is a reason only if its
 workflow knows it as one."""

@@ -35,10 +35,10 @@ from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.postgresql.database import parse
 from steelyard.accounts.postgresql.schema import migrate
-from steelyard.schema.ids import random_id
 from steelyard.storage.store import Store, open_store
 from steelyard.views.open import open_view
 from steelyard.views.view import Query, View
+from steelyard_schema.ids import random_id
 from tests.engines.services import together
 from tests.engines.services.mongodb import mongodb
 from tests.engines.services.postgresql import postgresql

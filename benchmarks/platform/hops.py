@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.platform.watch import Life, Watch, watching
 from steelyard.client import AsyncClient, presets
 from steelyard.local.state import Ready, StateDir
-from steelyard.schema.base import DyffEntity
+from steelyard_schema.base import DyffEntity
 from tests.integration.small import ACCOUNT, RUBRIC, write_rows
 
 ROWS = 10

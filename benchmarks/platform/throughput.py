@@ -25,10 +25,10 @@ from steelyard.accounts.tokens import Tokens
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.open import open_log
 from steelyard.local.state import StateDir, prepare
-from steelyard.schema.account import AccessGrant, Identity
 from steelyard.settings import load as load_settings
 from steelyard.views.open import open_view
 from steelyard.views.view import Change
+from steelyard_schema.account import AccessGrant, Identity
 
 ACCOUNTS = 100  # that the view's entities belong to
 BESIDE = ("api", "orchestrator", "informer", "backup-sink", "reaper")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.schema.status import FAILURE, TERMINAL
 from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import Position
+from steelyard_schema.status import FAILURE, TERMINAL
 
 
 @dataclass

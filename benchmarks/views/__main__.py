@@ -17,10 +17,10 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from steelyard.schema.account import Scope
 from steelyard.views.fields import cursor
 from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import Change, Position, Query
+from steelyard_schema.account import Scope
 
 BATCH = 2000
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

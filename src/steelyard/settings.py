@@ -21,11 +21,11 @@ from steelyard.errors import UsageError
 from steelyard.gpu_settings import GpuSettings
 from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
-from steelyard.schema.egress import EgressSettings
-from steelyard.schema.faults import faults_text
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.telemetry_settings import TelemetrySettings
+from steelyard_schema.egress import EgressSettings
+from steelyard_schema.faults import faults_text
 
 
 class Settings(BaseSettings):

@@ -16,12 +16,12 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.rows import to_rows
 from steelyard.runs.prompts.inputs import open_rows, selected_batches
 from steelyard.runs.request import SourceSpec
-from steelyard.schema.resources import DatasetResourceSpec
-from steelyard.schema.steps import SourceLimits
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
 from steelyard.storage.staging import Area, Expected, finalise
 from steelyard.storage.store import open_store
+from steelyard_schema.resources import DatasetResourceSpec
+from steelyard_schema.steps import SourceLimits
 from tests.answers.data_files import BAD, GOOD, Rows
 from tests.answers.page import DOCS
 

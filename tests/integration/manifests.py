@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.schema.ids import replication_id
 from steelyard_common.types import Json
+from steelyard_schema.ids import replication_id
 
 DIGEST = f"sha256:{'0' * 64}"
 ANSWER = pa.schema({"label": pa.int64()})

@@ -9,7 +9,6 @@ from steelyard.broker.quarantine.dead_letters import waiting_of
 from steelyard.broker.simulation.replay import work_off
 from steelyard.local.engines import Engines, open_engines, outlets
 from steelyard.local.restoring import fill_view
-from steelyard.schema.account import AccessGrant, Identity
 from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.identity import IDENTITY, enter
@@ -20,6 +19,7 @@ from steelyard.testing.engines.log import everything
 from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
 from steelyard_common.types import Json
+from steelyard_schema.account import AccessGrant, Identity
 
 EXPIRES = START.replace(year=2099)
 

@@ -24,9 +24,6 @@ from steelyard.cli.demo.digits import make
 from steelyard.cli.demo.story import Story
 from steelyard.cli.display import NoDisplay
 from steelyard.local.restoring import fill_view
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import Command
-from steelyard.schema.status import statuses
 from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.simulation.commands import (
     create,
@@ -49,6 +46,9 @@ from steelyard.services.simulation.entities import (
 from steelyard.views.fields import FILTERS
 from steelyard.views.open import open_view
 from steelyard.views.view import Query, View
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import Command
+from steelyard_schema.status import statuses
 from tests.integration.conftest import machine_at
 
 STORY = Path(__file__).parent / "recorded" / "story.jsonl.gz"

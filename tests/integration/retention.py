@@ -11,7 +11,6 @@ from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, WAITING, Log, Me
 from steelyard.broker.scan import topic_pieces
 from steelyard.local.engines import Engines, open_engines, outlets
 from steelyard.local.restoring import fill_view
-from steelyard.schema.commands import command_time
 from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.entity import Backup
 from steelyard.services.backup.mirror import mirror
@@ -23,6 +22,7 @@ from steelyard.services.simulation.entities import make_dataset
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.storage.store import Store, open_store
+from steelyard_schema.commands import command_time
 from tests.integration.test_backups import back_up
 
 DAYS = 26

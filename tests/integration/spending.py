@@ -17,8 +17,8 @@ from steelyard.exits import leave
 from steelyard.hosted.account import Account, CapBusy, CapReached
 from steelyard.hosted.book import Book
 from steelyard.hosted.ledger import Caps, Ledger, Tokens
-from steelyard.schema.hosted_model import HostedModel
 from steelyard.storage.store import Store, open_store
+from steelyard_schema.hosted_model import HostedModel
 
 CAP = 20_000
 CALLERS, FEW = 8, 5

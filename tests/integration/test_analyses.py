@@ -17,7 +17,7 @@ import pytest
 
 from steelyard.client import Client, WorkflowFailed, presets
 from steelyard.local.state import read_record
-from steelyard.schema.names import namespace_of
+from steelyard_schema.names import namespace_of
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.http_server import QuietHandler, http_server
 from tests.integration.small import ACCOUNT, write_rows

@@ -28,13 +28,13 @@ from steelyard.evaluation.doubles import (
     write_dataset,
 )
 from steelyard.evaluation.manifest import read_manifest
-from steelyard.schema.names import MANIFEST
-from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, epoch
 from steelyard.steps.common import StepFailed
 from steelyard.steps.evaluation_spec import evaluation_spec
 from steelyard.storage.checked import stored_sha256
 from steelyard.storage.store import open_store
 from steelyard_common.types import JsonValue
+from steelyard_schema.names import MANIFEST
+from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, epoch
 
 NAME = "evaluation-test.default.svc"
 IN_FLIGHT, BATCH = 8, 50
@@ -215,7 +215,7 @@ async def test_an_absent_dataset_is_worth_a_retry(tmp_path: Path) -> None:
 
 
 def test_a_wrong_spec_names_the_field() -> None:
-    from steelyard.schema.steps import ResourceRef, StepConfig
+    from steelyard_schema.steps import ResourceRef, StepConfig
 
     resource = ResourceRef(kind="Evaluation", namespace="n", name="n", uid="u")
     config = StepConfig(step="s", attempt=1, epoch="e", resource=resource, spec={"replications": 0})

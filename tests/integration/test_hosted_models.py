@@ -19,12 +19,12 @@ from aiohttp import web
 
 from steelyard.client import Client, WorkflowFailed, presets
 from steelyard.hosted.doubles import KEY, FakeProvider
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.spending import ServiceSpending
 from steelyard.storage.store import open_store
 from steelyard_common.types import Json
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.spending import ServiceSpending
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.small import ACCOUNT
 from tests.integration.spending import check_killed_writers

@@ -18,8 +18,8 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.scan import topic_pieces
 from steelyard.kube.leader import Candidate, LeaderElector, SystemClock, Timing
 from steelyard.kube.memory import MemoryCluster
-from steelyard.schema.retention import DELETED_FOR
 from steelyard.services.reaper.reaper import reap
+from steelyard_schema.retention import DELETED_FOR
 
 ENTITIES = 1_000_000
 DELETED_OF = 10

@@ -23,11 +23,11 @@ from steelyard.local.engines import advice
 from steelyard.local.platform import run_platform
 from steelyard.local.process import SERVICES as ALL
 from steelyard.local.state import StateDir, prepare
-from steelyard.schema.base import DyffEntity
 from steelyard.services.simulation.commands import create, message
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.settings import Settings, load
 from steelyard.views.open import open_view
+from steelyard_schema.base import DyffEntity
 
 SEED = int(os.environ.get("STEELYARD_FILES_SEED", "1"))
 FEW = 12

@@ -14,8 +14,8 @@ from steelyard.errors import Refused
 from steelyard.local.engines import IMPORTED, engines, open_engines
 from steelyard.local.moving import export_to, import_from
 from steelyard.local.state import StateDir, prepare
-from steelyard.schema.account import Identity
 from steelyard.settings import Settings, load
+from steelyard_schema.account import Identity
 from tests.integration.moving import contents, go_on, use
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

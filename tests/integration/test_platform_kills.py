@@ -22,8 +22,8 @@ from steelyard.client import Client, ClientError
 from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
-from steelyard.schema.names import namespace_of
 from steelyard_common.types import Json
+from steelyard_schema.names import namespace_of
 from tests.integration.conftest import Machine, processes_of
 
 VICTIMS = ("platform", "supervisor", "kubernetes", "operator")

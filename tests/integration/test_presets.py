@@ -16,9 +16,9 @@ from steelyard.evaluation.openai import OUTPUT_SCHEMA, chat_encoder, completions
 from steelyard.evaluation.plan import answers_through, requests_through
 from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.shape import Shape, output_schema
-from steelyard.schema.data import SchemaAdapter
-from steelyard.schema.inference_service import InferenceInterface
 from steelyard_common.types import JsonValue
+from steelyard_schema.data import SchemaAdapter
+from steelyard_schema.inference_service import InferenceInterface
 
 CHOICE = {"index": 0, "finish_reason": "stop", "logprobs": None}
 CHAT = {

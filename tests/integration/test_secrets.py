@@ -21,8 +21,8 @@ from steelyard.client.errors import Invalid
 from steelyard.kube.resource import DEPLOYMENTS, INFERENCE_SESSIONS, SECRETS
 from steelyard.local.detached import UpOptions
 from steelyard.local.supervisor import start_detached
-from steelyard.schema.model import Model
-from steelyard.schema.names import namespace_of
+from steelyard_schema.model import Model
+from steelyard_schema.names import namespace_of
 from tests.integration.conftest import Machine
 from tests.integration.contents import contents
 from tests.integration.http_server import QuietHandler, http_server

@@ -17,10 +17,10 @@ from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.webhooks.registration import Registration
 from steelyard.broker.log import STATE, Log, Message
 from steelyard.broker.sqlite.log import open_sqlite_log
-from steelyard.schema.account import AccessGrant, Identity
-from steelyard.schema.commands import command_time
 from steelyard.services.simulation.entities import make_evaluation
 from steelyard.services.simulation.receiver import receiver
+from steelyard_schema.account import AccessGrant, Identity
+from steelyard_schema.commands import command_time
 
 PROGRAM = """
 import asyncio, sys
@@ -28,7 +28,7 @@ from datetime import UTC, datetime, timedelta
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.broker.sqlite.log import open_sqlite_log
-from steelyard.schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy
 from steelyard.services.webhooks.sender import Sending, run_webhooks
 
 async def main(folder, accounts, ahead):

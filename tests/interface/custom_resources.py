@@ -5,8 +5,8 @@ Of a Pod's template only the fields that are described are listed; the others ar
 
 from collections.abc import Iterator
 
-from steelyard.schema.crd import custom_resource_definitions
 from steelyard_common.types import Json
+from steelyard_schema.crd import custom_resource_definitions
 from tests.interface.schemas import compact, field_lines
 
 

@@ -51,24 +51,24 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.report.rubrics.rows": ("FIELD", "answer_text", "right_or_wrong", "schema"),
     "steelyard.report.statistics": ("Estimate",),
     "steelyard.report.summary": ("What", "summarise_scores"),
-    "steelyard.schema.account": ("APIKey", "AccessGrant", "Account", "Identity"),
-    "steelyard.schema.answers": (
+    "steelyard_schema.account": ("APIKey", "AccessGrant", "Account", "Identity"),
+    "steelyard_schema.answers": (
         *("InferenceSessionAndToken", "QuarantinedEntity", "Status"),
         *("WorkflowLogsResponse", "WorkflowProgress"),
     ),
-    "steelyard.schema.audit": ("Audit", "AuditProcedure", "AuditRequirement"),
-    "steelyard.schema.base": ("DocumentationBase",),
-    "steelyard.schema.data": ("Artifact", "DataSchema", "DataView", "SchemaAdapter"),
-    "steelyard.schema.dataset": ("Dataset",),
-    "steelyard.schema.evaluation": ("Evaluation", "EvaluationClientConfiguration"),
-    "steelyard.schema.inference_service": (
+    "steelyard_schema.audit": ("Audit", "AuditProcedure", "AuditRequirement"),
+    "steelyard_schema.base": ("DocumentationBase",),
+    "steelyard_schema.data": ("Artifact", "DataSchema", "DataView", "SchemaAdapter"),
+    "steelyard_schema.dataset": ("Dataset",),
+    "steelyard_schema.evaluation": ("Evaluation", "EvaluationClientConfiguration"),
+    "steelyard_schema.inference_service": (
         *("InferenceInterface", "InferenceService", "InferenceServiceBuilder", "InferenceServiceRunner"),
     ),
-    "steelyard.schema.inference_session": ("InferenceSession",),
-    "steelyard.schema.model": ("Model",),
-    "steelyard.schema.module": ("Module",),
-    "steelyard.schema.report": ("Report",),
-    "steelyard.schema.requests": (
+    "steelyard_schema.inference_session": ("InferenceSession",),
+    "steelyard_schema.model": ("Model",),
+    "steelyard_schema.module": ("Module",),
+    "steelyard_schema.report": ("Report",),
+    "steelyard_schema.requests": (
         *("AccountCreateRequest", "AccountPermissionsSetRequest", "AccountTokenCreateRequest"),
         *("AuditCreateRequest", "AuditProcedureCreateRequest", "DatasetCreateRequest"),
         *("DocumentationEditRequest", "EvaluationCreateRequest", "EvaluationInferenceSessionRequest"),

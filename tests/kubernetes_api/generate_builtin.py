@@ -13,13 +13,13 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.schema import unknown_fields
 from steelyard_common.types import Json, sequence
+from steelyard_schema import unknown_fields
 from tests.kubernetes_api.api import TABLE, Api
 from tests.kubernetes_differential.__main__ import real_server
 
 FOLDER = Path("src/steelyard/local/apiserver")
-TEMPLATE = Path("src/steelyard/schema") / unknown_fields.FILE
+TEMPLATE = Path("packages/schema/src/steelyard_schema") / unknown_fields.FILE
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from steelyard.clusters import rules
-from steelyard.schema.unknown_fields import pod_template_schema
 from steelyard_common.types import Json
+from steelyard_schema.unknown_fields import pod_template_schema
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.generate_builtin import template_schema
 

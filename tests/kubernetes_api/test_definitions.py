@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.crd import custom_resource_definitions
 from steelyard_common.types import Json
+from steelyard_schema.crd import custom_resource_definitions
 from tests.kubernetes_api.api import Api, definition
 from tests.kubernetes_api.conftest import ANYTHING, CRDS, WIDGET, established, widget
 

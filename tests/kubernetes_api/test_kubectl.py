@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from steelyard.schema.crd import custom_resource_definitions
 from steelyard_common.types import Json
+from steelyard_schema.crd import custom_resource_definitions
 from tests.kubernetes_api.api import Api, pod
 from tests.kubernetes_api.conftest import CRDS, Server, established
 

@@ -8,8 +8,8 @@ import pytest
 
 from steelyard.kube.resource import APP_WRAPPERS, RAY_CLUSTERS, RAY_JOBS, Resource
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.schema.training.kinds import TRAINING
 from steelyard_common.types import Json
+from steelyard_schema.training.kinds import TRAINING
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, Server, established
 from tests.kubernetes_api.test_training import CONTAINERS, path, served, training_job

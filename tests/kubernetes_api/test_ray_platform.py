@@ -28,8 +28,8 @@ from steelyard.operator.ray.owned import DASHBOARD
 from steelyard.operator.ray.run import Surroundings, run_ray
 from steelyard.operator.ray.serving.server import Served, serving
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
 from tests.kubernetes_api.ray_operator import settings_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.crd import custom_resource_definitions
-from steelyard.schema.training.kinds import TRAINING
 from steelyard_common.types import Json
+from steelyard_schema.crd import custom_resource_definitions
+from steelyard_schema.training.kinds import TRAINING
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
 

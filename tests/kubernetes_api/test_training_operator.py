@@ -15,8 +15,8 @@ from steelyard.kube.resource import CRDS, DL_JOBS, FRAMEWORKS, PODS, SERVICES, T
 from steelyard.local.identity import process_candidate
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
-from steelyard.schema.crd import custom_resource_definitions
 from steelyard_common.types import Json
+from steelyard_schema.crd import custom_resource_definitions
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.test_training import served, training_job
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from steelyard.schema.training.kinds import TRAINING
 from steelyard_common.types import Json
+from steelyard_schema.training.kinds import TRAINING
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.test_training import CONTAINERS, path, served
 

@@ -13,9 +13,9 @@ from random import Random
 
 from pydantic import BaseModel
 
-from steelyard.schema.bounds import ENTITY_BYTES, INT32, INT64
-from steelyard.schema.conftest import IMAGE
 from steelyard_common.types import JsonValue
+from steelyard_schema.bounds import ENTITY_BYTES, INT32, INT64
+from steelyard_schema.conftest import IMAGE
 
 FIT: dict[str, list[str]] = {
     "account": ["acme", "umbrella"],

@@ -26,16 +26,16 @@ from steelyard.api.platform import Backup
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Message
-from steelyard.schema.account import AccessGrant, Identity
-from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
-from steelyard.schema.egress import EgressSettings
-from steelyard.schema.ids import random_id
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.sinks.view import run_view_sink
 from steelyard.storage.store import Store, open_store
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import View
 from steelyard_common.types import Json
+from steelyard_schema.account import AccessGrant, Identity
+from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
+from steelyard_schema.egress import EgressSettings
+from steelyard_schema.ids import random_id
 
 NO_EGRESS = EgressSettings()
 HOOKS = EgressSettings(webhooks=("hooks.example.org", "http://127.0.0.1"), networks=("127.0.0.0/8",))

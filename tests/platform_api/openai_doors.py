@@ -13,8 +13,8 @@ from steelyard.api.inference_sessions.replicas import PORT, Replicas
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
 from steelyard.hosted.doubles import FakeProvider
 from steelyard.hosted.test_proxy import serving
-from steelyard.schema.names import namespace_of
 from steelyard.steps.mock_inference_service import Faults, Mock, make_app
+from steelyard_schema.names import namespace_of
 from tests.platform_api.memory_platform import make_platform
 from tests.platform_api.test_sessions import session
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from steelyard.broker.log import EVENTS, Message
-from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.names import WHOLE_LOG, place
 from steelyard_common.types import Json
+from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.names import WHOLE_LOG, place
 from tests.platform_api.memory_platform import dataset, model, service
 from tests.platform_api.test_collection import METHOD, OUTPUTS
 from tests.platform_api.test_served import Served, served

@@ -11,9 +11,9 @@ from steelyard.api.http.openapi import error_statuses
 from steelyard.api.routes import routes
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import STATE, Message
-from steelyard.schema.bounds import ENTITY_BYTES, FREE_DEPTH
-from steelyard.schema.entities import PLURALS
 from steelyard_common.types import Json
+from steelyard_schema.bounds import ENTITY_BYTES, FREE_DEPTH
+from steelyard_schema.entities import PLURALS
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, make_platform, service
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.test_refusals import commands, refused

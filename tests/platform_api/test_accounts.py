@@ -7,8 +7,8 @@ import jwt
 import pytest
 
 from steelyard.api.settings import ApiSettings
-from steelyard.schema.account import AccessGrant
 from steelyard_common.types import Json
+from steelyard_schema.account import AccessGrant
 from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform, model
 
 EXPIRES = "2030-01-02T00:00:00Z"

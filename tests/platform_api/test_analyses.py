@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from steelyard.api.settings import ApiSettings
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.ids import namespaced_id
-from steelyard.schema.names import place
 from steelyard_common.types import Json
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.ids import namespaced_id
+from steelyard_schema.names import place
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

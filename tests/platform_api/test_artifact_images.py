@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from steelyard.api.settings import ApiSettings
-from steelyard.schema.entities import entity_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard_common.types import Json
+from steelyard_schema.entities import entity_of
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_platform, service
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

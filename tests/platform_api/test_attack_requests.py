@@ -10,7 +10,7 @@ import tracemalloc
 
 import pytest
 
-from steelyard.schema.account import AccessGrant
+from steelyard_schema.account import AccessGrant
 from tests.platform_api.memory_platform import MemoryPlatform
 
 MOST = 16 << 20  # bytes that the work for one request may take for a moment

@@ -2,10 +2,10 @@
 
 import pytest
 
-from steelyard.schema.dependencies import names_of
-from steelyard.schema.entities import entity_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard_common.types import Json
+from steelyard_schema.dependencies import names_of
+from steelyard_schema.entities import entity_of
 from tests.platform_api.memory_platform import SCHEMA, MemoryPlatform, dataset, grant, model, service
 from tests.platform_api.test_collection import a_service
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
-from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.entity import Backup
 from steelyard.services.backup.settings import BackupSettings
@@ -15,6 +14,7 @@ from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.reaper.reaper import due, reap
 from steelyard.storage.store import Store, open_store
 from steelyard_common.types import Json
+from steelyard_schema.commands import ForgetData, ForgetEntity, command_time
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_engines, make_platform
 
 MONTH = timedelta(days=30)

@@ -27,9 +27,9 @@ from steelyard.client import (
 from steelyard.client.errors import error_for
 from steelyard.client.pages import NESTED
 from steelyard.client.retries import RETRIED
-from steelyard.schema.names import place
 from steelyard.views.fields import ORDERS
 from steelyard_common.types import Json
+from steelyard_schema.names import place
 from tests.platform_api.memory_platform import MemoryPlatform, make_platform, model, service
 from tests.platform_api.test_analyses import score
 from tests.platform_api.test_collection import an_analysis

@@ -10,9 +10,9 @@ import pytest
 from steelyard.api.http.routing import Route
 from steelyard.api.kinds import KINDS
 from steelyard.api.routes import routes
-from steelyard.schema.entities import PLURALS, entity_of
-from steelyard.schema.status import FOLLOWING
 from steelyard_common.types import Json
+from steelyard_schema.entities import PLURALS, entity_of
+from steelyard_schema.status import FOLLOWING
 from tests.platform_api.memory_platform import MemoryPlatform, data_source, dataset, grant, model, service
 
 Make = Callable[[MemoryPlatform], Awaitable[Json]]

@@ -10,8 +10,8 @@ import pytest
 from steelyard.api.datasets import columns
 from steelyard.api.reports.rubric_columns import columns_of
 from steelyard.report.rubrics import alias, find_rubric
-from steelyard.schema.columns import missing
 from steelyard_common.types import Json
+from steelyard_schema.columns import missing
 from tests.answers.test_guards import EXAMPLES
 from tests.platform_api.memory_platform import MemoryPlatform, grant, service
 from tests.platform_api.test_croissant import parquet, uploaded

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.schema.names import CROISSANT, SOURCE_CROISSANT
 from steelyard_common.types import Json
+from steelyard_schema.names import CROISSANT, SOURCE_CROISSANT
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, md5
 
 ROWS = pa.table(

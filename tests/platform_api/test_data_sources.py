@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from steelyard.schema.names import MANIFEST
 from steelyard_common.types import Json
+from steelyard_schema.names import MANIFEST
 from tests.platform_api.memory_platform import SCHEMA, MemoryPlatform, data_source, dataset, uploaded_source
 from tests.platform_api.test_uploads import link_of, put, uploaded
 

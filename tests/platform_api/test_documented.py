@@ -16,10 +16,10 @@ from steelyard.api.http.openapi import document
 from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
 from steelyard.api.settings import ApiSettings
-from steelyard.schema.account import Identity
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.status import WITH_WORKFLOW
 from steelyard_common.types import Json
+from steelyard_schema.account import Identity
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.status import WITH_WORKFLOW
 from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform
 from tests.platform_api.test_grants import ROUTES, Subject, name
 

@@ -33,11 +33,18 @@ from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
-from steelyard.schema.crd import custom_resource_definitions
-from steelyard.schema.dependencies import has_workflow
-from steelyard.schema.entities import PLURALS, entity_of
-from steelyard.schema.ids import random_id
-from steelyard.schema.requests import (
+from steelyard.services.orchestrator.manifest import KUBE, manifest
+from steelyard.services.orchestrator.orchestrator import run_orchestrator
+from steelyard.services.orchestrator.rules import rules_of
+from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.storage.store import open_store
+from steelyard.views.open import open_view
+from steelyard_common.types import Json
+from steelyard_schema.crd import custom_resource_definitions
+from steelyard_schema.dependencies import has_workflow
+from steelyard_schema.entities import PLURALS, entity_of
+from steelyard_schema.ids import random_id
+from steelyard_schema.requests import (
     CREATE_REQUESTS,
     AccountCreateRequest,
     AccountPermissionsSetRequest,
@@ -47,13 +54,6 @@ from steelyard.schema.requests import (
     SecretSetRequest,
     WebhookCreateRequest,
 )
-from steelyard.services.orchestrator.manifest import KUBE, manifest
-from steelyard.services.orchestrator.orchestrator import run_orchestrator
-from steelyard.services.orchestrator.rules import rules_of
-from steelyard.services.orchestrator.settings import OrchestratorSettings
-from steelyard.storage.store import open_store
-from steelyard.views.open import open_view
-from steelyard_common.types import Json
 from tests.platform_api.fuzzing import FIT, Fuzz
 from tests.platform_api.memory_platform import Engines, MemoryPlatform, dataset, make_platform
 from tests.platform_api.test_collection import an_audit, an_evaluation

@@ -11,11 +11,11 @@ import pytest
 from steelyard.api.http.access import Administrator, Grant, Public, Signed
 from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
-from steelyard.schema.account import APIFunction, APIResource
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.publication import PAGES, PUBLISHED
-from steelyard.schema.requests import CREATE_REQUESTS
 from steelyard_common.types import Json
+from steelyard_schema.account import APIFunction, APIResource
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.publication import PAGES, PUBLISHED
+from steelyard_schema.requests import CREATE_REQUESTS
 from tests.platform_api.memory_platform import MemoryPlatform, data_source, dataset, grant, model, service
 from tests.platform_api.test_challenges import task
 from tests.platform_api.test_collection import MAKE
@@ -377,7 +377,7 @@ GRANTING = (grant("models", ["get"], ["acme"]),)
 
 
 def _nobody() -> Any:
-    from steelyard.schema.account import Identity
+    from steelyard_schema.account import Identity
 
     return Identity()
 

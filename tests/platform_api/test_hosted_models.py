@@ -12,9 +12,9 @@ from typer.testing import Result
 from steelyard.client import Client, presets
 from steelyard.hosted.book import Book
 from steelyard.hosted.ledger import Ledger, Spent, Tokens
-from steelyard.schema.egress import EgressSettings
 from steelyard.storage.store import Store
 from steelyard_common.types import Json
+from steelyard_schema.egress import EgressSettings
 from tests.platform_api.memory_platform import NOW, MemoryPlatform, make_platform, service
 from tests.platform_api.test_command_line import said, steelyard
 from tests.platform_api.test_served import served

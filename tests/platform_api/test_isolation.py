@@ -8,8 +8,8 @@ import pytest
 
 from steelyard.api.settings import ApiSettings
 from steelyard.hosted.ledger import Spent, Tokens
-from steelyard.schema.egress import EgressSettings
 from steelyard_common.types import Json
+from steelyard_schema.egress import EgressSettings
 from tests.platform_api.memory_platform import HOOKS, MemoryPlatform, data_source, grant, make_platform
 from tests.platform_api.test_hosted_models import PRICES, hosted, spend
 

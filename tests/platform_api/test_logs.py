@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from steelyard.api.workflows.pod_logs import MOST_LINES, FolderPodLogs, timestamp
-from steelyard.schema.entities import entity_of
-from steelyard.schema.names import namespace_of
 from steelyard_common.types import Json
+from steelyard_schema.entities import entity_of
+from steelyard_schema.names import namespace_of
 from tests.platform_api.memory_platform import MemoryPlatform
 from tests.platform_api.test_collection import an_evaluation
 

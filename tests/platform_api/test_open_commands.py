@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
-from steelyard.schema.names import place
+from steelyard_schema.names import place
 from tests.platform_api.published import Laboratory, laboratory
 
 PAGE = "<script>alert()</script>"

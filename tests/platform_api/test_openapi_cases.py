@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from steelyard.api.http.app import App
 from steelyard.api.http.openapi import document
 from steelyard.api.routes import routes
-from steelyard.schema.entities import PLURALS
+from steelyard_schema.entities import PLURALS
 from tests.platform_api.memory_platform import make_platform
 from tests.platform_api.test_collection import MAKE
 

@@ -6,10 +6,10 @@ import httpx
 import orjson
 
 from steelyard.cli.connection import PUBLISHED as COLLECTIONS
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.names import place
-from steelyard.schema.publication import PUBLISHED
 from steelyard_common.types import Json
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.names import place
+from steelyard_schema.publication import PUBLISHED
 from tests.platform_api.memory_platform import MemoryPlatform, grant, model, service
 from tests.platform_api.test_collection import a_session, an_analysis
 

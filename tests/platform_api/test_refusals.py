@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from steelyard.broker.log import EVENTS
-from steelyard.schema.entities import PLURALS
 from steelyard_common.types import Json
+from steelyard_schema.entities import PLURALS
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

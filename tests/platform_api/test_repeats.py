@@ -23,10 +23,10 @@ from steelyard.api.settings import ApiSettings
 from steelyard.broker import log as broker
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Record
-from steelyard.schema.ids import random_id
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Stored
 from steelyard_common.types import Json
+from steelyard_schema.ids import random_id
 from tests.platform_api.memory_platform import (
     Engines,
     MemoryPlatform,
@@ -261,7 +261,7 @@ from steelyard.api.http.app import Platform, make_app
 from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
-from steelyard.schema.ids import random_id
+from steelyard_schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from tests.platform_api.test_served import now

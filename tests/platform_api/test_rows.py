@@ -9,8 +9,8 @@ import pytest
 
 from steelyard.api.datasets.columns import read_columns
 from steelyard.runs.test_possible_answers import UNUSABLE
-from steelyard.schema.dataset import Dataset
 from steelyard_common.types import Json, JsonValue
+from steelyard_schema.dataset import Dataset
 from tests.platform_api.memory_platform import MemoryPlatform, grant
 from tests.platform_api.test_columns import an_evaluation
 from tests.platform_api.test_croissant import parquet

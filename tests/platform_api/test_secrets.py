@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.secrets import MOST_SECRETS, VALUE_BYTES
 from steelyard_common.types import Json
+from steelyard_schema.secrets import MOST_SECRETS, VALUE_BYTES
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,

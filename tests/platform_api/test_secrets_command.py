@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from steelyard.cli import secrets as command
 from steelyard.cli.main import app
 from steelyard.client import AsyncClient, Invalid, NotFound
-from steelyard.schema.secrets import VALUE_BYTES
+from steelyard_schema.secrets import VALUE_BYTES
 from tests.platform_api.memory_platform import make_platform
 from tests.platform_api.test_client import ENDPOINT, Asked
 from tests.platform_api.test_served import Served, served
@@ -144,6 +144,6 @@ async def test_both_clients_set_list_and_delete() -> None:
 
 def test_a_call_does_not_show_its_body() -> None:
     from steelyard.client.calls import Calls
-    from steelyard.schema.account import Account
+    from steelyard_schema.account import Account
 
     assert VALUE not in repr(Calls("accounts", Account).set_secret("acme", "a", VALUE))

@@ -23,11 +23,11 @@ from steelyard.api.http.app import Platform, make_app
 from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
-from steelyard.schema.egress import EgressSettings
-from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from steelyard_common.types import Json
+from steelyard_schema.egress import EgressSettings
+from steelyard_schema.ids import random_id
 from tests.platform_api.memory_platform import NO_EGRESS, Engines, model, running_services
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from aiohttp import web
 from steelyard.api.inference_sessions.replicas import PORT, Replicas
 from steelyard.api.settings import ApiSettings
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
-from steelyard.schema.names import namespace_of
 from steelyard_common.types import Json
+from steelyard_schema.names import namespace_of
 from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform
 from tests.platform_api.test_collection import a_service
 

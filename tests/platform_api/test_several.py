@@ -13,7 +13,7 @@ from steelyard.api.http.app import App, Platform, make_app
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, LogError, Message
-from steelyard.schema.ids import random_id
+from steelyard_schema.ids import random_id
 from tests.platform_api.memory_platform import (
     Engines,
     client_of,

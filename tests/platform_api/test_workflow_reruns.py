@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from steelyard.api.kinds import KINDS
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.entities import PLURALS, entity_of
-from steelyard.schema.secrets import secrets_of
-from steelyard.schema.status import FOLLOWING, WITH_WORKFLOW, failure_status
 from steelyard_common.types import Json
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.entities import PLURALS, entity_of
+from steelyard_schema.secrets import secrets_of
+from steelyard_schema.status import FOLLOWING, WITH_WORKFLOW, failure_status
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     data_source,

@@ -20,10 +20,10 @@ from steelyard.evaluation.doubles import free_host, free_port
 from steelyard.hosted.book import Book
 from steelyard.hosted.doubles import KEY, FakeProvider
 from steelyard.hosted.ledger import Ledger
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.test_hosted_model import configuration
 from steelyard.storage.store import open_store
 from steelyard_common.types import Json
+from steelyard_schema.steps import StepConfig
 
 SECONDS = 60.0
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 
 from steelyard.analysis.example import make_notebook
 from steelyard.report.example import make_verified
-from steelyard.schema.analysis import AnalysisFields
-from steelyard.schema.method import ForeignMethod
-from steelyard.schema.requests import AnalysisCreateRequest, MethodCreateRequest
 from steelyard.steps.common import Log
 from steelyard.steps.example import make_config
 from steelyard.steps.run_analysis import main
 from steelyard.storage.files import FileStore
+from steelyard_schema.analysis import AnalysisFields
+from steelyard_schema.method import ForeignMethod
+from steelyard_schema.requests import AnalysisCreateRequest, MethodCreateRequest
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 

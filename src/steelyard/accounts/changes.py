@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from steelyard.accounts.database import AccountDeleted, TooManyKeys, TooManyLabels
-from steelyard.schema.account import AccessGrant, Account
+from steelyard_schema.account import AccessGrant, Account
 
 ENDED_KEPT = timedelta(days=7)
 """Time for which a key that has ended is still listed."""

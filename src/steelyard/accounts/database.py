@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
 from steelyard.errors import ContentError, EngineError
-from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
+from steelyard_schema.account import AccessGrant, Account, APIKey, Identity
 
 
 class AccountsDatabaseError(EngineError):

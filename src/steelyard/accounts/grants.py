@@ -8,7 +8,7 @@ Grants add up. The API asks at every request, and `tokens.py` for what a token a
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from steelyard.schema.account import AccessGrant, APIFunction, APIResource, Scope
+from steelyard_schema.account import AccessGrant, APIFunction, APIResource, Scope
 
 T = TypeVar("T", bound=str)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import GLOBAL
-from steelyard.schema.quantity import amount, total
+from steelyard_schema.quantity import amount, total
 
 
 class Holdings:

@@ -26,8 +26,8 @@ from steelyard.accounts.transfer import Transfer
 from steelyard.accounts.webhooks.webhooks import Webhooks
 from steelyard.addresses import without_password
 from steelyard.origin import Outlet
-from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
+from steelyard_schema.ids import random_id
 
 MIGRATIONS = (
     sqlite_accounts.MIGRATION + sqlite_outbox.MIGRATION + sqlite_claims.MIGRATION,

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from steelyard.schema.base import Time
-from steelyard.schema.quantity import amount
+from steelyard_schema.base import Time
+from steelyard_schema.quantity import amount
 
 ADMITTED = "workflows.dyff.io/admitted"
 GLOBAL = "__global__"

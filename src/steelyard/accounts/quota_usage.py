@@ -13,7 +13,7 @@ from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import GLOBAL
 from steelyard.accounts.quotas import admitted_within, created_within, usage
 from steelyard.accounts.set_quotas import created_kinds, rate_of
-from steelyard.schema.quota import Quota
+from steelyard_schema.quota import Quota
 
 
 class QuotaUsage:

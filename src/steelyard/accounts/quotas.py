@@ -13,10 +13,10 @@ from steelyard.accounts.database import Claim
 from steelyard.accounts.holdings import Holdings, amount_taken
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
 from steelyard.accounts.set_quotas import CREATED, NO_QUOTAS, CreationRate, SetQuotas, rates_of
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
-from steelyard.schema.quantity import amount, quantity, total
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.inference_session import InferenceSession, InferenceSessionSpec
+from steelyard_schema.quantity import amount, quantity, total
 
 __all__ = [
     "ADMITTED",

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from steelyard.accounts.quota_settings import GLOBAL, LONGEST, UNLIMITED, RateSettings
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.quantity import amount
-from steelyard.schema.quota import Quota
-from steelyard.schema.status import CREATIONS_COUNTED
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.quantity import amount
+from steelyard_schema.quota import Quota
+from steelyard_schema.status import CREATIONS_COUNTED
 
 CREATED = ".dyff.io/created"
 """End of the names of resources that are counted at creation, such as evaluations.dyff.io/created."""

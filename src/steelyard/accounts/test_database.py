@@ -9,14 +9,14 @@ import pytest
 
 from steelyard.accounts.database import AccountsDatabaseError, TooManyKeys
 from steelyard.accounts.open import MIGRATIONS, AccountsDatabase, open_accounts_database
-from steelyard.schema.account import Account, Identity
-from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
 from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
 from steelyard.testing.engines import secrets as secrets_suite
 from steelyard.testing.engines import webhooks as webhooks_suite
+from steelyard_schema.account import Account, Identity
+from steelyard_schema.ids import random_id
 
 
 @pytest.fixture(params=["memory", "sqlite"])

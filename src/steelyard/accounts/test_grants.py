@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.accounts.grants import allows, common, covers, scope
-from steelyard.schema.account import AccessGrant, APIFunction, APIResource
+from steelyard_schema.account import AccessGrant, APIFunction, APIResource
 
 RESOURCES: list[APIResource] = ["datasets", "models"]
 FUNCTIONS: list[APIFunction] = ["get", "edit"]

@@ -8,8 +8,8 @@ from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quota_usage import QuotaUsage, admissions_since, creations_since
-from steelyard.schema.quantity import quantity
-from steelyard.schema.quota import Quota, quota_id
+from steelyard_schema.quantity import quantity
+from steelyard_schema.quota import Quota, quota_id
 
 
 def at(minute: float) -> datetime:

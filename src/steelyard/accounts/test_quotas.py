@@ -23,8 +23,8 @@ from steelyard.accounts.quotas import (
     resource_allocation,
     usage,
 )
-from steelyard.schema.entities import AnyEntity, entity_of
-from steelyard.schema.quantity import amount
+from steelyard_schema.entities import AnyEntity, entity_of
+from steelyard_schema.quantity import amount
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 T4, L4, H100 = "nvidia.com/gpu-t4", "nvidia.com/gpu-l4", "nvidia.com/gpu-h100"

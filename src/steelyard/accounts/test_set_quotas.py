@@ -13,7 +13,7 @@ from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quotas import CreationRates, Quotas, QuotaSettings, Rates
 from steelyard.accounts.set_quotas import SetQuotas, set_quotas
-from steelyard.schema.quota import Quota, quota_id
+from steelyard_schema.quota import Quota, quota_id
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SETTINGS = QuotaSettings.model_validate({"everything": {"cpu": "2"}, "account": {"cpu": "1"}})

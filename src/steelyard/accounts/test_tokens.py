@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from steelyard.accounts.database import Accounts, NoSuchAccount
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.tokens import EVERYTHING, Principal, Tokens, Unauthenticated, bootstrap
-from steelyard.schema.account import AccessGrant, Account, Identity
+from steelyard_schema.account import AccessGrant, Account, Identity
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

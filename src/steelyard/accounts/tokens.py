@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from steelyard.accounts.database import Accounts, NameTaken
 from steelyard.accounts.grants import common, covers, scope
 from steelyard.accounts.signing import NotOurs, Signatures
-from steelyard.schema.account import (
+from steelyard_schema.account import (
     AccessGrant,
     Account,
     APIFunction,
@@ -22,7 +22,7 @@ from steelyard.schema.account import (
     Identity,
     Scope,
 )
-from steelyard.schema.ids import random_id
+from steelyard_schema.ids import random_id
 
 REMEMBERED = 10_000
 BOOTSTRAP_DAYS = 365

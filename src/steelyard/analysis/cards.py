@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from steelyard.schema.bounds import SUMMARY_LENGTH, TITLE_LENGTH
+from steelyard_schema.bounds import SUMMARY_LENGTH, TITLE_LENGTH
 
 Indicator = Literal["Information", "Question", "Hazard"]
 _MARKS: dict[Indicator, tuple[str, str]] = {

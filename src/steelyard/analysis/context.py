@@ -14,7 +14,7 @@ import orjson
 from steelyard.analysis.cards import Card, score_card, title_card
 from steelyard.analysis.scores import curve_data, record, score_data
 from steelyard.analysis.workspace import CONFIG_FILE, CURVES, SCORES, STORAGE_ROOT, read_config
-from steelyard.schema.base import DocumentationBase
+from steelyard_schema.base import DocumentationBase
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from steelyard.analysis.errors import AnalysisFailed
-from steelyard.schema.names import OWN_LOGS, OWN_RECORDS
 from steelyard.storage.checked import CheckedStore, DigestMismatch, checked
 from steelyard.storage.store import BadLocation, ObjectMissing, Store, check_key, name_of
+from steelyard_schema.names import OWN_LOGS, OWN_RECORDS
 
 BESIDE = ".files"
 """Folder of an input's files that do not hold rows: among the Parquet files, a reader would take them for rows."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from steelyard.analysis.context import AnalysisContext
 from steelyard.analysis.importing import find
 from steelyard.analysis.tables import PART, declared_schema, write_rows
-from steelyard.schema.method import ForeignMethod
+from steelyard_schema.method import ForeignMethod
 
 
 class Arguments(dict[str, str]):

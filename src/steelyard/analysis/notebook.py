@@ -11,8 +11,8 @@ from typing import Any
 
 from steelyard.analysis.context import AnalysisContext
 from steelyard.analysis.errors import METHOD_FAILED, SAID, AnalysisFailed, method_missing
-from steelyard.schema.method import MethodImplementationJupyterNotebook
 from steelyard.whole_files import TooLarge, check_values, read_whole
+from steelyard_schema.method import MethodImplementationJupyterNotebook
 
 PAGE = "index.html"
 MOST_PRINTED = 16 << 20

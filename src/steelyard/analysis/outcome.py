@@ -16,7 +16,7 @@ import orjson
 from steelyard.analysis.errors import METHOD_FAILED, SAID, AnalysisFailed
 from steelyard.analysis.process import end_with_parent
 from steelyard.analysis.workspace import OUTCOME_FILE
-from steelyard.schema.faults import place_in
+from steelyard_schema.faults import place_in
 
 DONE = "Done"
 _BYTES = 1 << 20

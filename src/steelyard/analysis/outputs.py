@@ -14,10 +14,10 @@ from steelyard.analysis.scores import checked_records
 from steelyard.analysis.tables import declared_schema
 from steelyard.analysis.workspace import CURVES, SCORES, Workspace
 from steelyard.bounded_parquet import open_parquet
-from steelyard.schema.analysis import AnalysisFields
-from steelyard.schema.names import OWN_LOGS, OWN_RECORDS, WHOLE_LOG
 from steelyard.storage.files import TEMPORARY
 from steelyard.storage.store import BadLocation, check_key
+from steelyard_schema.analysis import AnalysisFields
+from steelyard_schema.names import OWN_LOGS, OWN_RECORDS, WHOLE_LOG
 
 MOST_FILES = 10_000
 MOST_BYTES = 100 << 30

@@ -23,8 +23,8 @@ from steelyard.report.errors import ReportFailed, RubricFailed
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.report import Report, Request, make_report
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
-from steelyard.schema.data import SchemaAdapter
 from steelyard.storage.files import FileStore
+from steelyard_schema.data import SchemaAdapter
 
 
 def score() -> str:

@@ -23,9 +23,9 @@ from steelyard.evaluation import layout
 from steelyard.report.evidence.report_statement import report_statement
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.report import Report
-from steelyard.schema.data import SchemaAdapter
-from steelyard.schema.names import OWN_LOGS
 from steelyard.storage.store import Store
+from steelyard_schema.data import SchemaAdapter
+from steelyard_schema.names import OWN_LOGS
 
 CHILD = "steelyard.analysis.report_child"
 OUTPUT = ".output"

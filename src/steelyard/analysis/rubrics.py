@@ -24,7 +24,7 @@ from steelyard.report.rubrics import GROUP, find_rubric
 from steelyard.report.rubrics.find import installed
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import with_resolved_status
-from steelyard.schema.method import ForeignMethod
+from steelyard_schema.method import ForeignMethod
 
 TASK_DATA, PREDICTIONS = "task_data", "predictions"
 _ORIGINALS = "dyff.audit.scoring."

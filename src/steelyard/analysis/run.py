@@ -20,8 +20,8 @@ from steelyard.analysis.tables import declared_schema
 from steelyard.analysis.workspace import Workspace, write_config
 from steelyard.evaluation.epoch import claim
 from steelyard.evaluation.publication import Publication
-from steelyard.schema.analysis import AnalysisFields
 from steelyard.storage.store import Store
+from steelyard_schema.analysis import AnalysisFields
 
 CHILD = "steelyard.analysis.child"
 Progress = Callable[[int, str], Awaitable[None]]

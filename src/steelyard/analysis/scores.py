@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from steelyard.analysis.errors import output_invalid
 from steelyard.analysis.workspace import CURVES, SCORES
-from steelyard.schema.analysis import AnalysisFields
-from steelyard.schema.base import SchemaModel
-from steelyard.schema.curve import CurveData, CurveSpec
-from steelyard.schema.faults import faults_text
-from steelyard.schema.score import ScoreData, ScoreMetadata, ScoreMetadataRefs, ScoreSpec
 from steelyard_common.types import Json
+from steelyard_schema.analysis import AnalysisFields
+from steelyard_schema.base import SchemaModel
+from steelyard_schema.curve import CurveData, CurveSpec
+from steelyard_schema.faults import faults_text
+from steelyard_schema.score import ScoreData, ScoreMetadata, ScoreMetadataRefs, ScoreSpec
 
 MOST_BYTES = 16 << 20
 """Largest file of scores or curves."""

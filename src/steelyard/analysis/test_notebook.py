@@ -13,8 +13,8 @@ from steelyard.analysis.context import AnalysisContext
 from steelyard.analysis.errors import AnalysisFailed
 from steelyard.analysis.example import MODULE, make_notebook
 from steelyard.analysis.notebook import run_notebook
-from steelyard.schema.method import MethodImplementationJupyterNotebook
 from steelyard.whole_files import DOCUMENT_BYTES
+from steelyard_schema.method import MethodImplementationJupyterNotebook
 
 
 def _with(field: str, content: str) -> bytes:

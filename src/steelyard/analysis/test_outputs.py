@@ -15,7 +15,7 @@ from steelyard.analysis.example import ID, ROWS, make_analysis, make_method
 from steelyard.analysis.outputs import checked_outputs
 from steelyard.analysis.tables import fitted
 from steelyard.analysis.workspace import Workspace
-from steelyard.schema.analysis import AnalysisFields
+from steelyard_schema.analysis import AnalysisFields
 
 MEASUREMENT = AnalysisFields.parse(make_analysis())
 SAFETY_CASE = AnalysisFields.parse(make_analysis(make_method("JupyterNotebook", "case.ipynb")))

@@ -20,7 +20,7 @@ from steelyard.analysis.scores import (
     score_data,
 )
 from steelyard.analysis.workspace import CURVES, SCORES
-from steelyard.schema.analysis import AnalysisFields
+from steelyard_schema.analysis import AnalysisFields
 
 FIELDS = AnalysisFields.parse(make_analysis())
 SCORE = score_data(ID, FIELDS, "accuracy", 0.5, "Half.").dump()

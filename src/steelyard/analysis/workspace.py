@@ -17,9 +17,9 @@ import orjson
 
 from steelyard.analysis.errors import AnalysisFailed
 from steelyard.analysis.process import CONTAINER
-from steelyard.schema.analysis import AnalysisData, AnalysisFields
-from steelyard.schema.names import OWN_LOGS
 from steelyard_common.types import Json
+from steelyard_schema.analysis import AnalysisData, AnalysisFields
+from steelyard_schema.names import OWN_LOGS
 
 STORAGE_ROOT = "DYFF_AUDIT_LOCAL_STORAGE_ROOT"
 CONFIG_FILE = "DYFF_AUDIT_ANALYSIS_CONFIG_FILE"

@@ -38,7 +38,7 @@ from steelyard.api.submissions.ending import end_submission
 from steelyard.api.submissions.routes import submission_routes
 from steelyard.api.teams.creation import team
 from steelyard.api.teams.routes import team_routes
-from steelyard.schema.answers import InferenceSessionAndToken
+from steelyard_schema.answers import InferenceSessionAndToken
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from steelyard.api.settings import ApiSettings
 from steelyard.api.workflows.pod_logs import FolderPodLogs, PodLogs
 from steelyard.broker.log import Log, Record
 from steelyard.figures import Figures
-from steelyard.schema.egress import EgressSettings
 from steelyard.storage.store import Store
 from steelyard.views.view import View
 from steelyard_common.types import Json
+from steelyard_schema.egress import EgressSettings
 
 
 class Backup(Protocol):

@@ -15,7 +15,7 @@ from steelyard.api.quarantine.routes import quarantine_routes
 from steelyard.api.quotas.routes import quota_routes
 from steelyard.api.reports.routes import evidence_routes
 from steelyard.api.workflows.routes import workflow_routes
-from steelyard.schema.requests import CREATE_REQUESTS
+from steelyard_schema.requests import CREATE_REQUESTS
 
 
 def routes() -> Iterator[Route]:

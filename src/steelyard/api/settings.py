@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from steelyard.schema.bounds import ENTITY_BYTES, INT32
-from steelyard.schema.inference_service import HOST_PATTERN
+from steelyard_schema.bounds import ENTITY_BYTES, INT32
+from steelyard_schema.inference_service import HOST_PATTERN
 
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9_.-]+$")]
 

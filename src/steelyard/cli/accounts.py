@@ -9,7 +9,7 @@ from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.client import Client
-    from steelyard.schema.account import Account
+    from steelyard_schema.account import Account
 
 NameArgument = Annotated[str, typer.Argument(help="Id or name of the account.")]
 ResourcesOption = Annotated[

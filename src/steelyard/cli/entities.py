@@ -23,7 +23,7 @@ from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.client import Client
-    from steelyard.schema.account import Account
+    from steelyard_schema.account import Account
 
 FilesOption = Annotated[
     list[Path],
@@ -261,7 +261,7 @@ def publish(
 ) -> None:
     """Say who sees an entity: public, internal or private."""
     from steelyard.errors import UsageError
-    from steelyard.schema.publication import access_label
+    from steelyard_schema.publication import access_label
 
     plural = one_of(collection_name(kind, PUBLISHED), PUBLISHED, "publication")
     try:
@@ -330,8 +330,8 @@ def _warn_of_unknown(client: "Client", plural: str, where: list[str]) -> None:
 
 
 def _warn_of_statuses(plural: str, named: list[str]) -> None:
-    from steelyard.schema.entities import PLURALS
-    from steelyard.schema.status import statuses
+    from steelyard_schema.entities import PLURALS
+    from steelyard_schema.status import statuses
 
     known = [status for kind, name in PLURALS.items() if name == plural for status in statuses(kind)]
     for status in named:

@@ -29,7 +29,7 @@ def tag(
     platform: PlatformOptions,
 ) -> None:
     """Give an entity a tag, in place of the one that has it. In requests FAMILY@TAG stands for the entity's id."""
-    from steelyard.schema.entities import PLURALS
+    from steelyard_schema.entities import PLURALS
 
     with platform.connect() as client:
         asked = client.families.get(one_id(client, "families", id))

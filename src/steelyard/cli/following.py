@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from steelyard.schema.answers import WorkflowLogEntry, WorkflowLogsResponse
-from steelyard.schema.status import TERMINAL
+from steelyard_schema.answers import WorkflowLogEntry, WorkflowLogsResponse
+from steelyard_schema.status import TERMINAL
 
 POLL_SECONDS = 1.0
 """Pause before the next request while lines come; it grows while none do."""

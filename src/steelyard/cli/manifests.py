@@ -11,11 +11,11 @@ import yaml
 
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
-from steelyard.schema.definitions import spec_schema_of
-from steelyard.schema.unknown_fields import unknown_fields
 from steelyard.whole_files import read_whole
 from steelyard_common.bounded_yaml import fault_text, load_all
 from steelyard_common.types import Json
+from steelyard_schema.definitions import spec_schema_of
+from steelyard_schema.unknown_fields import unknown_fields
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def _known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
     from steelyard.analysis.errors import AnalysisFailed
     from steelyard.analysis.rubrics import known_rubrics
     from steelyard.errors import UsageError
-    from steelyard.schema.faults import exception_line
+    from steelyard_schema.faults import exception_line
 
     option = f"--module {', '.join(map(str, modules))}"
     name = rubric.partition("?")[0]

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steelyard.errors import UsageError, one_line
-from steelyard.schema.retention import files_until, forgotten_at
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.retention import files_until, forgotten_at
 
 _IF_ANY = frozenset({"DATASET", "MODEL", "SCORE"})
 FORMS = ("table", "json", "yaml", "name")

@@ -10,7 +10,7 @@ from steelyard.cli.option_groups import with_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.schema.answers import QuarantinedEntity
+    from steelyard_schema.answers import QuarantinedEntity
 
 IdArgument = Annotated[str, typer.Argument(help="The entity's id, or the beginning of one.")]
 ConsumerOption = Annotated[

@@ -12,7 +12,7 @@ from steelyard.cli.option_groups import with_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.schema.quota import StoredQuota
+    from steelyard_schema.quota import StoredQuota
 
 PrincipalArgument = Annotated[
     str, typer.Argument(help="Whose quota: __global__ for all together, or accounts/<account>.")

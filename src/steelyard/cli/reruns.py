@@ -17,8 +17,8 @@ from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.client import Client
-    from steelyard.schema.pipeline_run import PipelineRun
-    from steelyard.schema.submission import Submission
+    from steelyard_schema.pipeline_run import PipelineRun
+    from steelyard_schema.submission import Submission
 
 
 @with_options
@@ -77,7 +77,7 @@ def _pipeline_again(
 
 def _unsuccessful(client: "Client", run: str) -> list[str]:
     from steelyard.errors import UsageError
-    from steelyard.schema.status import SUCCESS
+    from steelyard_schema.status import SUCCESS
 
     nodes = client.pipelineruns.status(run).nodes
     steps = [name for name, node in nodes.items() if node.status not in SUCCESS]

@@ -22,11 +22,11 @@ from steelyard.kube.objects import conditions_of, status_of
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.local.detached import UpOptions, running, start_detached, stop
 from steelyard.local.state import StateDir
-from steelyard.schema.locations import complete_location
-from steelyard.schema.names import PROGRESS
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
 from steelyard_common.types import Json, mapping
+from steelyard_schema.locations import complete_location
+from steelyard_schema.names import PROGRESS
 
 POLL_SECONDS = 0.25
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.client import Client
-    from steelyard.schema.score import Score
+    from steelyard_schema.score import Score
 
 MOST_CASES = 1000
 """Maximum number of safety cases whose scores are asked for at once: what a filter takes."""

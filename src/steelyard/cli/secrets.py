@@ -12,7 +12,7 @@ from steelyard.cli.option_groups import with_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.schema.secrets import Secret
+    from steelyard_schema.secrets import Secret
 
 SecretArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the secret: lower-case letters, digits, hyphens.")
@@ -90,7 +90,7 @@ def delete(name: SecretArgument, account: AccountOption, *, platform: PlatformOp
 def _value(name: str, file: Path | None) -> str:
     """Return the value: from the file, from standard input, or from a prompt that shows nothing."""
     from steelyard.errors import UsageError
-    from steelyard.schema.secrets import VALUE_BYTES
+    from steelyard_schema.secrets import VALUE_BYTES
 
     if file is None and sys.stdin.isatty():
         return str(typer.prompt(f"Value of {name}", hide_input=True, confirmation_prompt=True))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from steelyard.client import Client
     from steelyard.local.serving.plan import ServerPlan
     from steelyard.local.state import StateDir
-    from steelyard.schema.answers import InferenceSessionAndToken
-    from steelyard.schema.model import Model
+    from steelyard_schema.answers import InferenceSessionAndToken
+    from steelyard_schema.model import Model
 
 POLL_SECONDS = 1.0
 DAYS = 365
@@ -205,7 +205,7 @@ def _follow(client: "Client", id: str, plan: "ServerPlan") -> None:
     import time
 
     from steelyard.errors import SteelyardError
-    from steelyard.schema.status import TERMINAL
+    from steelyard_schema.status import TERMINAL
 
     began, said = time.monotonic(), set[str]()
     while True:

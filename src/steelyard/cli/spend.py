@@ -10,7 +10,7 @@ from steelyard.cli.option_groups import with_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steelyard.schema.spending import ServiceSpending, Spending
+    from steelyard_schema.spending import ServiceSpending, Spending
 
 
 @with_options
@@ -30,7 +30,7 @@ def spend(
     These are calls, tokens and money, today (UTC) and in total, with their caps.
     """
     from steelyard.cli.output import check_form, now, rendered
-    from steelyard.schema.hosted_model import is_hosted
+    from steelyard_schema.hosted_model import is_hosted
 
     check_form(output)
     with platform.connect() as client:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from steelyard.cli.following import LATE_SECONDS, MOST_LINES, Log, follow, show_newest
-from steelyard.schema.answers import WorkflowLogEntry, WorkflowLogsResponse
-from steelyard.schema.base import EntityIdentifier
 from steelyard.services.simulation.entities import make_evaluation
+from steelyard_schema.answers import WorkflowLogEntry, WorkflowLogsResponse
+from steelyard_schema.base import EntityIdentifier
 
 
 def line(second: int, message: str, pod: str = "p1") -> WorkflowLogEntry:

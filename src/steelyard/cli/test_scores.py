@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.cli.scores import MOST_REPORTS, _scores_of, _table, main_scores, score_lines
 from steelyard.client.errors import TransferFailed
-from steelyard.schema.score import Score
+from steelyard_schema.score import Score
 
 SCORE = {
     "name": "accuracy",

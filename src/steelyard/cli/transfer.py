@@ -19,7 +19,7 @@ from steelyard.cli.entities import IdArgument
 from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
-    from steelyard.schema.answers import WorkflowLogEntry
+    from steelyard_schema.answers import WorkflowLogEntry
 
 UPLOADED = frozenset({"datasets", "datasources", "modules", "models"})
 _INTERRUPTED = 130
@@ -43,7 +43,7 @@ def upload(
 ) -> None:
     """Create a dataset, data source, module or model from a folder. Its id is printed."""
     from steelyard.errors import UsageError
-    from steelyard.schema.paths import BadFolder, files_below
+    from steelyard_schema.paths import BadFolder, files_below
 
     plural = collection_name(kind, UPLOADED)
     if plural not in UPLOADED:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from steelyard.client import Client
-    from steelyard.schema.webhook import Webhook, WebhookAndSecret
+    from steelyard_schema.webhook import Webhook, WebhookAndSecret
 
 AccountArgument = Annotated[str, typer.Argument(help="Id or name of the account.")]
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the webhook, or its beginning.")]

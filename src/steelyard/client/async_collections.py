@@ -28,8 +28,8 @@ from steelyard.client.flows import Evidence, Flows, UploadOptions
 from steelyard.client.pages import Pages
 from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import AsyncTransport
-from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import (
+from steelyard_schema.account import AccessGrant, Account, APIKey
+from steelyard_schema.answers import (
     CroissantTaken,
     InferenceSessionAndToken,
     PipelineRunStatus,
@@ -38,19 +38,19 @@ from steelyard.schema.answers import (
     WorkflowLogsResponse,
     WorkflowProgress,
 )
-from steelyard.schema.base import DocumentationBase, DyffEntity
-from steelyard.schema.curve import Curve
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.family import Family
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.oci_artifact import OCIArtifact
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.publication import Access
-from steelyard.schema.quota import StoredQuota
-from steelyard.schema.safety_case import SafetyCase
-from steelyard.schema.score import Score
-from steelyard.schema.spending import ServiceSpending
+from steelyard_schema.base import DocumentationBase, DyffEntity
+from steelyard_schema.curve import Curve
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.family import Family
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.oci_artifact import OCIArtifact
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.publication import Access
+from steelyard_schema.quota import StoredQuota
+from steelyard_schema.safety_case import SafetyCase
+from steelyard_schema.score import Score
+from steelyard_schema.spending import ServiceSpending
 
 E = TypeVar("E", bound=DyffEntity)
 A = TypeVar("A", bound=type)

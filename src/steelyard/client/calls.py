@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from steelyard.client.call import Call
 from steelyard.client.pages import listed, query_params
-from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import (
+from steelyard_schema.account import AccessGrant, Account, APIKey
+from steelyard_schema.answers import (
     ArtifactURL,
     CroissantTaken,
     EvidenceLinks,
@@ -23,16 +23,16 @@ from steelyard.schema.answers import (
     WorkflowLogsResponse,
     WorkflowProgress,
 )
-from steelyard.schema.base import DocumentationBase, DyffEntity
-from steelyard.schema.curve import Curve
-from steelyard.schema.evaluation import Evaluation, EvaluationClientConfiguration
-from steelyard.schema.measurement import Measurement
-from steelyard.schema.publication import access_label
-from steelyard.schema.quota import StoredQuota
-from steelyard.schema.safety_case import SafetyCase
-from steelyard.schema.score import Score
-from steelyard.schema.secrets import Secret
-from steelyard.schema.spending import ServiceSpending
+from steelyard_schema.base import DocumentationBase, DyffEntity
+from steelyard_schema.curve import Curve
+from steelyard_schema.evaluation import Evaluation, EvaluationClientConfiguration
+from steelyard_schema.measurement import Measurement
+from steelyard_schema.publication import access_label
+from steelyard_schema.quota import StoredQuota
+from steelyard_schema.safety_case import SafetyCase
+from steelyard_schema.score import Score
+from steelyard_schema.secrets import Secret
+from steelyard_schema.spending import ServiceSpending
 
 E = TypeVar("E", bound=DyffEntity | Account | QuarantinedEntity | StoredQuota)
 Fields = Mapping[str, Any]

@@ -7,11 +7,11 @@ from urllib.parse import quote
 from steelyard.client.call import Call
 from steelyard.client.calls import Calls, Fields, Request, body_of, json_of, keyed, post
 from steelyard.client.errors import Invalid
-from steelyard.schema.answers import ArtifactURL, Status
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask
-from steelyard.schema.submission import Submission
-from steelyard.schema.team import Team
+from steelyard_schema.answers import ArtifactURL, Status
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask
+from steelyard_schema.submission import Submission
+from steelyard_schema.team import Team
 
 
 def _path(*segments: str) -> str:

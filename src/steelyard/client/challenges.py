@@ -10,11 +10,11 @@ from steelyard.client.calls import Request
 from steelyard.client.challenge_calls import ChallengeCalls, SubmissionCalls, TeamCalls
 from steelyard.client.collections import Collection
 from steelyard.client.transport import Transport
-from steelyard.schema.answers import ArtifactURL
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask
-from steelyard.schema.submission import Submission
-from steelyard.schema.team import Team
+from steelyard_schema.answers import ArtifactURL
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask
+from steelyard_schema.submission import Submission
+from steelyard_schema.team import Team
 
 Patch = Mapping[str, Any]
 

@@ -44,30 +44,30 @@ from steelyard.client.retries import Retries
 from steelyard.client.secrets import AsyncSecrets, Secrets
 from steelyard.client.transport import AsyncTransport, Sender, Transport
 from steelyard.client.webhooks import AsyncWebhooks, Webhooks
-from steelyard.schema.account import Account
-from steelyard.schema.answers import QuarantinedEntity
-from steelyard.schema.audit import Audit, AuditProcedure
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.concern import Hazard, UseCase
-from steelyard.schema.data_source import DataSource
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.family import Family
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.measurement import Measurement
-from steelyard.schema.method import Method
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
-from steelyard.schema.oci_artifact import OCIArtifact
-from steelyard.schema.pipeline import Pipeline
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.quota import StoredQuota
-from steelyard.schema.report import Report
-from steelyard.schema.safety_case import SafetyCase
-from steelyard.schema.submission import Submission
-from steelyard.schema.team import Team
+from steelyard_schema.account import Account
+from steelyard_schema.answers import QuarantinedEntity
+from steelyard_schema.audit import Audit, AuditProcedure
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.concern import Hazard, UseCase
+from steelyard_schema.data_source import DataSource
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.family import Family
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.measurement import Measurement
+from steelyard_schema.method import Method
+from steelyard_schema.model import Model
+from steelyard_schema.module import Module
+from steelyard_schema.oci_artifact import OCIArtifact
+from steelyard_schema.pipeline import Pipeline
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.quota import StoredQuota
+from steelyard_schema.report import Report
+from steelyard_schema.safety_case import SafetyCase
+from steelyard_schema.submission import Submission
+from steelyard_schema.team import Team
 
 
 class Client:

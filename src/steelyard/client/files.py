@@ -8,10 +8,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from steelyard.client.errors import BadFiles
-from steelyard.schema.bounds import FREE_DEPTH, Unkeepable, check_json
-from steelyard.schema.data import Artifact, Digest, File
-from steelyard.schema.paths import BadFolder, check_artifact_path, files_below
 from steelyard.whole_files import TooLarge, check_values, read_whole
+from steelyard_schema.bounds import FREE_DEPTH, Unkeepable, check_json
+from steelyard_schema.data import Artifact, Digest, File
+from steelyard_schema.paths import BadFolder, check_artifact_path, files_below
 
 CHUNK = 1 << 20
 Paths = Path | str | Mapping[str, Path | str]

@@ -22,12 +22,12 @@ from steelyard.client.parquet import arrow_schema_of
 from steelyard.client.retries import Retries
 from steelyard.client.transfer import Progress, fetch, put, target_of
 from steelyard.client.waiting import Waiting, is_session
-from steelyard.schema.answers import ArtifactURL, InferenceSessionAndToken
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.data_source import UPLOAD, DataSource, uploads_of
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
+from steelyard_schema.answers import ArtifactURL, InferenceSessionAndToken
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.data_source import UPLOAD, DataSource, uploads_of
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.model import Model
+from steelyard_schema.module import Module
 
 CROISSANT = "croissant.json"
 """File of a dataset's folder that describes it."""

@@ -13,9 +13,9 @@ import httpx
 
 from steelyard.client.call import Call, read
 from steelyard.client.errors import UnexpectedAnswer
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.curve import Curve
-from steelyard.schema.score import Score
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.curve import Curve
+from steelyard_schema.score import Score
 
 E = TypeVar("E", bound=DyffEntity | Score | Curve)
 T = TypeVar("T")

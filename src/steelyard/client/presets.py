@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from steelyard.client.errors import MissingPackage
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.data import DataSchema, SchemaAdapter
-from steelyard.schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
-from steelyard.schema.inference_service import (
+from steelyard_common.types import JsonValue
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.data import DataSchema, SchemaAdapter
+from steelyard_schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
+from steelyard_schema.inference_service import (
     ContainerImageSource,
     InferenceInterface,
     InferenceServiceRunner,
     VolumeMount,
     VolumeMountData,
 )
-from steelyard.schema.model import Accelerator, AcceleratorGPU, ModelResources
-from steelyard_common.types import JsonValue
+from steelyard_schema.model import Accelerator, AcceleratorGPU, ModelResources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +116,7 @@ def mock(*arguments: str) -> InferenceServiceRunner:
 def hosted(base_url: str, model: str, **limits: JsonValue) -> InferenceServiceRunner:
     """Asks a model of a provider, at its OpenAI-compatible endpoint, such as https://HOST/v1.
 
-    `limits` are fields of `steelyard.schema.hosted_model.HostedModel`, such as `requests_per_minute=60`,
+    `limits` are fields of `steelyard_schema.hosted_model.HostedModel`, such as `requests_per_minute=60`,
     `cost_total="5.00"`, `input_price="0.15"` and `output_price="0.60"` (money per million tokens). The service that has
     this runner names the provider's key: `secrets={"provider": NAME}`. Raises pydantic.ValidationError.
     """

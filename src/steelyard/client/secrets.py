@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from steelyard.client.async_collections import documented_by
 from steelyard.client.calls import Calls
 from steelyard.client.transport import AsyncTransport, Transport
-from steelyard.schema.account import Account
-from steelyard.schema.secrets import Secret
+from steelyard_schema.account import Account
+from steelyard_schema.secrets import Secret
 
 
 class Secrets:

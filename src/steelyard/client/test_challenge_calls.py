@@ -5,8 +5,8 @@ import pytest
 from steelyard.client.calls import Calls
 from steelyard.client.challenge_calls import SubmissionCalls, TeamCalls
 from steelyard.client.errors import Invalid
-from steelyard.schema.submission import Submission
-from steelyard.schema.team import Team
+from steelyard_schema.submission import Submission
+from steelyard_schema.team import Team
 
 TEAMS, SUBMISSIONS = TeamCalls("teams", Team), SubmissionCalls("submissions", Submission)
 REFUSED: dict[str, tuple[Calls[Team] | Calls[Submission], dict[str, str], str, str]] = {

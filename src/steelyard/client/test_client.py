@@ -20,10 +20,10 @@ from steelyard.client import (
 )
 from steelyard.client.calls import Calls
 from steelyard.client.conftest import Ask
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.requests import DatasetCreateRequest
 from steelyard.testing.platform import FakePlatform, refused
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.requests import DatasetCreateRequest
 
 FIELDS: dict[str, Any] = {
     "account": "acme",

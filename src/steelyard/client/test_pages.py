@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from steelyard.client.conftest import Ask
 from steelyard.client.pages import NESTED, PAGE, Pages, query_params, value_of
 from steelyard.client.test_client import FIELDS
-from steelyard.schema.entities import ENTITIES
-from steelyard.schema.report import Report
 from steelyard.testing.platform import FakePlatform
+from steelyard_schema.entities import ENTITIES
+from steelyard_schema.report import Report
 
 
 def make(fake: FakePlatform, count: int, **changes: Any) -> list[str]:

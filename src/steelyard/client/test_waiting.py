@@ -10,8 +10,8 @@ from steelyard.client.errors import NotFound, NothingToWaitFor, Unreachable, Wai
 from steelyard.client.retries import Retries
 from steelyard.client.test_client import FIELDS
 from steelyard.client.waiting import AWAY_SECONDS, FIRST_PAUSE, LONGEST_PAUSE, Waiting
-from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.testing.platform import FakePlatform, refused, unreachable
+from steelyard_schema.entities import AnyEntity, entity_of
 
 ONCE = Retries(tries=1)
 

@@ -12,7 +12,7 @@ from steelyard.client.errors import LinkExpired, TransferBroken, TransferFailed
 from steelyard.client.files import CHUNK, md5_of, pieces
 from steelyard.client.flow import Carrier
 from steelyard.client.retries import RETRIED
-from steelyard.schema.answers import ArtifactURL, StorageSignedURL
+from steelyard_schema.answers import ArtifactURL, StorageSignedURL
 
 TIMEOUT = httpx.Timeout(60.0, read=900.0)
 """Time-outs of a transfer: storage may take long between the last byte and its answer."""

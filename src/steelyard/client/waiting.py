@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from steelyard.client.errors import ClientError, NothingToWaitFor, WaitTimeout, WorkflowFailed
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.status import SUCCESS, TERMINAL
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.status import SUCCESS, TERMINAL
 
 E = TypeVar("E", bound=DyffEntity)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0

@@ -7,7 +7,7 @@ from steelyard.client.async_collections import documented_by
 from steelyard.client.call import Call
 from steelyard.client.calls import keyed, post
 from steelyard.client.transport import AsyncTransport, Transport
-from steelyard.schema.webhook import Webhook, WebhookAndSecret
+from steelyard_schema.webhook import Webhook, WebhookAndSecret
 
 
 def _path(account: str, *more: str) -> str:

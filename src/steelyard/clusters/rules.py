@@ -1,6 +1,6 @@
 """Rules for what a user may write: names, labels, annotations, quantities, images, namespaces.
 
-They are Kubernetes' own, from `schema/object_names.py`, which the embedded API server refuses by as well; a test holds
+They are Kubernetes' own, from `steelyard_schema/object_names.py`, which the embedded API server refuses by as well; a test holds
 them against it. Each function answers with the faults of a value at a path.
 """
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from steelyard.clusters.errors import Fault
-from steelyard.schema.object_names import (
+from steelyard_schema.object_names import (
     ANNOTATION_BYTES,
     annotations_size,
     data_key_faults,
@@ -22,7 +22,7 @@ from steelyard.schema.object_names import (
     value_faults,
     variable_faults,
 )
-from steelyard.schema.quantity import amount
+from steelyard_schema.quantity import amount
 
 LONGEST = Decimal(2**63 - 1)
 _NAMED_SOURCES = {"persistentVolumeClaim": "claimName", "secret": "secretName", "configMap": "name"}

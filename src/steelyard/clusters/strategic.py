@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from steelyard.clusters.errors import Fault
 from steelyard.kube.strategic import Unmergeable, strategic_merge
-from steelyard.schema.unknown_fields import pod_template_schema, unknown_fields
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.unknown_fields import pod_template_schema, unknown_fields
 
 KEYS = {
     "containers": "name",

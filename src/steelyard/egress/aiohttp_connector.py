@@ -10,8 +10,8 @@ from aiohttp.tracing import Trace
 
 from steelyard.egress.policy import EgressRefused, check_address, check_target, resolve
 from steelyard.errors import SteelyardError
-from steelyard.schema.egress import EgressPolicy
 from steelyard_common.connections import TrackingConnector, make_socket
+from steelyard_schema.egress import EgressPolicy
 
 _PIECE = 1 << 16
 

@@ -7,7 +7,7 @@ import httpcore
 import httpx
 
 from steelyard.egress.policy import check_target, resolve_blocking
-from steelyard.schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy
 
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5.0)
 

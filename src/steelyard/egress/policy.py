@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from steelyard.egress.addresses import Address, forms, is_public, parse_address
 from steelyard.errors import SteelyardError
-from steelyard.schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PORTS = {"http": 80, "https": 443}

@@ -16,7 +16,7 @@ from steelyard.egress.doubles import names_leading
 from steelyard.egress.httpx_client import guarded_client
 from steelyard.egress.policy import EgressRefused
 from steelyard.egress.urllib3_pools import GuardedPoolManager
-from steelyard.schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy
 
 Call = Callable[[EgressPolicy, str], Awaitable[bytes]]
 LOOPBACK = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from steelyard.egress.policy import EgressRefused, check_address, check_url, resolve
-from steelyard.schema.egress import EgressPolicy, EgressSettings
+from steelyard_schema.egress import EgressPolicy, EgressSettings
 
 PATTERNS = ("hooks.example.org", "*.example.com", "http://plain.example.net", "port.example.net:8443")
 POLICY = EgressPolicy(hosts=PATTERNS, setting="egress.webhooks")

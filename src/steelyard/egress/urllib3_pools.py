@@ -9,7 +9,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.connection import create_connection
 
 from steelyard.egress.policy import check_target, resolve_blocking
-from steelyard.schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy
 
 
 class GuardedPoolManager(urllib3.PoolManager):

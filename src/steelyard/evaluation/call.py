@@ -12,7 +12,7 @@ from typing import Protocol
 
 from steelyard.evaluation.retry import is_transient, retry_after
 from steelyard.refused_calls import is_incurable, stated_reason
-from steelyard.schema.hosted_model import STOPPED
+from steelyard_schema.hosted_model import STOPPED
 
 MAX_ANSWER_BYTES = 64 << 20
 KEPT_BODY_BYTES = 4096

@@ -24,9 +24,9 @@ from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.parts import RETRIED, Finished, encode, parquet
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.storage.store import Store, open_store, sync_reader
 from steelyard_common.types import JsonValue
+from steelyard_schema.resources import EvaluationResourceSpec
 
 EVALUATION_ID = "5a7e17a7e5a7e17a7e5a7e17a7e5a7e1"
 ANSWER: dict[str, pa.DataType] = {"text": pa.string(), "score": pa.float64()}

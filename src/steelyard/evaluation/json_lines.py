@@ -35,8 +35,8 @@ from steelyard.evaluation.table_files import (
     most_values,
     open_bytes,
 )
-from steelyard.schema.bounds import FREE_DEPTH
 from steelyard_common.types import Json, JsonValue
+from steelyard_schema.bounds import FREE_DEPTH
 
 _ROWS, _PIECE_BYTES, _VALUE_BYTES = 4096, 16 << 20, 32
 _HEAD = 64 << 10

@@ -14,11 +14,11 @@ from steelyard.evaluation.limit import DEFAULT_MOST, Concurrency
 from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.rows import as_text
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
-from steelyard.schema.evaluation import EvaluationClientConfiguration
-from steelyard.schema.ids import replication_id
-from steelyard.schema.inference_service import ForeignInferenceService
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard_common.types import JsonValue
+from steelyard_schema.evaluation import EvaluationClientConfiguration
+from steelyard_schema.ids import replication_id
+from steelyard_schema.inference_service import ForeignInferenceService
+from steelyard_schema.resources import EvaluationResourceSpec
 
 _ROW_FAULTS = (ValueError, TypeError, LookupError, AttributeError)
 

@@ -20,11 +20,11 @@ from pydantic import BaseModel, ConfigDict
 
 from steelyard.evaluation.epoch import Epoch, highest_epoch
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
-from steelyard.schema.names import MANIFEST, OWN_RECORDS
-from steelyard.schema.steps import resource_of
 from steelyard.storage.checked import check_object
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard_schema.names import MANIFEST, OWN_RECORDS
+from steelyard_schema.steps import resource_of
 
 ATTEMPTS = f"{OWN_RECORDS}attempts/"
 """Folder of the files of attempts, each below its epoch."""

@@ -8,7 +8,7 @@ import orjson
 
 from steelyard.evaluation.call import Failure
 from steelyard.evaluation.caps import ReachedCap
-from steelyard.schema.hosted_model import STOPPED
+from steelyard_schema.hosted_model import STOPPED
 
 STATUSES = frozenset({402, 424})
 """Payment Required, Failed Dependency."""

@@ -8,8 +8,8 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from steelyard.evaluation.adapters import AdapterNotImplemented, create_pipeline
-from steelyard.schema.data import SchemaAdapter
 from steelyard_common.types import JsonValue
+from steelyard_schema.data import SchemaAdapter
 
 CHOICES = {
     "id": 7,

@@ -36,8 +36,8 @@ from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.verify import verify
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard_common.types import JsonValue
+from steelyard_schema.resources import EvaluationResourceSpec
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from steelyard.evaluation.epoch import claim, claim_verification
 from steelyard.evaluation.errors import Fenced
-from steelyard.schema.steps import epoch, epoch_again
 from steelyard.storage.files import FileStore
+from steelyard_schema.steps import epoch, epoch_again
 
 FIRST, SECOND = (epoch(datetime(2026, 1, 1, tzinfo=UTC), "0123456789", attempt) for attempt in (1, 2))
 

@@ -32,8 +32,8 @@ from steelyard.evaluation.engine import Stores, Summary, evaluate
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard_common.types import JsonValue
+from steelyard_schema.resources import EvaluationResourceSpec
 
 BAD = 7
 """The row that a misbehaving server misbehaves for."""

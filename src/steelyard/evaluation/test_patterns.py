@@ -10,8 +10,8 @@ from steelyard.evaluation import patterns
 from steelyard.evaluation.adapters import create_pipeline
 from steelyard.evaluation.json_path import BadJsonPath, parse_json_path
 from steelyard.evaluation.patterns import Pattern, PatternTooMuch
-from steelyard.schema.data import SchemaAdapter
 from steelyard_common.types import Json
+from steelyard_schema.data import SchemaAdapter
 
 TEXTS = [
     "",

@@ -26,9 +26,9 @@ from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.parts import parquet
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import FILE_BYTES, verify
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.storage.store import ObjectMissing, Store, open_store, sync_reader
 from steelyard_common.types import JsonValue
+from steelyard_schema.resources import EvaluationResourceSpec
 
 ROWS = 6
 SPEC = make_spec(replications=2)

@@ -8,9 +8,9 @@ deleted, a writer that has been away could create it again.
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.hosted.ledger import Ledger
-from steelyard.schema.faults import faults_text
-from steelyard.schema.names import OWN_RECORDS
 from steelyard.storage.store import ObjectExists, ObjectMissing, StorageError, Store
+from steelyard_schema.faults import faults_text
+from steelyard_schema.names import OWN_RECORDS
 
 _FOLDER = f"{OWN_RECORDS}spending"
 _LEDGER: TypeAdapter[Ledger] = TypeAdapter(Ledger)

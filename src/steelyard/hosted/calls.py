@@ -11,8 +11,8 @@ from typing import Literal
 import orjson
 
 from steelyard.hosted.ledger import Tokens
-from steelyard.schema.hosted_model import HostedModel
 from steelyard_common.types import Json, JsonValue
+from steelyard_schema.hosted_model import HostedModel
 
 Api = Literal["chat", "completions", "embeddings"]
 PATHS: dict[Api, str] = {

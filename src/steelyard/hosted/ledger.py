@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, localcontext
 
-from steelyard.schema.hosted_model import HostedModel
+from steelyard_schema.hosted_model import HostedModel
 
 ACTIVE_SECONDS = 60.0
 """Seconds without an entry after which a writer makes no calls."""

@@ -13,8 +13,8 @@ from steelyard.hosted.answers import usage_in
 from steelyard.hosted.calls import Call
 from steelyard.hosted.ledger import Tokens
 from steelyard.refused_calls import is_incurable, stated_field, stated_reason
-from steelyard.schema.hosted_model import STOPPED, HostedModel
 from steelyard.serving.openai import ErrorAnswer
+from steelyard_schema.hosted_model import STOPPED, HostedModel
 
 MAX_ANSWER_BYTES = 64 << 20
 BROKE_OFF = "ProviderBrokeOff"

@@ -18,7 +18,6 @@ from steelyard.hosted.gate import Gate, RateLimited
 from steelyard.hosted.ledger import Tokens
 from steelyard.hosted.provider import BROKE_OFF, Answer, Provider, ProviderFailed
 from steelyard.hosted.snapshots import PATH, Snapshots
-from steelyard.schema.hosted_model import STOPPED, HostedModel
 from steelyard.serving.openai import (
     EVENT_STREAM,
     PREFIXES,
@@ -27,6 +26,7 @@ from steelyard.serving.openai import (
     model_not_found,
     openai_app,
 )
+from steelyard_schema.hosted_model import STOPPED, HostedModel
 
 MAX_REQUEST_BYTES = 64 << 20
 CAP_REACHED = "SpendCapReached"

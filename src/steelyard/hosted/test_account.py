@@ -14,8 +14,8 @@ import pytest
 from steelyard.hosted.account import FLUSH_SECONDS, Account, CapBusy, CapReached, SpendingUnknown
 from steelyard.hosted.book import Book, LedgerDamaged
 from steelyard.hosted.ledger import Caps, Ledger, Spent, Tokens
-from steelyard.schema.hosted_model import HostedModel
 from steelyard.storage.store import StorageError, Store, open_store
+from steelyard_schema.hosted_model import HostedModel
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PATIENCE = 30.0

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from steelyard.hosted.calls import Api, BadCall, Call, prepare_call
-from steelyard.schema.hosted_model import HostedModel
 from steelyard_common.types import Json
+from steelyard_schema.hosted_model import HostedModel
 
 HELLO = [{"role": "user", "content": "hello"}]
 

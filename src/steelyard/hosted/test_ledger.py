@@ -17,7 +17,7 @@ from steelyard.hosted.ledger import (
     amount_text,
     refusal,
 )
-from steelyard.schema.hosted_model import HostedModel
+from steelyard_schema.hosted_model import HostedModel
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PRICED = {"input_price": Decimal(1), "output_price": Decimal(10)}

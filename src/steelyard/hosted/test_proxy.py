@@ -24,10 +24,10 @@ from steelyard.hosted.ledger import Caps, Spent, Tokens
 from steelyard.hosted.provider import Provider
 from steelyard.hosted.proxy import Proxy, make_app
 from steelyard.hosted.snapshots import MOST, MOST_CHARACTERS, Snapshot, Snapshots, snapshots_in
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.hosted_model import HostedModel
 from steelyard.storage.store import open_store
 from steelyard_common.types import Json
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.hosted_model import HostedModel
 
 LOOPBACK = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
 HELLO: Json = {"messages": [{"role": "user", "content": "hello there"}]}

@@ -29,7 +29,6 @@ from steelyard.errors import Refused
 from steelyard.local.engines import IMPORTED, Engines, open_engines, outlets
 from steelyard.local.packages import Package, PackageWriter, read_package, write_package
 from steelyard.local.restoring import check_view, fill_view
-from steelyard.schema.commands import command_time
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.backup.rebuild import check_empty
 from steelyard.services.backup.record_files import Entry, decode, encode
@@ -39,6 +38,7 @@ from steelyard.storage.checked import DigestMismatch, EntityDigests, check_diges
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import ObjectMissing, Store
 from steelyard_common.types import Json
+from steelyard_schema.commands import command_time
 
 TOPICS = (STATE, EVENTS, DEAD)
 HELD = "log/held.gz"

@@ -33,10 +33,10 @@ from steelyard.local.resuming import retry_engine_failures
 from steelyard.local.secret_keys import secret_keys
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import listen_address, served
-from steelyard.schema.ids import random_id
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.storage.store import open_store
+from steelyard_schema.ids import random_id
 
 if TYPE_CHECKING:
     from steelyard.api.http.app import App

@@ -266,7 +266,7 @@ async def apply_crds(cluster: Cluster) -> None:
     """
     from steelyard.local.definitions.building import EMBEDDED
     from steelyard.local.definitions.embedded import embedded_definitions
-    from steelyard.schema.definitions import installed_definitions
+    from steelyard_schema.definitions import installed_definitions
 
     embedded = embedded_definitions()
     definitions = [*installed_definitions(), *embedded]

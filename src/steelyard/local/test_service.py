@@ -12,9 +12,9 @@ from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.service import apply_crds, gpu_settings, operator_settings
 from steelyard.local.state import StateDir
 from steelyard.operator.settings import TrainingSettings
-from steelyard.schema.definitions import installed_definitions
 from steelyard.settings import load
 from steelyard_common.types import copied
+from steelyard_schema.definitions import installed_definitions
 
 
 def training(folder: Path, text: str) -> TrainingSettings:

@@ -17,8 +17,8 @@ from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
-from steelyard.schema.steps import EXIT_PERMANENT
 from steelyard_common.types import Json
+from steelyard_schema.steps import EXIT_PERMANENT
 
 POD_GRACE = timedelta(seconds=5)
 """Time for which a failed Job's Pod may be missing from the cache before the Pod counts as deleted."""

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from steelyard.kube.objects import status_of, true_condition
-from steelyard.schema.resources import RESOURCES
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.resources import RESOURCES
 
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
 

@@ -13,10 +13,10 @@ from steelyard.operator.pods import (
     with_secrets,
 )
 from steelyard.operator.settings import OperatorSettings
-from steelyard.schema.egress import Purpose
-from steelyard.schema.locations import complete_location
-from steelyard.schema.steps import ResourceRef, StepConfig, epoch
 from steelyard_common.types import Json, mapping
+from steelyard_schema.egress import Purpose
+from steelyard_schema.locations import complete_location
+from steelyard_schema.steps import ResourceRef, StepConfig, epoch
 
 PURPOSES: dict[str, Purpose] = {
     "fetch_data_source": "sources",

@@ -12,9 +12,9 @@ from steelyard.operator.pods import CONFIG_FILE, CONTAINER_SECURITY, POD_IP, ima
 from steelyard.operator.settings import OperatorSettings
 from steelyard.runners.kind import RunnerKind, Serving
 from steelyard.runners.table import kind_of_runner
-from steelyard.schema.hosted_model import HostedModelFault, hosted_model, is_hosted
-from steelyard.schema.quantity import amount
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.hosted_model import HostedModelFault, hosted_model, is_hosted
+from steelyard_schema.quantity import amount
 
 PORT = 8000
 SERVED = frozenset({"container", "mock", "vllm"})

@@ -14,8 +14,8 @@ from steelyard.operator.pods import (
 )
 from steelyard.operator.runners import PORT, data_mounts, mounts, runner_container, volumes
 from steelyard.operator.settings import OperatorSettings
-from steelyard.schema.hosted_model import is_hosted
 from steelyard_common.types import Json, mapping
+from steelyard_schema.hosted_model import is_hosted
 
 IDENTITY_PORT = 8001
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from steelyard.awake import NO_SLEEPS, Sleeps
 from steelyard.monitoring import Listen
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.egress import EgressSettings
-from steelyard.schema.steps import SourceLimits
+from steelyard_schema.egress import EgressSettings
+from steelyard_schema.steps import SourceLimits
 
 LONGEST = 2**31 - 1
 """Seconds of a setting: 68 years, which any time of ours can be put off by."""

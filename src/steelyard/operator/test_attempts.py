@@ -22,8 +22,8 @@ from steelyard.operator.simulation.resources import (
     make_report,
 )
 from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Simulator
-from steelyard.schema.resources import RESOURCES
 from steelyard_common.types import Json
+from steelyard_schema.resources import RESOURCES
 
 Effect = Callable[[Simulator, Json], None]
 

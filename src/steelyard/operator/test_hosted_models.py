@@ -7,9 +7,9 @@ from steelyard.operator.runners import runner_fault
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import DIGEST, make_foreign_service, make_session
-from steelyard.schema.egress import EgressPolicy, EgressSettings
-from steelyard.schema.steps import StepConfig
 from steelyard_common.types import Json
+from steelyard_schema.egress import EgressPolicy, EgressSettings
+from steelyard_schema.steps import StepConfig
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 HOSTED = {

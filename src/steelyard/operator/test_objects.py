@@ -24,11 +24,11 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session, service_name
-from steelyard.schema.bounds import ENTITY_BYTES
-from steelyard.schema.egress import EgressPolicy, EgressSettings
-from steelyard.schema.resources import InferenceSessionResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard_common.types import Json
+from steelyard_schema.bounds import ENTITY_BYTES
+from steelyard_schema.egress import EgressPolicy, EgressSettings
+from steelyard_schema.resources import InferenceSessionResourceSpec
+from steelyard_schema.steps import StepConfig
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 

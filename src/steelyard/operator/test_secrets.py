@@ -13,8 +13,8 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_analysis, make_evaluation, make_method, make_session
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session
-from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard_common.types import Json
+from steelyard_schema.resources import InferenceSessionResourceSpec
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 

@@ -1,8 +1,8 @@
 """The trace of a workflow in the children that the operator makes."""
 
 from steelyard.operator.traces import carry, trace_of
-from steelyard.schema.names import TRACE
 from steelyard_common.types import Json
+from steelyard_schema.names import TRACE
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 RECEIVER = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}

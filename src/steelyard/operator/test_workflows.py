@@ -25,8 +25,8 @@ from steelyard.operator.simulation.resources import (
     make_session,
 )
 from steelyard.operator.workflow import WORKFLOWS
-from steelyard.schema.resources import RESOURCES
 from steelyard_common.types import Json
+from steelyard_schema.resources import RESOURCES
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from steelyard.kube.objects import annotations_of
-from steelyard.schema.names import TRACE
 from steelyard.tracing import TRACEPARENT, valid
 from steelyard_common.types import Json, sequence
+from steelyard_schema.names import TRACE
 
 SPANNED = frozenset({"Job", "Deployment", "Pod", "InferenceSession"})
 """Kinds of children that run something; the others are there for these."""

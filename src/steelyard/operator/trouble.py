@@ -8,9 +8,9 @@ from datetime import datetime
 
 from steelyard.kube.objects import status_of, true_condition
 from steelyard.operator.conditions import time_text
-from steelyard.schema.faults import exception_text
-from steelyard.schema.resources import RESOURCES
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.faults import exception_text
+from steelyard_schema.resources import RESOURCES
 
 ERROR = "Error"
 NOT_MADE = "FailedCreate"

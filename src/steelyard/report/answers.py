@@ -19,10 +19,10 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.rows import to_rows
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Answer
-from steelyard.schema.columns import lacking, named, optional, parts, present
 from steelyard.storage.checked import unchecked
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import Store, name_of
+from steelyard_schema.columns import lacking, named, optional, parts, present
 
 BATCH = 4096
 OUTPUT_COLUMNS = frozenset({"_index_", "_replication_", "responses"})

@@ -15,9 +15,9 @@ from steelyard.report.evidence.report_statement import ATTESTATION, report_state
 from steelyard.report.layout import NUMBERS, PAGE, SCORES
 from steelyard.report.page.document import RUBRIC_FOLDER
 from steelyard.report.page.row_pages import FOLDER
-from steelyard.schema.names import OWN_RECORDS
-from steelyard.schema.steps import resource_of
 from steelyard.storage.store import ObjectMissing, Store
+from steelyard_schema.names import OWN_RECORDS
+from steelyard_schema.steps import resource_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -144,7 +144,7 @@ class Rubric(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the dataset view that it reads; `target|answer` is the first of these that the dataset has, and
-        `choices|` may be missing (see schema/columns.py).
+        `choices|` may be missing (see steelyard_schema/columns.py).
         """
         ...
 

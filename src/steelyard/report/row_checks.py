@@ -14,9 +14,9 @@ from steelyard.report.results import Answer, Rubric
 from steelyard.report.rubrics.calls import rubric_code
 from steelyard.report.rubrics.choice import LETTERS
 from steelyard.report.rubrics.rows import values_in
-from steelyard.schema.columns import present
-from steelyard.schema.faults import error_text
 from steelyard_common.types import JsonValue
+from steelyard_schema.columns import present
+from steelyard_schema.faults import error_text
 
 Row = Mapping[str, JsonValue]
 

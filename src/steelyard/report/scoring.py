@@ -47,8 +47,8 @@ from steelyard.report.status import (
     without_left_out,
 )
 from steelyard.report.wording import counted, percent
-from steelyard.schema.faults import error_text
 from steelyard.storage.store import Store
+from steelyard_schema.faults import error_text
 
 Progress = Callable[[int, int], None]
 CLOSE = 1e-9

@@ -28,9 +28,9 @@ from steelyard.runs.prompts.render import check_rows
 from steelyard.runs.resolve import ResolvedRequest, check_grouping, check_judges, check_unchanged
 from steelyard.runs.rubric_names import check_names, check_verdicts
 from steelyard.runs.spending.accounts import MODEL, accounts, check_prices, others_of, spending
-from steelyard.schema.faults import error_text
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard_common.types import JsonValue
+from steelyard_schema.faults import error_text
 
 CAPS_REACHED = frozenset({"CapReached", "SpendCapReached"})
 """Reasons of an end at a cap: of the run, or of the service that it asks."""

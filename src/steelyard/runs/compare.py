@@ -27,9 +27,9 @@ from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.answer import text_of
 from steelyard.report.statistics.intervals import Scale, holm
 from steelyard.runs.folder import Run, open_run
-from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
 from steelyard_common.types import JsonValue, value_text
+from steelyard_schema.columns import lacking
 
 MOST_TEXT = 160
 TEXTS = ("prompt", "question", "text", "input")

@@ -26,13 +26,13 @@ from steelyard.evaluation.source import Source
 from steelyard.report.evidence.attestation import BadAttestation, read_payload, stated_digest
 from steelyard.report.layout import NUMBERS
 from steelyard.runs.request import RunRequest, from_document, to_document
-from steelyard.schema.faults import error_text
 from steelyard.storage.checked import DigestMismatch, checked_record
 from steelyard.storage.digest import sha256_of_all
 from steelyard.storage.files import FileStore
 from steelyard.whole_files import TooLarge, check_values, parse_json, read_whole
 from steelyard_common.bounded_yaml import fault_text, load
 from steelyard_common.types import JsonValue, value_text
+from steelyard_schema.faults import error_text
 
 BATCH = 4096
 RUN_FILE = "run.yaml"

@@ -14,10 +14,10 @@ from steelyard.evaluation.openai import OUTPUT_SCHEMA, lacks_text, reader, usage
 from steelyard.evaluation.plan import Plan
 from steelyard.runs.prompts.render import requests
 from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, digest_of
-from steelyard.schema.evaluation import EvaluationClientConfiguration
-from steelyard.schema.ids import replication_id
 from steelyard.storage.store import Store
 from steelyard_common.types import JsonValue
+from steelyard_schema.evaluation import EvaluationClientConfiguration
+from steelyard_schema.ids import replication_id
 
 FOREVER = 10 * 365 * 24 * 3600
 """Seconds that a run may take: what ends it is a cap, which can be gone on from."""

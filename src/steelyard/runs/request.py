@@ -19,8 +19,8 @@ from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.evaluation.table_files import Format
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.spending.prices import PriceSpec
-from steelyard.schema.faults import faults_text
 from steelyard_common.types import JsonValue
+from steelyard_schema.faults import faults_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -21,8 +21,8 @@ from steelyard.runs.request import (
     digest_of,
     identity_of,
 )
-from steelyard.schema.columns import lacking
 from steelyard_common.types import JsonValue
+from steelyard_schema.columns import lacking
 
 RUNS = Path("runs")
 

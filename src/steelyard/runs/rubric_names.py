@@ -5,7 +5,7 @@ from importlib.metadata import entry_points
 
 from steelyard.errors import UsageError
 from steelyard.runs.request import RubricSpec, RunRequest
-from steelyard.schema.rubric_names import GROUP, alias, names_of
+from steelyard_schema.rubric_names import GROUP, alias, names_of
 
 VERDICT = "judge.Verdict"
 """The rubric that reads what judges said."""

@@ -19,7 +19,7 @@ from steelyard.runs.possible_answers import check_field
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_verdicts
 from steelyard.runs.spending.accounts import accounts, spending
-from steelyard.schema.columns import missing, parts, sentence
+from steelyard_schema.columns import missing, parts, sentence
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:

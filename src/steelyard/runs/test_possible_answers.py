@@ -18,8 +18,8 @@ from steelyard.runs.request import PromptSpec, RubricSpec
 from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
 from steelyard.runs.scores import check_rubrics
-from steelyard.schema.rubric_names import GROUP
 from steelyard_common.types import JsonValue
+from steelyard_schema.rubric_names import GROUP
 
 MOODS = [{"prompt": f"Text {number}", "target": ("neg", "pos")[number % 2]} for number in range(8)]
 

@@ -22,7 +22,7 @@ from steelyard.runs.request import (
 )
 from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks.model import TaskLimits
-from steelyard.schema.evaluation import EvaluationClientConfiguration
+from steelyard_schema.evaluation import EvaluationClientConfiguration
 
 FILES = [FileEntry(path="p.parquet", size=10, sha256="a" * 64, rows=3)]
 BASE = RunRequest(SourceSpec("p.parquet", sample=2), model="m", urls=("http://a",))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.broker.log import EVENTS, Message
-from steelyard.schema.base import SCHEMA_VERSION
-from steelyard.schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
-from steelyard.schema.commands import command_time
-from steelyard.schema.status import Source
+from steelyard_schema.base import SCHEMA_VERSION
+from steelyard_schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
+from steelyard_schema.commands import command_time
+from steelyard_schema.status import Source
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import pytest
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import OUTCOMES, STATE, Message
-from steelyard.schema.base import DyffEntity
 from steelyard.services.identity import (
     IDENTITY,
     LogRefused,
@@ -30,6 +29,7 @@ from steelyard.testing.engines.claims import claim
 from steelyard.testing.engines.log import everything
 from steelyard.testing.engines.outbox import row
 from steelyard.views.in_memory import MemoryView
+from steelyard_schema.base import DyffEntity
 
 EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()
 _numbers = count()

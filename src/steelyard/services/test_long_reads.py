@@ -19,10 +19,10 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.dead_letters import waiting_of
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
-from steelyard.schema.retention import DELETED_FOR
 from steelyard.services.reaper.reaper import reap
 from steelyard.services.simulation.commands import aggregate, create, message, status
 from steelyard.services.simulation.entities import START, make_evaluation
+from steelyard_schema.retention import DELETED_FOR
 
 ENTITIES = 6 * PIECE
 

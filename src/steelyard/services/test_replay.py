@@ -18,9 +18,6 @@ from hypothesis import strategies as st
 from steelyard.accounts.open import open_accounts_database
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import Command
-from steelyard.schema.status import TERMINAL
 from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.orchestrator.claim_parser import parse_claim
 from steelyard.services.reaper.reaper import due, reap
@@ -38,6 +35,9 @@ from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
 from steelyard.storage.store import Store, open_store
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import Command
+from steelyard_schema.status import TERMINAL
 
 ENTITIES: tuple[DyffEntity, ...] = (
     make_evaluation("e1"),

@@ -20,8 +20,6 @@ from typing import BinaryIO
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from steelyard.schema.resources import Storage
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.fetch_volume import MOUNTS, folder_of
 from steelyard.steps.progress import Progress
@@ -37,6 +35,8 @@ from steelyard.steps.volume import (
     spec_of,
 )
 from steelyard.storage.store import Store
+from steelyard_schema.resources import Storage
+from steelyard_schema.steps import StepConfig
 
 LINEAGE = "lineage.json"
 """File that a program may leave next to its output: digests of its `code` and its `data`, as an object of

@@ -21,8 +21,12 @@ from pydantic import ValidationError
 from steelyard.disk_space import is_cancelled, no_room
 from steelyard.errors import escaped
 from steelyard.exits import leave
-from steelyard.schema.faults import exception_text, faults_text
-from steelyard.schema.steps import (
+from steelyard.steps.kept_log import KeptLog, kept_log
+from steelyard.storage.checked import DigestMismatch
+from steelyard.storage.store import ObjectMissing, StorageFull
+from steelyard.tracing import TRACEPARENT, span, traced
+from steelyard_schema.faults import exception_text, faults_text
+from steelyard_schema.steps import (
     EXIT_OK,
     EXIT_PERMANENT,
     EXIT_RETRY,
@@ -31,10 +35,6 @@ from steelyard.schema.steps import (
     Termination,
     epoch_again,
 )
-from steelyard.steps.kept_log import KeptLog, kept_log
-from steelyard.storage.checked import DigestMismatch
-from steelyard.storage.store import ObjectMissing, StorageFull
-from steelyard.tracing import TRACEPARENT, span, traced
 
 ROOM_SECONDS = 5.0
 """Seconds between two tries to write to a folder whose disk is full."""

@@ -14,13 +14,13 @@ from steelyard.evaluation.engine import Stores, evaluate
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
-from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.evaluation_metrics import Metrics
 from steelyard.steps.evaluation_spec import dataset_store, evaluation_spec, output_store
 from steelyard.steps.served_server import servers_recorded
 from steelyard.steps.served_volumes import served_volumes
+from steelyard_schema.resources import EvaluationResourceSpec
+from steelyard_schema.steps import StepConfig
 
 SESSION_ENDED_OPTION = "sessionEndedSeconds"
 """`client.extraOptions`: how long a referenced session may be without a replica before it counts as ended."""

@@ -2,12 +2,12 @@
 
 from pydantic import ValidationError
 
-from steelyard.schema.faults import faults_text
-from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
 from steelyard.steps.volume import input_store
 from steelyard.storage.store import LONG_PATIENCE, Store, open_store
+from steelyard_schema.faults import faults_text
+from steelyard_schema.resources import EvaluationResourceSpec
+from steelyard_schema.steps import StepConfig
 
 
 def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:

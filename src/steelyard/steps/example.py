@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.steps import ResourceRef, StepConfig
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.steps import ResourceRef, StepConfig
 
 LOOPBACK = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
 """Policy of a test whose servers are on this machine."""

@@ -15,12 +15,6 @@ from pathlib import Path
 import orjson
 
 from steelyard.egress.aiohttp_connector import guarded_session
-from steelyard.schema.bounds import ENTITY_BYTES
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.names import SOURCE_CROISSANT
-from steelyard.schema.resources import DataSourceResourceSpec
-from steelyard.schema.source_addresses import HUB, HubDataset, SourceAddress, source_address
-from steelyard.schema.steps import SourceLimits, StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.hub_datasets import describe_dataset, list_dataset
@@ -41,6 +35,12 @@ from steelyard.steps.volume import (
 )
 from steelyard.steps.zenodo_records import list_record
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard_schema.bounds import ENTITY_BYTES
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.names import SOURCE_CROISSANT
+from steelyard_schema.resources import DataSourceResourceSpec
+from steelyard_schema.source_addresses import HUB, HubDataset, SourceAddress, source_address
+from steelyard_schema.steps import SourceLimits, StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> None:

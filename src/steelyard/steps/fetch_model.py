@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.resources import ModelResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile, described, uploaded
 from steelyard.steps.progress import Progress
@@ -31,6 +28,9 @@ from steelyard.steps.volume import (
     spec_of,
 )
 from steelyard.storage.store import Store
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.resources import ModelResourceSpec
+from steelyard_schema.steps import StepConfig
 
 
 class Fetching:

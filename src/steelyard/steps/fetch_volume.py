@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard.schema.resources import InferenceSessionResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.volume import OURS, checked_path, input_store, spec_of
 from steelyard.storage.checked import checked
 from steelyard.storage.store import Store, name_of
+from steelyard_schema.resources import InferenceSessionResourceSpec
+from steelyard_schema.steps import StepConfig
 
 MOUNTS = "STEELYARD_MOUNTS"
 """Environment variable in which the kubelet names the folder of each mount path, where mounts are impossible."""

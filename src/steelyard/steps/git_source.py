@@ -26,11 +26,11 @@ from dulwich.repo import Repo
 
 from steelyard.egress.policy import EgressRefused, check_url
 from steelyard.egress.urllib3_pools import GuardedPoolManager
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
 from steelyard.steps.volume import SourceVersion
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.resources import ModelResourceSpec
 
 T = TypeVar("T")
 PIECE = 1 << 20

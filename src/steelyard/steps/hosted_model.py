@@ -20,15 +20,15 @@ from steelyard.hosted.gate import Gate
 from steelyard.hosted.ledger import Caps
 from steelyard.hosted.provider import Provider
 from steelyard.hosted.proxy import Proxy, make_app
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.faults import faults_text
-from steelyard.schema.hosted_model import SPENDING, HostedModel, HostedModelFault, hosted_model
-from steelyard.schema.resources import InferenceSessionResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed
 from steelyard.steps.secret_files import secret_value
 from steelyard.steps.service import add_address, fail, log, serve
 from steelyard.storage.store import BadLocation, open_store
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.faults import faults_text
+from steelyard_schema.hosted_model import SPENDING, HostedModel, HostedModelFault, hosted_model
+from steelyard_schema.resources import InferenceSessionResourceSpec
+from steelyard_schema.steps import StepConfig
 
 NAME = "hosted_model"
 IDLE_SECONDS = 4.0

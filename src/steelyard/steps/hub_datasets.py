@@ -4,11 +4,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from steelyard.schema.faults import faults_text
-from steelyard.schema.source_addresses import HubDataset
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.source_files import Listing, SourceFile, failed
 from steelyard_common.types import JsonValue
+from steelyard_schema.faults import faults_text
+from steelyard_schema.source_addresses import HubDataset
 
 
 class _Lfs(BaseModel):

@@ -14,13 +14,13 @@ import httpx
 
 from steelyard.egress.httpx_client import guarded_client
 from steelyard.egress.policy import EgressRefused
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.model import ModelSourceHuggingFaceHub
-from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
 from steelyard.steps.secret_files import scrubbed
 from steelyard.steps.volume import SourceVersion
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.model import ModelSourceHuggingFaceHub
+from steelyard_schema.resources import ModelResourceSpec
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import HfApi, ModelInfo

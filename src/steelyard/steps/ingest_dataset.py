@@ -23,12 +23,6 @@ from steelyard.bounded_schema import read_schema
 from steelyard.evaluation.rows import BadColumn, cast, is_json, json_texts, row_numbers, to_rows
 from steelyard.evaluation.table_files import ENDINGS, BadTable, Format, form_of
 from steelyard.evaluation.tables import Table, open_table, united
-from steelyard.schema.bounds import ENTITY_BYTES
-from steelyard.schema.data_source import UPLOAD
-from steelyard.schema.dataset import ROWS
-from steelyard.schema.names import MANIFEST, SOURCE_CROISSANT
-from steelyard.schema.resources import DatasetResourceSpec
-from steelyard.schema.steps import SourceLimits, StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
 from steelyard.steps.source_files import digests_of, is_chosen
@@ -46,6 +40,12 @@ from steelyard.steps.volume import (
 from steelyard.storage.checked import check_digest, unchecked
 from steelyard.storage.staging import UploadManifest
 from steelyard.storage.store import ObjectMissing, Store
+from steelyard_schema.bounds import ENTITY_BYTES
+from steelyard_schema.data_source import UPLOAD
+from steelyard_schema.dataset import ROWS
+from steelyard_schema.names import MANIFEST, SOURCE_CROISSANT
+from steelyard_schema.resources import DatasetResourceSpec
+from steelyard_schema.steps import SourceLimits, StepConfig
 
 INDEX = "_index_"
 CROISSANT = "croissant.json"

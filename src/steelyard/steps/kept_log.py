@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from steelyard.schema.names import LOG_PIECES, WHOLE_LOG
-from steelyard.schema.steps import StepConfig
 from steelyard.storage.store import BadLocation, Store, check_key, open_store
+from steelyard_schema.names import LOG_PIECES, WHOLE_LOG
+from steelyard_schema.steps import StepConfig
 
 PIECE_SECONDS = 5.0
 PIECE_BYTES = 1 << 20

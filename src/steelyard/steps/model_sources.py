@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard.schema.data import File
-from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
 from steelyard.steps.volume import OURS, carried_manifest, checked_path, input_store
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import name_of
+from steelyard_schema.data import File
+from steelyard_schema.resources import ModelResourceSpec
 
 FETCH_FAILED = "FetchFailed"
 

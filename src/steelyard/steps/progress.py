@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import orjson
 
 from steelyard.awake import pause_lasts
-from steelyard.schema.names import PROGRESS
 from steelyard.storage.store import StorageError, Store
+from steelyard_schema.names import PROGRESS
 
 PROGRESS_SECONDS = 5.0
 

@@ -9,12 +9,12 @@ from steelyard.analysis.errors import METHOD_FAILED, METHOD_TRIES, AnalysisFaile
 from steelyard.analysis.process import adopt_orphans, hide_environment
 from steelyard.analysis.run import STAGES, Request, run_analysis
 from steelyard.evaluation.errors import EvaluationFailed
-from steelyard.schema.dependencies import modules_of
-from steelyard.schema.resources import AnalysisResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
 from steelyard.steps.volume import input_store, opened, spec_of
+from steelyard_schema.dependencies import modules_of
+from steelyard_schema.resources import AnalysisResourceSpec
+from steelyard_schema.steps import StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> str:

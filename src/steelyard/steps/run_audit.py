@@ -16,11 +16,11 @@ from steelyard.report.audit.make import Request, make_audit
 from steelyard.report.audit.subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.publish import publication_of, publish_audit
-from steelyard.schema.resources import AuditResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
 from steelyard.steps.volume import input_store, opened, spec_of
+from steelyard_schema.resources import AuditResourceSpec
+from steelyard_schema.steps import StepConfig
 
 BASELINE = "baseline"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

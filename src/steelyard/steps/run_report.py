@@ -16,12 +16,12 @@ from steelyard.report.errors import ReportFailed
 from steelyard.report.publish import publication_of, publish_report
 from steelyard.report.report import Report, Request, make_report
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
-from steelyard.schema.data import DataView, SchemaAdapter
-from steelyard.schema.resources import ReportResourceSpec
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
 from steelyard.steps.volume import input_store, opened, spec_of
+from steelyard_schema.data import DataView, SchemaAdapter
+from steelyard_schema.resources import ReportResourceSpec
+from steelyard_schema.steps import StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> None:

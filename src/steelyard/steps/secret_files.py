@@ -6,8 +6,8 @@ A value must not reach a log, an error or a file that stays: `scrubbed` takes it
 import os
 from pathlib import Path
 
-from steelyard.schema.secrets import SecretPurpose
 from steelyard.steps.common import StepFailed
+from steelyard_schema.secrets import SecretPurpose
 
 FOLDER = "STEELYARD_SECRETS"
 SHORTEST = 8

@@ -13,11 +13,11 @@ from steelyard.hosted.snapshots import PATH, Snapshot, snapshots_in
 from steelyard.runners.record import provider_record, service_record, version_in
 from steelyard.runners.table import kind_of_runner
 from steelyard.runners.weights import CONFIG_BYTES, precision_in
-from steelyard.schema.hosted_model import HostedModel, hosted_model, is_hosted
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import input_store
 from steelyard.storage.store import StorageError, Store
 from steelyard_common.types import Json
+from steelyard_schema.hosted_model import HostedModel, hosted_model, is_hosted
+from steelyard_schema.resources import EvaluationResourceSpec
 
 PAUSE_SECONDS = 1.0
 ANSWER_SECONDS = 5.0

@@ -6,11 +6,11 @@ with other files is not gone on with. `fetch_volume` checks the same digests in 
 
 import hashlib
 
-from steelyard.schema.names import MANIFEST
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import VolumeManifest, input_store
 from steelyard.storage.store import ObjectMissing
 from steelyard_common.types import Json
+from steelyard_schema.names import MANIFEST
+from steelyard_schema.resources import EvaluationResourceSpec
 
 
 async def served_volumes(spec: EvaluationResourceSpec) -> list[Json]:

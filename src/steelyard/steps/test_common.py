@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, TERMINATION_BYTES, StepConfig
 from steelyard.steps.common import Log, StepFailed, execute
 from steelyard.storage.store import ObjectMissing, StorageFull
+from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, TERMINATION_BYTES, StepConfig
 
 Run = Callable[..., tuple[int, dict[str, Any], list[dict[str, Any]]]]
 CONFIG = {

@@ -10,10 +10,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.resources import DataSourceResourceSpec
-from steelyard.schema.source_addresses import source_address
-from steelyard.schema.steps import SourceLimits
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.example import make_config
@@ -28,6 +24,10 @@ from steelyard.steps.source_servers import (
     hub_server,
     zenodo_server,
 )
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.resources import DataSourceResourceSpec
+from steelyard_schema.source_addresses import source_address
+from steelyard_schema.steps import SourceLimits
 
 LIMITS = SourceLimits()
 FILES = {

@@ -19,14 +19,14 @@ from dulwich.repo import Repo
 from dulwich.server import BackendRepo, DictBackend
 from dulwich.web import make_wsgi_chain
 
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
 from steelyard.steps.git_source import git_files
 from steelyard.steps.volume import SourceVersion, spec_of
 from steelyard.storage.files import FileStore
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.resources import ModelResourceSpec
 
 WEIGHTS = b"weights" * 100_000
 OID = hashlib.sha256(WEIGHTS).hexdigest()

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.hosted_model import HostedModel
-from steelyard.schema.resources import InferenceSessionResourceSpec
-from steelyard.schema.steps import ResourceRef, StepConfig
 from steelyard.steps.common import StepFailed
 from steelyard.steps.hosted_model import application
+from steelyard_schema.hosted_model import HostedModel
+from steelyard_schema.resources import InferenceSessionResourceSpec
+from steelyard_schema.steps import ResourceRef, StepConfig
 
 INTERFACE = {"endpoint": "v1/chat/completions", "outputSchema": {"arrowSchema": "AAAA"}}
 

@@ -16,13 +16,13 @@ import pytest
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
-from steelyard.schema.egress import EgressPolicy
 from steelyard.steps import hub_source
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
 from steelyard.steps.volume import SourceVersion
 from steelyard.storage.store import open_store
+from steelyard_schema.egress import EgressPolicy
 
 COMMIT = "c" * 40
 FILES = {

@@ -16,13 +16,13 @@ import pytest
 from steelyard.evaluation.csv_lines import ROWS
 from steelyard.evaluation.rows import to_rows
 from steelyard.evaluation.source import open_source
-from steelyard.schema.resources import DatasetResourceSpec
-from steelyard.schema.steps import SourceLimits
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
 from steelyard.storage.checked import DigestMismatch
 from steelyard.storage.staging import Area, Expected, finalise
 from steelyard.storage.store import open_store
+from steelyard_schema.resources import DatasetResourceSpec
+from steelyard_schema.steps import SourceLimits
 
 LIMITS = SourceLimits()
 CSV = b"question,answer,weight,code,right\nhow?,1,0.5,007,true\nwhy?,2,1.0,010,false\n"

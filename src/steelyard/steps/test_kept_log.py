@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, StepConfig
 from steelyard.steps import kept_log
 from steelyard.steps.common import Log, StepFailed, StepMain, execute
 from steelyard.steps.example import make_config
 from steelyard.steps.kept_log import KeptLog, whole_log
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
+from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, StepConfig
 
 POD = "aaaaaaaa-0000-4000-8000-000000000001"
 OTHER = "00000000-0000-4000-8000-000000000002"

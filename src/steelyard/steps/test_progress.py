@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.names import PROGRESS
 from steelyard.steps import progress as progress_module
 from steelyard.steps.fetch_model import Fetching
 from steelyard.steps.model_sources import RemoteFile
 from steelyard.steps.progress import Progress
 from steelyard.storage.files import FileStore
+from steelyard_schema.names import PROGRESS
 
 BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -12,11 +12,11 @@ from steelyard.evaluation.doubles import make_spec
 from steelyard.evaluation.record import recorded_servers
 from steelyard.hosted.snapshots import Snapshots
 from steelyard.report.page.document import server_text
-from steelyard.schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps import served_server
 from steelyard.steps.served_server import servers_recorded
 from steelyard.storage.files import FileStore
+from steelyard_schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
+from steelyard_schema.resources import EvaluationResourceSpec
 
 
 def serving(folder: Path, **runner: Any) -> EvaluationResourceSpec:

@@ -10,13 +10,13 @@ import pytest
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.doubles import make_spec, write_dataset
-from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.evaluation_client import main
 from steelyard.steps.example import make_config
 from steelyard.steps.served_volumes import served_volumes
 from steelyard.steps.volume import VolumeManifest, keep, seal
 from steelyard.storage.files import FileStore
+from steelyard_schema.resources import EvaluationResourceSpec
 
 MODEL = {"id": "a" * 32, "kind": "Model"}
 

@@ -6,9 +6,9 @@
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.evaluation_spec import dataset_store, evaluation_spec, output_store
+from steelyard_schema.steps import StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> None:

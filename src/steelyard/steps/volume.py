@@ -12,9 +12,6 @@ from typing import TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from steelyard.schema.faults import faults_text
-from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
-from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed, wait_for_room
 from steelyard.storage.checked import CheckedStore, checked, stored_sha256
 from steelyard.storage.digest import sha256_of
@@ -28,6 +25,9 @@ from steelyard.storage.store import (
     name_of,
     open_store,
 )
+from steelyard_schema.faults import faults_text
+from steelyard_schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
+from steelyard_schema.steps import StepConfig
 
 OURS = (OWN_RECORDS, OWN_LOGS)
 """Names of our own records and logs among a volume's files."""

@@ -4,10 +4,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from steelyard.schema.faults import faults_text
-from steelyard.schema.source_addresses import ZenodoRecord
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.source_files import Listing, SourceFile, failed
+from steelyard_schema.faults import faults_text
+from steelyard_schema.source_addresses import ZenodoRecord
 
 _TEXT = 1000
 

@@ -16,7 +16,6 @@ from typing import BinaryIO, Literal
 import orjson
 
 from steelyard.errors import ContentError
-from steelyard.schema.names import MANIFEST, OWN_RECORDS
 from steelyard.storage.digest import sha256_of
 from steelyard.storage.store import (
     ObjectInfo,
@@ -29,6 +28,7 @@ from steelyard.storage.store import (
 )
 from steelyard.whole_files import DOCUMENT_BYTES, TooLarge, parse_json
 from steelyard_common.types import JsonValue
+from steelyard_schema.names import MANIFEST, OWN_RECORDS
 
 PUBLISHED = f"{OWN_RECORDS}published/"
 """Folder of the manifests of reports and audits; the last one in the order of names is of the last resource."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from steelyard.schema.names import MANIFEST
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store, check_key, sync_reader
+from steelyard_schema.names import MANIFEST
 
 _PIECE = 1 << 20
 

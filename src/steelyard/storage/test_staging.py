@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from steelyard.schema.names import MANIFEST
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.staging import (
     Area,
@@ -22,6 +21,7 @@ from steelyard.storage.staging import (
     is_closed,
 )
 from steelyard.storage.store import BadLocation, Store, open_store
+from steelyard_schema.names import MANIFEST
 
 names = count()
 AREA = Area("5eed", "nonce")

@@ -21,10 +21,10 @@ import httpx
 from steelyard.client.client import AsyncClient, Client
 from steelyard.client.pages import MORE
 from steelyard.client.retries import Retries
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.data_source import UPLOAD, DataSource, upload_note, uploads_of
-from steelyard.schema.entities import PLURALS
 from steelyard_common.types import Json
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.data_source import UPLOAD, DataSource, upload_note, uploads_of
+from steelyard_schema.entities import PLURALS
 
 Answer = Callable[[], httpx.Response]
 Trouble = Callable[[Answer], httpx.Response]

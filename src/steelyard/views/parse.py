@@ -10,11 +10,11 @@ from typing import Literal
 
 import orjson
 
-from steelyard.schema.account import Scope
 from steelyard.views.fields import INPUTS, LABEL, WITH_INPUTS, filters, has_input
 from steelyard.views.matching import check
 from steelyard.views.view import EVERYTHING, BadQuery, Query
 from steelyard_common.types import value_text
+from steelyard_schema.account import Scope
 
 MOST_CONDITIONS = 100
 MOST_VALUES = 1000

@@ -8,13 +8,13 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.schema.account import Scope
 from steelyard.testing.engines.view import ids, pages
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.matching import merge, widened
 from steelyard.views.sqlite.plan import Bounds
 from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import Change, Position, Query, Stored, View
+from steelyard_schema.account import Scope
 
 IDS = [f"{n:032x}" for n in range(12)]
 WORDS = st.sampled_from(["a", "b", "", "é", "a,b", "0", "\u0000", "\U0001f600"])

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from steelyard.errors import ContentError, EngineError
 from steelyard.origin import Origin
-from steelyard.schema.account import Scope
+from steelyard_schema.account import Scope
 
 STATE = "workflows.state"
 """The topic that a view is written from; what a view's origin calls it."""

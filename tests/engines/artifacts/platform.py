@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.local.state import StateDir, read_platform
-from steelyard.schema.definitions import installed_definitions
+from steelyard_schema.definitions import installed_definitions
 from tests.engines.artifacts.images import STEPS, steps_archive
 from tests.engines.node.cluster import carried_port, node_cluster
 from tests.engines.node.configs import NODE_ADDRESS, Addition

@@ -11,7 +11,7 @@ import oras.client
 import pytest
 
 from steelyard.client import Client
-from steelyard.schema.inference_service import InferenceService
+from steelyard_schema.inference_service import InferenceService
 from tests.engines.artifacts.images import CONFIGURATION, LAYER, Image, make_server
 from tests.engines.artifacts.platform import REGISTRY, Platform, platform
 from tests.engines.node.cluster import NODE, ROOT

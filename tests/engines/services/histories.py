@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from steelyard.accounts.database import Accounts, Claims, CreationRequest, Forgotten, Outbox, OutboxRow
 from steelyard.broker.log import EVENTS, STATE, Batch, Inbox, Log, Message, Record
 from steelyard.errors import EngineError
-from steelyard.schema.account import AccessGrant, APIKey, Identity
 from steelyard.storage.store import Store
 from steelyard.testing.engines.claims import admit, at_most, claim
 from steelyard.testing.engines.outbox import row
+from steelyard_schema.account import AccessGrant, APIKey, Identity
 
 Operation = tuple[Any, ...]
 Outcome = object

@@ -18,10 +18,10 @@ from standardwebhooks import Webhook as Signature
 from steelyard.cli.demo.story import ACCOUNT as STORY
 from steelyard.client import Client, presets
 from steelyard.hosted.doubles import KEY, FakeProvider
-from steelyard.schema.account import AccessGrant
-from steelyard.schema.webhook import ENDED
 from steelyard.services.simulation.receiver import Delivery, Receiver, receiver
 from steelyard.steps.source_servers import TOKEN, ServedSource, hub_server
+from steelyard_schema.account import AccessGrant
+from steelyard_schema.webhook import ENDED
 from tests.engines.services.conftest import Served
 from tests.integration.test_hosted_models import settled
 from tests.integration.test_platform_kills import MADE

@@ -18,12 +18,12 @@ from steelyard.client import Client, presets
 from steelyard.hosted.book import Book
 from steelyard.hosted.ledger import Ledger, Spent, Tokens
 from steelyard.local.engines import open_engines
-from steelyard.schema.account import AccessGrant
-from steelyard.schema.names import place
-from steelyard.schema.secrets import Secret
 from steelyard.settings import Settings
 from steelyard.steps.source_servers import TOKEN, ServedSource
 from steelyard.storage.store import open_store
+from steelyard_schema.account import AccessGrant
+from steelyard_schema.names import place
+from steelyard_schema.secrets import Secret
 from tests.engines.services.postgresql import programs
 from tests.engines.services.service import Service
 from tests.integration.http_server import QuietHandler, http_server

@@ -19,11 +19,11 @@ from steelyard.api.settings import ApiSettings
 from steelyard.hosted.book import Book
 from steelyard.hosted.ledger import Ledger, Spent, Tokens
 from steelyard.local.config import check_engines
-from steelyard.schema.names import MANIFEST
 from steelyard.settings import load
 from steelyard.storage.staging import Area, Expected, discard, finalise
 from steelyard.storage.store import ObjectExists, ObjectMissing, StorageError, Store, open_store
 from steelyard.testing.engines.store import CASES, Case
+from steelyard_schema.names import MANIFEST
 from tests.engines.services.histories import STORE_OPERATIONS, Operation, store_outcomes
 from tests.engines.services.object_stores import chosen
 from tests.engines.services.service import Service

@@ -23,10 +23,10 @@ from steelyard.broker.log import EVENTS, STATE, Message
 from steelyard.broker.open import open_log, prepare_log
 from steelyard.broker.scan import partition_records
 from steelyard.errors import EngineError
-from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.testing.engines.view import change, dataset
 from steelyard.views.open import open_view
+from steelyard_schema.ids import random_id
 from tests.engines.build import Missing
 from tests.engines.services.kafka import kafka
 from tests.engines.services.mongodb import mongodb

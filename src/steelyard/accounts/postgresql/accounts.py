@@ -20,7 +20,7 @@ from steelyard.accounts.changes import (
 )
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.accounts.postgresql.database import PostgresDatabase, T, Work
-from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
+from steelyard_schema.account import AccessGrant, Account, APIKey, Identity
 
 _log = logging.getLogger(__name__)
 _CREATION = 0x57EE2

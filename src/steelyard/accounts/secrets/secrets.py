@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from steelyard.accounts.database import EncryptedSecret, EncryptedSecrets
 from steelyard.accounts.secrets.keys import SecretKeys, SecretUnreadable
-from steelyard.schema.secrets import MOST_SECRETS, Secret
+from steelyard_schema.secrets import MOST_SECRETS, Secret
 
 _log = logging.getLogger(__name__)
 BATCH = 100

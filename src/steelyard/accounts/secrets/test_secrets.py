@@ -10,7 +10,7 @@ import pytest
 from steelyard.accounts.database import AccountsDatabaseError, EncryptedSecrets, TooManySecrets
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.secrets import NoKeys, SecretKeys, Secrets, SecretUnreadable
-from steelyard.schema.secrets import MOST_SECRETS
+from steelyard_schema.secrets import MOST_SECRETS
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

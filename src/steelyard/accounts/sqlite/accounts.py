@@ -18,8 +18,8 @@ from steelyard.accounts.changes import (
     transit,
 )
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
-from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
+from steelyard_schema.account import AccessGrant, Account, APIKey, Identity
 
 _log = logging.getLogger(__name__)
 MIGRATION = """

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from steelyard.accounts.webhooks.registration import Event
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.webhook import ENDED
 from steelyard_common.types import Json
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.webhook import ENDED
 
 CONTENT_TYPE = "application/cloudevents+json"
 TYPE_PREFIX = "steelyard."

@@ -10,8 +10,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from steelyard.accounts.grants import allows
-from steelyard.schema.account import AccessGrant, Account, APIResource
-from steelyard.schema.entities import PLURALS
+from steelyard_schema.account import AccessGrant, Account, APIResource
+from steelyard_schema.entities import PLURALS
 
 _GRANTS = TypeAdapter(list[AccessGrant])
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from steelyard.accounts.changes import check_not_deleted, restored
 from steelyard.accounts.webhooks.registration import Event, Registration
-from steelyard.schema.account import Account
+from steelyard_schema.account import Account
 
 T = TypeVar("T")
 Statement = tuple[str, Mapping[str, object]]

@@ -11,7 +11,7 @@ from steelyard.accounts.webhooks import scripts
 from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard.accounts.webhooks.scripts import Attempt, Failure, Row, Script
 from steelyard.errors import ContentError
-from steelyard.schema.webhook import Webhook
+from steelyard_schema.webhook import Webhook
 
 T = TypeVar("T")
 _CLAIMED_AT_ONCE = 8

@@ -8,10 +8,10 @@ from steelyard.api.entities.labels import check_reserved
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, key_taken
 from steelyard.api.http.responses import list_response, model_response, value_response
-from steelyard.schema.answers import Status
-from steelyard.schema.requests import AccountCreateRequest, LabelsEditRequest
 from steelyard.views.parse import parse_labels
 from steelyard.views.view import BadQuery
+from steelyard_schema.answers import Status
+from steelyard_schema.requests import AccountCreateRequest, LabelsEditRequest
 
 
 async def create(context: RequestContext) -> Response:

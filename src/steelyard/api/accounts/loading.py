@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, NotFound
-from steelyard.schema.account import AccessGrant, Account, APIFunction
+from steelyard_schema.account import AccessGrant, Account, APIFunction
 
 
 async def load_account(context: RequestContext, function: APIFunction) -> Account:

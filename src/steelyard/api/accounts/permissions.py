@@ -5,7 +5,7 @@ from starlette.responses import Response
 from steelyard.api.accounts.loading import check_covered, load_account
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import list_response
-from steelyard.schema.requests import AccountPermissionsSetRequest
+from steelyard_schema.requests import AccountPermissionsSetRequest
 
 
 async def get(context: RequestContext) -> Response:

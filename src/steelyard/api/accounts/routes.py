@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from steelyard.api.accounts import accounts, permissions, secrets, tokens, webhooks
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route
-from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import Status
-from steelyard.schema.requests import (
+from steelyard_schema.account import AccessGrant, Account, APIKey
+from steelyard_schema.answers import Status
+from steelyard_schema.requests import (
     AccountCreateRequest,
     AccountPermissionsSetRequest,
     AccountTokenCreateRequest,
@@ -15,8 +15,8 @@ from steelyard.schema.requests import (
     SecretSetRequest,
     WebhookCreateRequest,
 )
-from steelyard.schema.secrets import Secret
-from steelyard.schema.webhook import Webhook, WebhookAndSecret
+from steelyard_schema.secrets import Secret
+from steelyard_schema.webhook import Webhook, WebhookAndSecret
 
 _FILTERS = (
     Parameter("name", "Only with this name."),

@@ -9,10 +9,10 @@ from steelyard.accounts.secrets import NoKeys
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
 from steelyard.api.http.responses import list_response, model_response, value_response
-from steelyard.schema.account import APIFunction
-from steelyard.schema.kubernetes import LABEL_VALUE_PATTERN
-from steelyard.schema.requests import SecretSetRequest
-from steelyard.schema.secrets import SECRET_NAME_PATTERN
+from steelyard_schema.account import APIFunction
+from steelyard_schema.kubernetes import LABEL_VALUE_PATTERN
+from steelyard_schema.requests import SecretSetRequest
+from steelyard_schema.secrets import SECRET_NAME_PATTERN
 
 
 async def replace(context: RequestContext) -> Response:

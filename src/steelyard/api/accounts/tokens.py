@@ -8,8 +8,8 @@ from steelyard.api.accounts.loading import check_covered, load_account
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound
 from steelyard.api.http.responses import list_response, model_response, value_response
-from steelyard.schema.account import AccessGrant, APIKey
-from steelyard.schema.requests import AccountTokenCreateRequest
+from steelyard_schema.account import AccessGrant, APIKey
+from steelyard_schema.requests import AccountTokenCreateRequest
 
 
 async def create(context: RequestContext) -> Response:

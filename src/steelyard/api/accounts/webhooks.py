@@ -11,8 +11,8 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard.api.http.responses import list_response, model_response, value_response
 from steelyard.egress.policy import EgressRefused, check_url
-from steelyard.schema.requests import WebhookCreateRequest
-from steelyard.schema.webhook import Webhook, WebhookAndSecret
+from steelyard_schema.requests import WebhookCreateRequest
+from steelyard_schema.webhook import Webhook, WebhookAndSecret
 
 
 async def create(context: RequestContext) -> Response:

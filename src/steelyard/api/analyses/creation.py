@@ -7,17 +7,17 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_method, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.base import SchemaModel
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.entities import ENTITIES, AnyEntity
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.measurement import Measurement
-from steelyard.schema.method import Method
-from steelyard.schema.model import Model
-from steelyard.schema.requests import AnalysisCreateRequest
-from steelyard.schema.safety_case import SafetyCase
-from steelyard.schema.secrets import annotations_of, method_secrets_of
+from steelyard_schema.base import SchemaModel
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.entities import ENTITIES, AnyEntity
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.measurement import Measurement
+from steelyard_schema.method import Method
+from steelyard_schema.model import Model
+from steelyard_schema.requests import AnalysisCreateRequest
+from steelyard_schema.safety_case import SafetyCase
+from steelyard_schema.secrets import annotations_of, method_secrets_of
 
 _SCOPE: dict[str, type[Dataset | Evaluation | InferenceService | Model]] = {
     "dataset": Dataset,

@@ -11,12 +11,12 @@ import orjson
 
 from steelyard.api.entities.loading import parse
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.method import Method
-from steelyard.schema.model import Model
-from steelyard.schema.status import FAILURE
 from steelyard_common.types import Json
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.method import Method
+from steelyard_schema.model import Model
+from steelyard_schema.status import FAILURE
 
 _MOST_BYTES = 128 * 1024
 """Largest value; an entity that is larger is left out, so that an analysis of it can still be created."""

@@ -6,8 +6,8 @@ from steelyard.api.analyses.scores import FILES, PARAMETERS, of_case, query
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route, number
-from steelyard.schema.curve import Curve
-from steelyard.schema.score import Score
+from steelyard_schema.curve import Curve
+from steelyard_schema.score import Score
 
 _PARAMETERS = (
     Parameter("query", "JSON: an object of filters, or a list of objects that all have to hold."),

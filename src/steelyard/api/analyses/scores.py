@@ -17,14 +17,14 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.http.responses import value_response
 from steelyard.api.http.routing import Handler
-from steelyard.schema.ids import namespaced_id
-from steelyard.schema.names import OWN_LOGS, place
-from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
 from steelyard.views.fields import cursor
 from steelyard.views.parse import Conditions, both, parse_objects, values
 from steelyard.views.view import BadQuery, Query
 from steelyard_common.types import Json
+from steelyard_schema.ids import namespaced_id
+from steelyard_schema.names import OWN_LOGS, place
+from steelyard_schema.status import SUCCESS
 
 KIND = "SafetyCase"
 _PAGE = 100

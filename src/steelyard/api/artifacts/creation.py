@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.oci_artifact import OCIArtifact
-from steelyard.schema.requests import ArtifactCreateRequest
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.oci_artifact import OCIArtifact
+from steelyard_schema.requests import ArtifactCreateRequest
 
 
 async def artifact(

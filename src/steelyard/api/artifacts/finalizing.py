@@ -9,7 +9,7 @@ from steelyard.api.http.errors import Conflict, Invalid
 from steelyard.api.http.responses import value_response
 from steelyard.api.registry.manifests import content_of, missing
 from steelyard.api.registry.repository import Repository
-from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus
 
 _TRIES = 10
 """Number of times that the content is checked while pushes and deletions change it."""

@@ -23,22 +23,22 @@ from steelyard.api.http.errors import Conflict, Forbidden
 from steelyard.api.reports.creation import subject_of
 from steelyard.api.reports.rubric_columns import check_rubric_columns
 from steelyard.api.reports.rubric_names import check_rubric
-from steelyard.schema.account import APIResource
-from steelyard.schema.audit import Audit, AuditProcedure, AuditRequirement
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import BASELINE, naming
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.evaluation import Evaluation, EvaluationClientConfiguration
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.report import Report
-from steelyard.schema.requests import (
+from steelyard.views.fields import cursor
+from steelyard.views.view import Query
+from steelyard_schema.account import APIResource
+from steelyard_schema.audit import Audit, AuditProcedure, AuditRequirement
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import BASELINE, naming
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.evaluation import Evaluation, EvaluationClientConfiguration
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.report import Report
+from steelyard_schema.requests import (
     AuditCreateRequest,
     AuditProcedureCreateRequest,
     EvaluationInferenceSessionRequest,
 )
-from steelyard.views.fields import cursor
-from steelyard.views.view import Query
 
 E = TypeVar("E", Evaluation, Report)
 _PAGE = 10

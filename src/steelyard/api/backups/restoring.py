@@ -11,12 +11,12 @@ from steelyard.api.http.errors import Conflict, NotFound, Unavailable
 from steelyard.api.http.responses import model_response
 from steelyard.broker.log import STATE
 from steelyard.errors import SteelyardError
-from steelyard.schema.answers import Status
-from steelyard.schema.commands import PutQuota, RestoreAttributes, RestoreData, RestoreEntity, command_time
-from steelyard.schema.entities import AnyEntity, kind_of_fault, stored_of
-from steelyard.schema.faults import faults_text
-from steelyard.schema.quota import Quota, StoredQuota
 from steelyard.storage.store import StorageError
+from steelyard_schema.answers import Status
+from steelyard_schema.commands import PutQuota, RestoreAttributes, RestoreData, RestoreEntity, command_time
+from steelyard_schema.entities import AnyEntity, kind_of_fault, stored_of
+from steelyard_schema.faults import faults_text
+from steelyard_schema.quota import Quota, StoredQuota
 
 _log = logging.getLogger(__name__)
 

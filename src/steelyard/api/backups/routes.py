@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from steelyard.api.backups import restoring
 from steelyard.api.http.access import Administrator
 from steelyard.api.http.routing import Route
-from steelyard.schema.answers import Status
+from steelyard_schema.answers import Status
 
 
 def backup_routes() -> Iterator[Route]:

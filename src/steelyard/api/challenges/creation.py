@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.requests import ChallengeCreateRequest
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.requests import ChallengeCreateRequest
 
 
 async def challenge(

@@ -9,9 +9,9 @@ from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.http.responses import json_response
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask
-from steelyard.schema.commands import (
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask
+from steelyard_schema.commands import (
     ChallengeContentAttributes,
     ChallengeContentData,
     ChallengeRulesAttributes,
@@ -24,7 +24,7 @@ from steelyard.schema.commands import (
     TaskRulesAttributes,
     TaskRulesEdit,
 )
-from steelyard.schema.requests import (
+from steelyard_schema.requests import (
     ChallengeContentEditRequest,
     ChallengeRulesEditRequest,
     ChallengeTaskRulesEditRequest,

@@ -5,9 +5,9 @@ import orjson
 from steelyard.api.entities.loading import parse
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, NotFound
-from steelyard.schema.account import APIFunction
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask
+from steelyard_schema.account import APIFunction
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask
 
 _SEEING: tuple[APIFunction, ...] = ("get", "consume")
 

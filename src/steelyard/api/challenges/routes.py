@@ -9,15 +9,15 @@ from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.teams.decisions import approve, deny
 from steelyard.api.teams.listing import teams
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask
-from steelyard.schema.requests import (
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask
+from steelyard_schema.requests import (
     ChallengeContentEditRequest,
     ChallengeRulesEditRequest,
     ChallengeTaskCreateRequest,
     ChallengeTaskRulesEditRequest,
 )
-from steelyard.schema.team import Team
+from steelyard_schema.team import Team
 
 
 def challenge_routes(collection: Collection) -> Iterator[Route]:

@@ -9,12 +9,12 @@ from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid
 from steelyard.api.http.responses import value_response
-from steelyard.schema.account import APIFunction, APIResource
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask, SubmissionStructure
-from steelyard.schema.commands import ChallengeTaskData, CreateChallengeTask, TaskAttributes
-from steelyard.schema.pipeline import Pipeline
-from steelyard.schema.requests import ChallengeTaskCreateRequest
+from steelyard_schema.account import APIFunction, APIResource
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask, SubmissionStructure
+from steelyard_schema.commands import ChallengeTaskData, CreateChallengeTask, TaskAttributes
+from steelyard_schema.pipeline import Pipeline
+from steelyard_schema.requests import ChallengeTaskCreateRequest
 
 CREATED: dict[str, APIResource] = {
     "PipelineEvaluationRequest": "evaluations",

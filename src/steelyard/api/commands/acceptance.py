@@ -10,9 +10,9 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.api.http.errors import Invalid, TooLarge, invalid
-from steelyard.schema.bounds import Unkeepable, check_json
-from steelyard.schema.commands import MalformedCommand
-from steelyard.schema.stored import check_create
+from steelyard_schema.bounds import Unkeepable, check_json
+from steelyard_schema.commands import MalformedCommand
+from steelyard_schema.stored import check_create
 
 
 def check_body(content: Mapping[str, object], size: int, limit: int) -> None:

@@ -21,7 +21,8 @@ from steelyard.api.http.reply import Reply
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import EVENTS, QUARANTINE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
-from steelyard.schema.commands import (
+from steelyard.views.view import Position, View
+from steelyard_schema.commands import (
     CreateChallengeTask,
     CreateEntity,
     EditChallengeContent,
@@ -36,8 +37,7 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
     command_time,
 )
-from steelyard.schema.entities import AnyEntity
-from steelyard.views.view import Position, View
+from steelyard_schema.entities import AnyEntity
 
 _POLL_SECONDS = 0.25
 Edit = (

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.concern import Hazard, UseCase
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.requests import ConcernCreateRequest
+from steelyard_schema.concern import Hazard, UseCase
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.requests import ConcernCreateRequest
 
 
 async def use_case(

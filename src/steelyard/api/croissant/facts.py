@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from steelyard.schema.base import SchemaModel
+from steelyard_schema.base import SchemaModel
 
 
 class Facts(SchemaModel):

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.api.croissant.facts import Facts
-from steelyard.schema.faults import faults_text
+from steelyard_schema.faults import faults_text
 
 VERSIONS = ("http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/1.1")
 _PREFIXES = (

@@ -20,19 +20,19 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid
 from steelyard.api.http.responses import model_response, value_response
 from steelyard.api.http.routing import Route
-from steelyard.schema.answers import CroissantTaken
-from steelyard.schema.bounds import FREE_DEPTH, SUMMARY_LENGTH, TITLE_LENGTH, Unkeepable, check_json
-from steelyard.schema.commands import (
+from steelyard.storage.store import ObjectMissing
+from steelyard_common.types import Json
+from steelyard_schema.answers import CroissantTaken
+from steelyard_schema.bounds import FREE_DEPTH, SUMMARY_LENGTH, TITLE_LENGTH, Unkeepable, check_json
+from steelyard_schema.commands import (
     DocumentationAttributes,
     DocumentationData,
     DocumentationPatch,
     EditEntityDocumentation,
 )
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.names import CROISSANT, MANIFEST, SOURCE_CROISSANT, place
-from steelyard.schema.requests import CroissantTakeRequest
-from steelyard.storage.store import ObjectMissing
-from steelyard_common.types import Json
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.names import CROISSANT, MANIFEST, SOURCE_CROISSANT, place
+from steelyard_schema.requests import CroissantTakeRequest
 
 
 def croissant_routes(collection: Collection) -> Iterator[Route]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from steelyard.api.croissant.facts import Facts
 from steelyard.bounded_schema import read_schema
-from steelyard.schema.dataset import Dataset
 from steelyard_common.types import Json
+from steelyard_schema.dataset import Dataset
 
 VERSION = "http://mlcommons.org/croissant/1.0"
 RECORDS, FILES = "rows", "files"

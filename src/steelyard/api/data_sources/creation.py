@@ -7,10 +7,10 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.egress.policy import EgressRefused, check_url
-from steelyard.schema.data_source import UPLOAD, DataSource, pattern_notes, upload_note
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.requests import DataSourceCreateRequest
-from steelyard.schema.source_addresses import source_address
+from steelyard_schema.data_source import UPLOAD, DataSource, pattern_notes, upload_note
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.requests import DataSourceCreateRequest
+from steelyard_schema.source_addresses import source_address
 
 
 async def data_source(

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.names import place
 from steelyard.storage.store import StorageError, Store
 from steelyard.thrift import read_struct
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.names import place
 
 _MOST = 1 << 20
 """Longest footer, in bytes, that is read for a request: longer ones are left to the step."""

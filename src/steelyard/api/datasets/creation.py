@@ -6,13 +6,13 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.data_source import DataSource, pattern_notes
-from steelyard.schema.dataset import ROWS, Dataset
-from steelyard.schema.dependencies import DATA_SOURCE, naming
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
-from steelyard.schema.requests import DatasetOfSourceCreateRequest, ModelCreateRequest, ModuleCreateRequest
+from steelyard_schema.data_source import DataSource, pattern_notes
+from steelyard_schema.dataset import ROWS, Dataset
+from steelyard_schema.dependencies import DATA_SOURCE, naming
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.model import Model
+from steelyard_schema.module import Module
+from steelyard_schema.requests import DatasetOfSourceCreateRequest, ModelCreateRequest, ModuleCreateRequest
 
 WAITING_FOR_UPLOAD = "WaitingForUpload"
 _SOURCES = {"GitLFS": "gitLFS", "HuggingFaceHub": "huggingFaceHub", "OpenLLM": "openLLM"}

@@ -12,13 +12,13 @@ from steelyard.api.entities.loading import load, why_text
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import list_response
-from steelyard.schema.answers import ArtifactURL
-from steelyard.schema.data import Artifact, Digest
-from steelyard.schema.entities import PLURALS, AnyEntity
-from steelyard.schema.names import MANIFEST, place
-from steelyard.schema.publication import PAGES
-from steelyard.schema.status import ENDINGS, SUCCESS, TERMINAL, WITH_WORKFLOW
 from steelyard.storage.store import ObjectMissing
+from steelyard_schema.answers import ArtifactURL
+from steelyard_schema.data import Artifact, Digest
+from steelyard_schema.entities import PLURALS, AnyEntity
+from steelyard_schema.names import MANIFEST, place
+from steelyard_schema.publication import PAGES
+from steelyard_schema.status import ENDINGS, SUCCESS, TERMINAL, WITH_WORKFLOW
 
 _NOT_UPLOADED = "Expired"
 """Reason of a dataset that was never uploaded: no workflow has run for it."""

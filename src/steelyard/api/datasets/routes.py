@@ -7,9 +7,9 @@ from steelyard.api.datasets.downlinks import downlinks
 from steelyard.api.datasets.uploads import finalize, uplink
 from steelyard.api.http.access import Grant, Signed
 from steelyard.api.http.routing import ANY, Route
-from steelyard.schema.account import APIResource
-from steelyard.schema.answers import ArtifactURL, StorageSignedURL
-from steelyard.schema.publication import PAGES
+from steelyard_schema.account import APIResource
+from steelyard_schema.answers import ArtifactURL, StorageSignedURL
+from steelyard_schema.publication import PAGES
 
 
 def upload_routes(resource: APIResource) -> Iterator[Route]:

@@ -16,9 +16,9 @@ from typing import cast
 import orjson
 
 from steelyard.api.datasets.columns import FilePart, read_columns
-from steelyard.schema.columns import INDEX
-from steelyard.schema.dataset import Dataset
 from steelyard.storage.store import Store
+from steelyard_schema.columns import INDEX
+from steelyard_schema.dataset import Dataset
 
 MOST_BYTES = 16 << 20
 """Most bytes of the files that are read for a request: more are left to the step."""

@@ -11,14 +11,6 @@ from steelyard.api.entities.loading import load, why_text
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard.api.http.responses import model_response, value_response
-from steelyard.schema.answers import StorageSignedURL
-from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
-from steelyard.schema.data_source import DataSource, uploads_of
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import data_source_of
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
-from steelyard.schema.names import place
 from steelyard.storage.signing import Signer
 from steelyard.storage.staging import (
     Area,
@@ -29,6 +21,14 @@ from steelyard.storage.staging import (
     finalise,
     is_closed,
 )
+from steelyard_schema.answers import StorageSignedURL
+from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+from steelyard_schema.data_source import DataSource, uploads_of
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import data_source_of
+from steelyard_schema.model import Model
+from steelyard_schema.module import Module
+from steelyard_schema.names import place
 
 LARGEST_PUT = 4900 << 20
 """Most bytes that every kind of store takes in one request."""

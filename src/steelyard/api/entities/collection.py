@@ -20,9 +20,11 @@ from steelyard.api.entities.secrets import take_secrets
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, invalid
 from steelyard.api.http.responses import json_response, model_response, value_response
-from steelyard.schema.account import APIResource
-from steelyard.schema.answers import Status
-from steelyard.schema.commands import (
+from steelyard.views.parse import parse_query
+from steelyard.views.view import BadQuery
+from steelyard_schema.account import APIResource
+from steelyard_schema.answers import Status
+from steelyard_schema.commands import (
     DocumentationAttributes,
     DocumentationData,
     EditEntityDocumentation,
@@ -33,13 +35,11 @@ from steelyard.schema.commands import (
     StatusPatch,
     UpdateEntityStatus,
 )
-from steelyard.schema.dependencies import tag_notes
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.requests import CreateRequest, DocumentationEditRequest, LabelsEditRequest
-from steelyard.schema.security import SecurityContext
-from steelyard.schema.status import TERMINAL, WITH_WORKFLOW
-from steelyard.views.parse import parse_query
-from steelyard.views.view import BadQuery
+from steelyard_schema.dependencies import tag_notes
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.requests import CreateRequest, DocumentationEditRequest, LabelsEditRequest
+from steelyard_schema.security import SecurityContext
+from steelyard_schema.status import TERMINAL, WITH_WORKFLOW
 
 Shown = Callable[[RequestContext, Sequence[bytes]], Awaitable[Sequence[bytes]]]
 """Returns the JSON of entities without the parts that the caller may not see."""

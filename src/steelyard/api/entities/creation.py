@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.base import DyffEntity, SchemaModel
-from steelyard.schema.entities import AnyEntity
+from steelyard_schema.base import DyffEntity, SchemaModel
+from steelyard_schema.entities import AnyEntity
 
 E = TypeVar("E", bound=DyffEntity)
 

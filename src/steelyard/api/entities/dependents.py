@@ -7,12 +7,12 @@ import orjson
 
 from steelyard.api.entities.loading import EntitySummary
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.dependencies import BASELINE, DATA_SOURCE
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.status import TERMINAL, statuses
 from steelyard.views.fields import cursor, has_input
 from steelyard.views.view import Query
 from steelyard_common.types import JsonValue
+from steelyard_schema.dependencies import BASELINE, DATA_SOURCE
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.status import TERMINAL, statuses
 
 _MOST_COUNTED = 100
 _PAGE, _MOST_READ = 200, 2000

@@ -3,8 +3,8 @@
 import re
 
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.publication import ACCESS_LABEL, ACCESS_VALUES
-from steelyard.schema.requests import LabelsEditRequest
+from steelyard_schema.publication import ACCESS_LABEL, ACCESS_VALUES
+from steelyard_schema.requests import LabelsEditRequest
 
 _RESERVED = re.compile(r"(([^/]+\.)?dyff\.io|steelyard)/")
 _CONCERNS = ("usecases.dyff.io/", "hazards.dyff.io/")

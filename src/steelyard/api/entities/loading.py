@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from steelyard.api.http.access import Grant
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
-from steelyard.schema.account import APIResource
-from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
-from steelyard.schema.faults import fault_message
-from steelyard.schema.publication import is_public
+from steelyard_schema.account import APIResource
+from steelyard_schema.entities import ENTITIES, PLURALS, AnyEntity
+from steelyard_schema.faults import fault_message
+from steelyard_schema.publication import is_public
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
 

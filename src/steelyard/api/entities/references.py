@@ -11,13 +11,13 @@ import orjson
 from steelyard.api.entities.loading import parse
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid
-from steelyard.schema.account import APIResource
-from steelyard.schema.entities import PLURALS, AnyEntity
-from steelyard.schema.family import Family
-from steelyard.schema.inference_service import ForeignInferenceService, InferenceService
-from steelyard.schema.method import ForeignMethod, Method
-from steelyard.schema.model import ForeignModel, Model
-from steelyard.schema.status import FAILURE
+from steelyard_schema.account import APIResource
+from steelyard_schema.entities import PLURALS, AnyEntity
+from steelyard_schema.family import Family
+from steelyard_schema.inference_service import ForeignInferenceService, InferenceService
+from steelyard_schema.method import ForeignMethod, Method
+from steelyard_schema.model import ForeignModel, Model
+from steelyard_schema.status import FAILURE
 
 E = TypeVar("E", bound=AnyEntity)
 _ENDED = FAILURE | {"Deleted", "Terminated"}

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from steelyard.api.entities.collection import Collection, Kept
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route, number
-from steelyard.schema.answers import Documentation, Status
-from steelyard.schema.entities import ENTITIES, STORED
-from steelyard.schema.publication import PUBLISHED
-from steelyard.schema.requests import DocumentationEditRequest, LabelsEditRequest
 from steelyard.views.fields import FILTERS, INPUTS, WITH_INPUTS, orders
 from steelyard.views.parse import DIRECTIONS, MOST_RESULTS
+from steelyard_schema.answers import Documentation, Status
+from steelyard_schema.entities import ENTITIES, STORED
+from steelyard_schema.publication import PUBLISHED
+from steelyard_schema.requests import DocumentationEditRequest, LabelsEditRequest
 
 _QUERY_PARAMETERS = (
     Parameter("query", "JSON: an object of filters, or a list of objects that all have to hold."),

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid
-from steelyard.schema.base import SchemaModel
-from steelyard.schema.requests import CreateRequest
-from steelyard.schema.secrets import annotations_of
+from steelyard_schema.base import SchemaModel
+from steelyard_schema.requests import CreateRequest
+from steelyard_schema.secrets import annotations_of
 
 R = TypeVar("R", bound=CreateRequest)
 

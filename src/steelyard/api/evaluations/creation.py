@@ -7,16 +7,16 @@ from steelyard.api.entities.creation import NewEntity, check_replicas
 from steelyard.api.entities.references import foreign_service, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.artifact_images import image_notes
-from steelyard.schema.columns import INDEX, columns_read, lacking, missing
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import data_mounts, naming
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
-from steelyard.schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
-from steelyard.schema.secrets import annotations_of, service_secrets_of
+from steelyard_schema.artifact_images import image_notes
+from steelyard_schema.columns import INDEX, columns_read, lacking, missing
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import data_mounts, naming
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.inference_session import InferenceSession, InferenceSessionSpec
+from steelyard_schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
+from steelyard_schema.secrets import annotations_of, service_secrets_of
 
 DYFF_TIMEOUT_SECONDS = 30
 """Time for an answer where a request names none: what programs written for Dyff count on. Our client names its own."""

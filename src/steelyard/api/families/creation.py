@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.family import Family
-from steelyard.schema.requests import FamilyCreateRequest
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.family import Family
+from steelyard_schema.requests import FamilyCreateRequest
 
 
 async def family(

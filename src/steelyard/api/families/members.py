@@ -8,15 +8,15 @@ from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.http.responses import value_response
-from steelyard.schema.commands import (
+from steelyard_schema.commands import (
     EditFamilyMembers,
     FamilyMemberPatch,
     FamilyMembersData,
     FamilyMembersPatch,
 )
-from steelyard.schema.entities import ENTITIES
-from steelyard.schema.family import Family, FamilyMemberBase
-from steelyard.schema.requests import FamilyMembersEditRequest
+from steelyard_schema.entities import ENTITIES
+from steelyard_schema.family import Family, FamilyMemberBase
+from steelyard_schema.requests import FamilyMembersEditRequest
 
 
 async def edit_members(context: RequestContext) -> Response:

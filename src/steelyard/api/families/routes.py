@@ -6,7 +6,7 @@ from steelyard.api.entities.collection import Collection
 from steelyard.api.families.members import edit_members
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
-from steelyard.schema.requests import FamilyMembersEditRequest
+from steelyard_schema.requests import FamilyMembersEditRequest
 
 
 def family_routes(collection: Collection) -> Iterator[Route]:

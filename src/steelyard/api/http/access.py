@@ -12,7 +12,7 @@ from datetime import datetime
 from steelyard.accounts.grants import covers
 from steelyard.accounts.tokens import Principal, Tokens, Unauthenticated
 from steelyard.api.http.errors import NoToken
-from steelyard.schema.account import AccessGrant, APIFunction, APIResource, Scope
+from steelyard_schema.account import AccessGrant, APIFunction, APIResource, Scope
 
 
 @dataclass(frozen=True)

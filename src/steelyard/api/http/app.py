@@ -42,12 +42,12 @@ from steelyard.api.routes import routes
 from steelyard.broker.log import LogError
 from steelyard.disk_space import no_room
 from steelyard.errors import ContentError
-from steelyard.schema.account import APIResource
-from steelyard.schema.entities import PLURALS
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import BadLocation, ObjectMissing, StorageError
 from steelyard.tracing import Attribute, Span, span
 from steelyard.views.view import ViewError
+from steelyard_schema.account import APIResource
+from steelyard_schema.entities import PLURALS
 
 __all__ = ["App", "Platform", "make_app"]
 

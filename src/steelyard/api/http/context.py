@@ -21,8 +21,8 @@ from steelyard.api.http.access import Access, Check
 from steelyard.api.http.errors import JSON, BadRequest, Invalid, TooLarge, UnsupportedMediaType, invalid
 from steelyard.api.http.reply import Reply
 from steelyard.api.platform import Api
-from steelyard.schema.base import SchemaModel
-from steelyard.schema.entities import AnyEntity
+from steelyard_schema.base import SchemaModel
+from steelyard_schema.entities import AnyEntity
 
 M = TypeVar("M", bound=SchemaModel)
 _PEEK = 4

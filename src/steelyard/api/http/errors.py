@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from steelyard.schema.faults import fault_message, joined
+from steelyard_schema.faults import fault_message, joined
 
 JSON = "application/json"
 _FORMS = ("function-after[", "literal[")

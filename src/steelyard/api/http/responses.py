@@ -6,7 +6,7 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.api.http.errors import JSON
-from steelyard.schema.base import SchemaModel
+from steelyard_schema.base import SchemaModel
 
 
 def json_response(content: bytes) -> Response:

@@ -6,10 +6,10 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.api.http.errors import invalid
-from steelyard.schema.faults import LONGEST_VALUE
-from steelyard.schema.kubernetes import QUANTITY_PATTERN, Quantity
-from steelyard.schema.requests import CREATE_REQUESTS
-from steelyard.schema.requests.base import AccountName, EntityReference
+from steelyard_schema.faults import LONGEST_VALUE
+from steelyard_schema.kubernetes import QUANTITY_PATTERN, Quantity
+from steelyard_schema.requests import CREATE_REQUESTS
+from steelyard_schema.requests.base import AccountName, EntityReference
 
 
 class Part(BaseModel):

@@ -9,14 +9,14 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.inference_services.images import image_of_artifact
 from steelyard.egress.policy import EgressRefused, check_url
-from steelyard.schema.artifact_images import image_note
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.hosted_model import HostedModelFault, hosted_model, is_hosted
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
-from steelyard.schema.requests import InferenceServiceCreateRequest
+from steelyard_schema.artifact_images import image_note
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.hosted_model import HostedModelFault, hosted_model, is_hosted
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.model import Model
+from steelyard_schema.module import Module
+from steelyard_schema.requests import InferenceServiceCreateRequest
 
 _MOUNTABLE: dict[str, type[Dataset | Model | Module]] = {"Dataset": Dataset, "Model": Model, "Module": Module}
 

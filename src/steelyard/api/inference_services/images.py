@@ -6,8 +6,8 @@ from steelyard.api.http.errors import Invalid
 from steelyard.api.registry.errors import ManifestUnknown
 from steelyard.api.registry.manifests import digest_of
 from steelyard.api.registry.repository import Repository
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.oci_artifact import OCIArtifact
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.oci_artifact import OCIArtifact
 
 TAG = "latest"
 """Tag of the image that runs: the one that the published client pushes."""

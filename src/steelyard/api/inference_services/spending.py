@@ -14,10 +14,10 @@ from steelyard.api.http.responses import model_response
 from steelyard.api.http.routing import Route
 from steelyard.hosted.book import Book
 from steelyard.hosted.ledger import Caps, Ledger, Spent, amount_text
-from steelyard.schema.hosted_model import hosted_model, is_hosted
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.names import place
-from steelyard.schema.spending import ServiceSpending, Spending, SpendingCaps
+from steelyard_schema.hosted_model import hosted_model, is_hosted
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.names import place
+from steelyard_schema.spending import ServiceSpending, Spending, SpendingCaps
 
 
 def service_routes(collection: Collection) -> Iterator[Route]:

@@ -7,12 +7,12 @@ from steelyard.api.entities.creation import NewEntity, check_replicas
 from steelyard.api.entities.references import foreign_service, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.artifact_images import image_notes
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.requests import InferenceSessionCreateRequest
-from steelyard.schema.secrets import annotations_of, service_secrets_of
+from steelyard_schema.artifact_images import image_notes
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.requests import InferenceSessionCreateRequest
+from steelyard_schema.secrets import annotations_of, service_secrets_of
 
 
 async def inference_session(

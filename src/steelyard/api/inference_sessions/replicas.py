@@ -27,12 +27,12 @@ from steelyard.discovery import (
     Identity,
     discovery,
 )
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.names import namespace_of, resource_name
 from steelyard.serving.openai import EVENT_STREAM
 from steelyard.verified_connector import json_getter
 from steelyard_common.connections import TrackingConnector
 from steelyard_common.types import JsonValue
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.names import namespace_of, resource_name
 
 PORT = 8000
 _REFRESH_SECONDS = 2.0

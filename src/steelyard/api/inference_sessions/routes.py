@@ -6,7 +6,7 @@ from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import ANY, Route
 from steelyard.api.inference_sessions import sessions
-from steelyard.schema.requests import InferenceSessionTokenCreateRequest
+from steelyard_schema.requests import InferenceSessionTokenCreateRequest
 
 
 def session_routes(collection: Collection) -> Iterator[Route]:

@@ -17,13 +17,13 @@ from steelyard.api.inference_sessions.replicas import Inference
 from steelyard.runners.record import service_record, version_in
 from steelyard.runners.table import kind_of_runner
 from steelyard.runners.weights import CONFIG_BYTES, precision_in
-from steelyard.schema.account import AccessGrant
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.names import MANIFEST, place
-from steelyard.schema.requests import InferenceSessionTokenCreateRequest
-from steelyard.schema.status import TERMINAL
 from steelyard.storage.store import ObjectMissing
 from steelyard_common.types import Json
+from steelyard_schema.account import AccessGrant
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.names import MANIFEST, place
+from steelyard_schema.requests import InferenceSessionTokenCreateRequest
+from steelyard_schema.status import TERMINAL
 
 
 async def with_token(context: RequestContext, json: bytes) -> bytes:

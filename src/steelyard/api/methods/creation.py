@@ -7,10 +7,10 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.method import Method, MethodImplementation
-from steelyard.schema.module import Module
-from steelyard.schema.requests import MethodCreateRequest
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.method import Method, MethodImplementation
+from steelyard_schema.module import Module
+from steelyard_schema.requests import MethodCreateRequest
 
 _IMPLEMENTATIONS = {
     "JupyterNotebook": "jupyterNotebook",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
 from steelyard.api.pipelines.graph import check_destinations, order
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.pipeline import Pipeline
-from steelyard.schema.requests import PipelineCreateRequest
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.pipeline import Pipeline
+from steelyard_schema.requests import PipelineCreateRequest
 
 
 async def pipeline(

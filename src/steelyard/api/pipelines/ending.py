@@ -8,10 +8,10 @@ from steelyard.api.entities.loading import EntitySummary
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
 from steelyard.api.pipelines.progress import may, overall, workflow_statuses
-from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.status import FAILURE, SUCCESS, TERMINAL
+from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.status import FAILURE, SUCCESS, TERMINAL
 
 
 async def end_run(context: RequestContext, entity: EntitySummary, status: str) -> str | None:

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from steelyard.api.http.errors import Invalid
 from steelyard.api.pipelines.placeholders import placeholders
-from steelyard.schema.pipeline import PipelineFields, PipelineNode
+from steelyard_schema.pipeline import PipelineFields, PipelineNode
 
 _ID = ".id"
 

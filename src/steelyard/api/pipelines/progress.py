@@ -10,13 +10,13 @@ from steelyard.api.http.access import Access
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import json_response, model_response
 from steelyard.api.platform import Api
-from steelyard.schema.account import APIFunction, APIResource
-from steelyard.schema.answers import PipelineRunStatus, Status
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.run_status import status_of_run
-from steelyard.schema.status import TERMINAL
+from steelyard_schema.account import APIFunction, APIResource
+from steelyard_schema.answers import PipelineRunStatus, Status
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.run_status import status_of_run
+from steelyard_schema.status import TERMINAL
 
 _GONE = Status(status="Deleted", reason="Forgotten")
 

@@ -14,13 +14,13 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.pipelines.graph import with_dependents
 from steelyard.api.pipelines.runs import entities_of_run
-from steelyard.schema.base import Annotation, EntityIdentifier
-from steelyard.schema.entities import ENTITIES, AnyEntity
-from steelyard.schema.pipeline import Pipeline
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.requests import PipelineRunRequest, RerunRequest
-from steelyard.schema.reruns import RERUN_OF
-from steelyard.schema.status import SUCCESS
+from steelyard_schema.base import Annotation, EntityIdentifier
+from steelyard_schema.entities import ENTITIES, AnyEntity
+from steelyard_schema.pipeline import Pipeline
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.requests import PipelineRunRequest, RerunRequest
+from steelyard_schema.reruns import RERUN_OF
+from steelyard_schema.status import SUCCESS
 
 
 async def rerun(context: RequestContext, request: RerunRequest, new: NewEntity) -> Sequence[AnyEntity]:

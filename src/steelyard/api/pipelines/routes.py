@@ -8,9 +8,9 @@ from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.pipelines.progress import run_status, run_workflows
 from steelyard.api.pipelines.reruns import rerun
-from steelyard.schema.answers import PipelineRunStatus, Status
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.requests import RerunRequest
+from steelyard_schema.answers import PipelineRunStatus, Status
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.requests import RerunRequest
 
 
 def run_routes(collection: Collection) -> Iterator[Route]:

@@ -15,13 +15,13 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid, TooLarge, invalid
 from steelyard.api.pipelines.graph import order
 from steelyard.api.pipelines.placeholders import filled, filled_bytes, with_field
-from steelyard.schema.account import APIResource
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.entities import PLURALS, AnyEntity
-from steelyard.schema.pipeline import Pipeline, PipelineNode
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.requests import CREATE_REQUESTS, PipelineRunRequest
 from steelyard_common.types import Json, JsonValue
+from steelyard_schema.account import APIResource
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.entities import PLURALS, AnyEntity
+from steelyard_schema.pipeline import Pipeline, PipelineNode
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.requests import CREATE_REQUESTS, PipelineRunRequest
 
 NONE_KEPT: Mapping[str, EntityIdentifier] = {}
 _NODES_TOGETHER = 8

@@ -11,7 +11,7 @@ from steelyard.api.http.errors import NotFound
 from steelyard.api.http.responses import list_response, model_response
 from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
 from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
-from steelyard.schema.answers import QuarantinedEntity, QuarantinedMessage, Status
+from steelyard_schema.answers import QuarantinedEntity, QuarantinedMessage, Status
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from steelyard.api.http.access import Administrator
 from steelyard.api.http.routing import Parameter, Route
 from steelyard.api.quarantine import administration
-from steelyard.schema.answers import QuarantinedEntity, Status
+from steelyard_schema.answers import QuarantinedEntity, Status
 
 _CONSUMER = Parameter(
     "consumer", "Only what this consumer has put in quarantine; commands is the aggregator."

@@ -8,8 +8,8 @@ from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.quotas.setting import put
 from steelyard.api.quotas.usage import with_usage
-from steelyard.schema.quota import StoredQuota
-from steelyard.schema.requests import QuotaCreateRequest
+from steelyard_schema.quota import StoredQuota
+from steelyard_schema.requests import QuotaCreateRequest
 
 
 def quota_routes() -> Iterator[Route]:

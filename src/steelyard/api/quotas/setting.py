@@ -10,12 +10,12 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid
 from steelyard.api.http.responses import json_response
 from steelyard.api.quotas.usage import with_usage
-from steelyard.schema.commands import PutQuota
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.kubernetes import ACCELERATOR_PATTERN, LABEL_VALUE_PATTERN
-from steelyard.schema.quota import SYSTEM, Quota
-from steelyard.schema.requests import QuotaCreateRequest
-from steelyard.schema.status import CREATIONS_COUNTED
+from steelyard_schema.commands import PutQuota
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.kubernetes import ACCELERATOR_PATTERN, LABEL_VALUE_PATTERN
+from steelyard_schema.quota import SYSTEM, Quota
+from steelyard_schema.requests import QuotaCreateRequest
+from steelyard_schema.status import CREATIONS_COUNTED
 
 _ACCOUNT = re.compile(LABEL_VALUE_PATTERN)
 _ACCELERATOR = re.compile(ACCELERATOR_PATTERN)

@@ -9,8 +9,8 @@ from steelyard.accounts.creations import Creations
 from steelyard.accounts.quota_usage import QuotaUsage, admissions_since, creations_since
 from steelyard.accounts.quotas import TOO_MANY
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.quantity import quantity
-from steelyard.schema.quota import StoredQuota
+from steelyard_schema.quantity import quantity
+from steelyard_schema.quota import StoredQuota
 
 
 async def with_usage(context: RequestContext, quotas: Sequence[bytes]) -> Sequence[bytes]:

@@ -25,9 +25,9 @@ from steelyard.api.registry.errors import Denied, DigestInvalid, TagInvalid
 from steelyard.api.registry.referrers import Referrers
 from steelyard.api.registry.sealing import Seal, Sealing
 from steelyard.api.registry.tagging import Tagging
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import place
 from steelyard.storage.store import ObjectInfo, ObjectMissing, Store
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.names import place
 
 MANIFEST_BYTES = 4 << 20
 """Maximum size of a manifest, which is the specification's advice."""

@@ -9,14 +9,14 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.reports.rubric_columns import check_rubric_columns
 from steelyard.api.reports.rubric_names import check_rubric
-from steelyard.schema.data import DataView
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import names_of, naming
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.module import Module
-from steelyard.schema.report import Report
-from steelyard.schema.requests import ReportCreateRequest
+from steelyard_schema.data import DataView
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import names_of, naming
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.module import Module
+from steelyard_schema.report import Report
+from steelyard_schema.requests import ReportCreateRequest
 
 
 async def report(

@@ -22,15 +22,15 @@ from steelyard.api.entities.loading import load, load_other
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
 from steelyard.api.http.responses import model_response
-from steelyard.schema.account import APIResource
-from steelyard.schema.answers import ArtifactURL, EvidenceLinks, NotIncluded
-from steelyard.schema.audit import Audit
-from steelyard.schema.data import Artifact, Digest
-from steelyard.schema.dependencies import baseline_of
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.names import OWN_RECORDS, place
-from steelyard.schema.report import Report
+from steelyard_schema.account import APIResource
+from steelyard_schema.answers import ArtifactURL, EvidenceLinks, NotIncluded
+from steelyard_schema.audit import Audit
+from steelyard_schema.data import Artifact, Digest
+from steelyard_schema.dependencies import baseline_of
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.names import OWN_RECORDS, place
+from steelyard_schema.report import Report
 
 # Records of an evaluation that a report reads; parts and checkpoints are no evidence.
 _RECORDS = (f"{OWN_RECORDS}manifest.json", f"{OWN_RECORDS}run.json")

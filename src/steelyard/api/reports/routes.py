@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.reports.evidence import evidence
-from steelyard.schema.account import APIResource
-from steelyard.schema.answers import EvidenceLinks
+from steelyard_schema.account import APIResource
+from steelyard_schema.answers import EvidenceLinks
 
 
 def evidence_routes(resource: APIResource) -> Iterator[Route]:

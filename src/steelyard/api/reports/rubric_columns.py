@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from steelyard.api.datasets.columns import known_columns
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.columns import INDEX, missing, present
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.rubric_names import alias
+from steelyard_schema.columns import INDEX, missing, present
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.rubric_names import alias
 
 _TARGET = {"target": "target|answer|label"}
 READ: Mapping[str, Mapping[str, str]] = {

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from steelyard.api.http.errors import Invalid
-from steelyard.schema.rubric_names import GROUP, names_of, nearest
+from steelyard_schema.rubric_names import GROUP, names_of, nearest
 
 
 def check_rubric(reference: str, field: str) -> None:

@@ -20,16 +20,16 @@ from steelyard.api.pipelines.reruns import kept_workflows
 from steelyard.api.pipelines.runs import NONE_KEPT, entities_of_run
 from steelyard.api.submissions.cycles import EXCEEDED, counted_submissions, cycle_of, is_exempt
 from steelyard.api.submissions.lending import with_lent_rights
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.challenge import Challenge
-from steelyard.schema.challenge_task import ChallengeTask
-from steelyard.schema.entities import ENTITIES, AnyEntity
-from steelyard.schema.pipeline import Pipeline
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.requests import PipelineRunRequest, ResubmissionRequest, SubmissionCreateRequest
-from steelyard.schema.status import NEVER_RAN, WITH_WORKFLOW, failure_status
-from steelyard.schema.submission import Submission
-from steelyard.schema.team import Team
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.challenge import Challenge
+from steelyard_schema.challenge_task import ChallengeTask
+from steelyard_schema.entities import ENTITIES, AnyEntity
+from steelyard_schema.pipeline import Pipeline
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.requests import PipelineRunRequest, ResubmissionRequest, SubmissionCreateRequest
+from steelyard_schema.status import NEVER_RAN, WITH_WORKFLOW, failure_status
+from steelyard_schema.submission import Submission
+from steelyard_schema.team import Team
 
 
 async def submission(

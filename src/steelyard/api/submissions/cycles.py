@@ -6,11 +6,11 @@ from datetime import datetime
 import orjson
 
 from steelyard.api.entities.reading import EntityReader
-from steelyard.schema.challenge_task import ChallengeTask, ChallengeTaskSchedule
-from steelyard.schema.security import QuotaSelector
-from steelyard.schema.team import Team
 from steelyard.views.fields import cursor
 from steelyard.views.view import Query
+from steelyard_schema.challenge_task import ChallengeTask, ChallengeTaskSchedule
+from steelyard_schema.security import QuotaSelector
+from steelyard_schema.team import Team
 
 RESOURCE = "submissions.dyff.io/created"
 """Name of the resource that the limit counts, for `securityContext.ignoreQuotas`."""

@@ -7,9 +7,9 @@ from steelyard.api.entities.loading import load, parse
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import value_response
 from steelyard.api.pipelines.progress import may
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.status import SUCCESS
-from steelyard.schema.submission import Submission
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.status import SUCCESS
+from steelyard_schema.submission import Submission
 
 
 async def submission_downlinks(context: RequestContext) -> Response:

@@ -15,10 +15,10 @@ from steelyard.api.pipelines.ending import (
 )
 from steelyard.api.pipelines.progress import overall, workflow_statuses
 from steelyard.api.submissions.lending import with_lent_rights
-from steelyard.schema.answers import Status
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.status import FAILURE, SUCCESS, TERMINAL
-from steelyard.schema.submission import Submission
+from steelyard_schema.answers import Status
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.status import FAILURE, SUCCESS, TERMINAL
+from steelyard_schema.submission import Submission
 
 
 async def end_submission(context: RequestContext, entity: EntitySummary, status: str) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from steelyard.api.challenges.tasks import CREATED, USED
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.account import AccessGrant, APIFunction
+from steelyard_schema.account import AccessGrant, APIFunction
 
 
 def with_lent_rights(context: RequestContext, account: str) -> RequestContext:

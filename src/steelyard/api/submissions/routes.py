@@ -9,9 +9,9 @@ from steelyard.api.http.routing import Route
 from steelyard.api.submissions.creation import resubmission, turn_of_resubmission, turn_of_submission
 from steelyard.api.submissions.downlinks import submission_downlinks
 from steelyard.api.submissions.ending import terminate
-from steelyard.schema.answers import ArtifactURL, Status
-from steelyard.schema.requests import ResubmissionRequest
-from steelyard.schema.submission import Submission
+from steelyard_schema.answers import ArtifactURL, Status
+from steelyard_schema.requests import ResubmissionRequest
+from steelyard_schema.submission import Submission
 
 
 def submission_routes(collection: Collection) -> Iterator[Route]:

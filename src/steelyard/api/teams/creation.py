@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from steelyard.api.challenges.loading import challenge_of_path
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.requests import ChallengeTeamCreateRequest
-from steelyard.schema.team import Team
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.requests import ChallengeTeamCreateRequest
+from steelyard_schema.team import Team
 
 
 async def team(

@@ -7,7 +7,7 @@ from steelyard.api.entities.loading import load_summary
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import NotFound
 from steelyard.api.http.responses import json_response
-from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus
+from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus
 
 
 async def approve(context: RequestContext) -> Response:

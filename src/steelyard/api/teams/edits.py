@@ -5,8 +5,8 @@ from starlette.responses import Response
 from steelyard.api.entities.loading import load_summary
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import json_response
-from steelyard.schema.commands import EditTeam, TeamData, TeamPatch
-from steelyard.schema.requests import TeamEditRequest
+from steelyard_schema.commands import EditTeam, TeamData, TeamPatch
+from steelyard_schema.requests import TeamEditRequest
 
 
 async def edit_team(context: RequestContext) -> Response:

@@ -7,8 +7,8 @@ from steelyard.api.challenges.roles import Role, most_visible, organises, own_ch
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import json_response
-from steelyard.schema.challenge import Challenge
 from steelyard.views.view import Query
+from steelyard_schema.challenge import Challenge
 
 
 async def teams(context: RequestContext) -> Response:

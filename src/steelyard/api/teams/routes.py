@@ -6,8 +6,8 @@ from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
 from steelyard.api.teams.edits import edit_team
-from steelyard.schema.requests import TeamEditRequest
-from steelyard.schema.team import Team
+from steelyard_schema.requests import TeamEditRequest
+from steelyard_schema.team import Team
 
 
 def team_routes(collection: Collection) -> Iterator[Route]:

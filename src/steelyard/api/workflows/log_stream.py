@@ -12,7 +12,7 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import ApiError
 from steelyard.api.workflows.logs import collect
 from steelyard.awake import pause_lasts
-from steelyard.schema.status import TERMINAL
+from steelyard_schema.status import TERMINAL
 
 POLL_SECONDS = 1.0
 _LATE = timedelta(seconds=60)

@@ -16,13 +16,13 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid, NotFound
 from steelyard.api.http.responses import model_response
 from steelyard.api.workflows.pod_logs import MOST_LINES, timestamp
-from steelyard.schema.answers import WorkflowLogEntry, WorkflowLogsResponse
-from steelyard.schema.base import EntityIdentifier
-from steelyard.schema.data import Artifact
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import LOG_PIECES, WHOLE_LOG, place
-from steelyard.schema.status import TERMINAL
 from steelyard.storage.store import ObjectMissing, Store
+from steelyard_schema.answers import WorkflowLogEntry, WorkflowLogsResponse
+from steelyard_schema.base import EntityIdentifier
+from steelyard_schema.data import Artifact
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.names import LOG_PIECES, WHOLE_LOG, place
+from steelyard_schema.status import TERMINAL
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _SINCE = re.compile(r"([0-9]{1,9})([smhd])")

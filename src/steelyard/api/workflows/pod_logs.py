@@ -13,9 +13,9 @@ from typing import Protocol
 import orjson
 
 from steelyard.line_files import lines_backwards
-from steelyard.schema.answers import WorkflowLogEntry
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import namespace_of, resource_name
+from steelyard_schema.answers import WorkflowLogEntry
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.names import namespace_of, resource_name
 
 MOST_LINES = 100_000
 """Lines of a log that are read for one answer: the newest."""

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import model_response
-from steelyard.schema.answers import WorkflowProgress
-from steelyard.schema.dependencies import dependencies
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import PROGRESS, place
-from steelyard.schema.status import SUCCESS, TERMINAL
 from steelyard.storage.store import StorageError
+from steelyard_schema.answers import WorkflowProgress
+from steelyard_schema.dependencies import dependencies
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.names import PROGRESS, place
+from steelyard_schema.status import SUCCESS, TERMINAL
 
 _REASONS = {
     "Incomplete": "waiting for its first answers",

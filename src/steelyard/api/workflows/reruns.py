@@ -14,11 +14,11 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid, NotFound
-from steelyard.schema.base import Annotation
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.requests import WorkflowRerunRequest
-from steelyard.schema.reruns import RERUN_OF, is_uploaded, request_of
-from steelyard.schema.status import TERMINAL
+from steelyard_schema.base import Annotation
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.requests import WorkflowRerunRequest
+from steelyard_schema.reruns import RERUN_OF, is_uploaded, request_of
+from steelyard_schema.status import TERMINAL
 
 
 async def rerun(collection: Collection, context: RequestContext) -> Response:

@@ -11,9 +11,9 @@ from steelyard.api.workflows.logs import whole_log, workflow_logs
 from steelyard.api.workflows.pod_logs import MOST_LINES
 from steelyard.api.workflows.progress import progress
 from steelyard.api.workflows.reruns import rerun
-from steelyard.schema.answers import ArtifactURL, Status, WorkflowLogsResponse, WorkflowProgress
-from steelyard.schema.entities import ENTITIES
-from steelyard.schema.requests import WorkflowRerunRequest
+from steelyard_schema.answers import ArtifactURL, Status, WorkflowLogsResponse, WorkflowProgress
+from steelyard_schema.entities import ENTITIES
+from steelyard_schema.requests import WorkflowRerunRequest
 
 _LOG_PARAMETERS = (
     Parameter("limit", "Maximum lines; 1000 unless given.", number(MOST_LINES)),

@@ -18,7 +18,7 @@ from steelyard.broker.log import DEAD, QUARANTINE, WAITING, Log, Message, Record
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import partition_records
 from steelyard.errors import is_engine_failure
-from steelyard.schema.faults import exception_text
+from steelyard_schema.faults import exception_text
 
 RELEASE = "release"
 """Header of a message that ends the quarantine of its key: what failed is tried once more, then what waits."""

@@ -12,9 +12,9 @@ from steelyard.cli.demo.digits import Digits, Model
 from steelyard.cli.display import Display, Row
 from steelyard.client import Client, presets
 from steelyard.errors import SteelyardError
-from steelyard.schema.answers import WorkflowProgress
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.status import FAILURE, SUCCESS
+from steelyard_schema.answers import WorkflowProgress
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.status import FAILURE, SUCCESS
 
 ACCOUNT = "demo"
 RUBRIC = "classification.Classification"

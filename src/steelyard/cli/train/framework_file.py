@@ -70,7 +70,7 @@ def check_definitions(*resources: Json) -> None:
         return
     from steelyard.local.apiserver.custom import read_kinds
     from steelyard.local.apiserver.schema import fill_defaults
-    from steelyard.schema.training.crd import training_definitions
+    from steelyard_schema.training.crd import training_definitions
 
     kinds = {kind.kind: kind for definition in training_definitions() for kind in read_kinds(definition)}
     for resource in resources:
@@ -89,10 +89,10 @@ def read(path: Path) -> Json:
     from pydantic import ValidationError
 
     from steelyard.cli.manifests import check_manifest
-    from steelyard.schema.faults import faults_text
-    from steelyard.schema.training.dl_job import FrameworkSpec
     from steelyard.whole_files import read_whole
     from steelyard_common.bounded_yaml import load
+    from steelyard_schema.faults import faults_text
+    from steelyard_schema.training.dl_job import FrameworkSpec
 
     try:
         framework = load(read_whole(path).decode())

@@ -37,7 +37,7 @@ def replicas(texts: Sequence[str]) -> dict[str, int]:
 
 def resources(cpus: str | None, memory: str | None, gpus: int | None) -> dict[str, str]:
     """Limits of a container. Raises UsageError."""
-    from steelyard.schema.kubernetes import QUANTITY_PATTERN
+    from steelyard_schema.kubernetes import QUANTITY_PATTERN
 
     for option, text, example in (("--cpus", cpus, "2 or 500m"), ("--memory", memory, "4Gi")):
         if text is not None and not re.fullmatch(QUANTITY_PATTERN, text):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steelyard.clusters.training.view import JobView
     from steelyard.kube.client import RestCluster
     from steelyard.local.state import StateDir
-    from steelyard.schema.model import Model
+    from steelyard_schema.model import Model
 
 OUTPUT_SECONDS = 600.0
 """Time limit in seconds for the output of a job that has succeeded to be carried to storage."""
@@ -104,11 +104,11 @@ def _why_none(job: "JobView") -> str:
 
 async def _fetch(location: str, state: "StateDir", folder: "Path") -> None:
     from steelyard.errors import SteelyardError
-    from steelyard.schema.locations import complete_location
     from steelyard.settings import load
     from steelyard.steps.common import StepFailed
     from steelyard.steps.fetch_volume import copy
     from steelyard.storage.store import open_store
+    from steelyard_schema.locations import complete_location
 
     try:
         await copy(open_store(complete_location(location, load(None, state.path).storage)), folder)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from steelyard.clusters.reading import items, number, text
-from steelyard.schema.quantity import amount, quantity
 from steelyard_common.types import Json
+from steelyard_schema.quantity import amount, quantity
 
 WIDTH = 30
 _UNITS = [("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)]

@@ -10,8 +10,8 @@ from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.config import ClusterConfig, QueuePolicy
 from steelyard.kube.objects import spec_of
-from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.unknown_fields import unknown_pod_fields
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
 Seconds = Annotated[int, Field(ge=0, strict=True)]

@@ -17,8 +17,8 @@ from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.reading import text
 from steelyard.durable import rename_durably
 from steelyard.kube.objects import annotations_of
-from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

@@ -21,8 +21,8 @@ from steelyard.clusters.config import (
 )
 from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray.volumes import Volume
-from steelyard.schema.quantity import amount
 from steelyard_common.types import Json
+from steelyard_schema.quantity import amount
 
 DEFAULT_RAY = "2.52.1"
 NAME_LIMIT = 50

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.clusters.errors import BadConfig, Fault
-from steelyard.schema.paths import BadFolder, walk
+from steelyard_schema.paths import BadFolder, walk
 
 PIECE = 700 << 10
 """Bytes of a piece: base64 makes a third more of them, and a Secret has 1 MiB."""

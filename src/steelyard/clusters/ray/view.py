@@ -8,7 +8,7 @@ from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import ClusterStatus, cluster_status
 from steelyard.clusters.reading import items, number, text
 from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.schema import ray_annotations
+from steelyard_schema import ray_annotations
 
 
 @dataclass(frozen=True, repr=False)

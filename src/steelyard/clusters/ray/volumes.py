@@ -10,8 +10,8 @@ from pydantic import Field
 from steelyard.clusters import rules
 from steelyard.clusters.config import Amount, Config, DnsLabel, ObjectName, checked
 from steelyard.clusters.errors import Fault
-from steelyard.schema.quantity import amount
 from steelyard_common.types import Json
+from steelyard_schema.quantity import amount
 
 SECRET_BYTES = 1 << 20
 

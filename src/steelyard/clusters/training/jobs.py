@@ -14,9 +14,9 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
 from steelyard.kube.objects import owner_references
 from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
-from steelyard.schema.definitions import spec_schema_of
-from steelyard.schema.unknown_fields import unknown_fields
 from steelyard_common.types import Json
+from steelyard_schema.definitions import spec_schema_of
+from steelyard_schema.unknown_fields import unknown_fields
 
 _SHOWN = 10
 """Unknown fields that an error names: each has a list of those that there are."""

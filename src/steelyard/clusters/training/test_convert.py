@@ -7,7 +7,7 @@ import yaml
 
 from steelyard.clusters.training.convert import convert
 from steelyard.clusters.training.errors import BadJob
-from steelyard.schema.training.kubeflow import MXJobSpec, TFJobSpec
+from steelyard_schema.training.kubeflow import MXJobSpec, TFJobSpec
 
 LIST = """
 apiVersion: example.dev/v1beta1

@@ -9,7 +9,7 @@ from steelyard.clusters.training.doubles import make_request
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import imported, of_resource
 from steelyard.clusters.training.manifest import Program, fresh_name, manifest
-from steelyard.schema.training import common
+from steelyard_schema.training import common
 
 
 @pytest.mark.parametrize(

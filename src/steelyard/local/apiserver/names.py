@@ -1,14 +1,14 @@
 """Names, labels and keys that the API accepts, refused in the real server's words."""
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, too_many
-from steelyard.schema.object_names import (
+from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.object_names import (
     ANNOTATION_BYTES,
     annotations_size,
     key_faults,
     name_faults,
     value_faults,
 )
-from steelyard_common.types import Json, mapping, sequence
 
 MOST_NAMES = 1000
 """Stricter than a real server: labels, and finalizers, of one object. Each has its entry in `managedFields`."""

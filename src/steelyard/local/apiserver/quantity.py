@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from steelyard.schema.quantity import amount
+from steelyard_schema.quantity import amount
 
 
 def quantity(text: object) -> Decimal:

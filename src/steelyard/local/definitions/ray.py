@@ -20,8 +20,8 @@ from steelyard.local.definitions.building import (
     one_of,
     version,
 )
-from steelyard.schema.unknown_fields import pod_template_schema
 from steelyard_common.types import Json
+from steelyard_schema.unknown_fields import pod_template_schema
 
 _MOST = 2147483647
 _MODES = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")

@@ -5,8 +5,8 @@ import pytest
 from steelyard.local.apiserver.custom import read_kinds
 from steelyard.local.apiserver.rules.crds import schema_causes
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.schema.definitions import installed_definitions
 from steelyard_common.types import Json
+from steelyard_schema.definitions import installed_definitions
 
 
 def test_all_definitions_are_marked_and_give_a_kind_for_each_version() -> None:

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.quantity import number
-from steelyard.schema.bounds import ARGUMENT_BYTES
-from steelyard.schema.variables import START_BYTES, TooLarge, expand, size_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.bounds import ARGUMENT_BYTES
+from steelyard_schema.variables import START_BYTES, TooLarge, expand, size_of
 
 _SHOWN = 100  # characters of a name in a message
 

@@ -33,8 +33,8 @@ from steelyard.local.kubelet.env import (
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.splice import Mount, rewrite
 from steelyard.local.names.folder import file_name, hosts_folder, namespace_file
-from steelyard.schema.object_names import name_faults
 from steelyard_common.types import Json, sequence
+from steelyard_schema.object_names import name_faults
 
 HOST_IP = "127.0.0.1"
 MARKER = "STEELYARD_CONTAINER"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from steelyard.kube.pods import is_sidecar, sidecars
-from steelyard.schema.quantity import amount as amount_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.quantity import amount as amount_of
 
 CONTAINERS = 4
 """Containers of a Pod that run side by side and take the place of one Pod of the node."""

@@ -16,8 +16,8 @@ from steelyard.local.kubelet import service_links, volumes
 from steelyard.local.kubelet.env import Facts, Objects, Room, VolumeMissing, environment, expand_text
 from steelyard.local.kubelet.splice import rewrite
 from steelyard.local.kubelet.testing import make_container, make_pod
-from steelyard.schema.variables import TooLarge
 from steelyard_common.types import Json
+from steelyard_schema.variables import TooLarge
 
 FACTS = Facts("127.200.0.7", "127.0.0.1", "node", {})
 MOST = 96 << 20  # bytes that the work for one Pod may take for a moment

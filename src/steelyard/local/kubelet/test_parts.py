@@ -14,7 +14,7 @@ from steelyard.local.kubelet.guard import Listener, parse_listeners
 from steelyard.local.kubelet.records import log_tail
 from steelyard.local.kubelet.splice import Mount, add_visible, folders_to_splice, rewrite
 from steelyard.local.kubelet.testing import make_container, make_pod
-from steelyard.schema.variables import expand
+from steelyard_schema.variables import expand
 
 FACTS = Facts("127.200.0.7", "127.0.0.1", "node", {"cpu": 2.0, "memory": 2.0**30})
 

@@ -25,8 +25,8 @@ from steelyard.local.kubelet.env import (
 from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.records import OPEN
 from steelyard.local.kubelet.splice import Mount
-from steelyard.schema.variables import TooLarge, expand
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.variables import TooLarge, expand
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim", "projected")
 _PROJECTED = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})

@@ -46,8 +46,8 @@ from steelyard.local.kubelet.shown_volumes import ShownVolumes
 from steelyard.local.kubelet.status import ObservedPod, pod_status
 from steelyard.local.kubelet.unapplied import unapplied_fields
 from steelyard.local.names.shown import PublishedNames
-from steelyard.schema.variables import TooLarge
 from steelyard_common.types import Json, mapping
+from steelyard_schema.variables import TooLarge
 
 log = logging.getLogger(__name__)
 NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known

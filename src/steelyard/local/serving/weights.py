@@ -7,10 +7,10 @@ from pathlib import Path
 from steelyard.errors import UsageError
 from steelyard.runners.kind import ModelFiles
 from steelyard.runs.served import model_volume
-from steelyard.schema.paths import BadFolder, files_below
 from steelyard.storage.digest import sha256_of_all
 from steelyard.storage.digest_cache import DigestCache
 from steelyard_common.types import JsonValue
+from steelyard_schema.paths import BadFolder, files_below
 
 
 def describe_volume(

@@ -11,8 +11,8 @@ from steelyard.operator.ray.owned import (
     owned,
 )
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import DASHBOARD as ADDRESS
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import DASHBOARD as ADDRESS
 
 _MAX_LABEL = 63  # characters of the first part of a host's name
 _HASH = 10

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from steelyard.kube.objects import annotations_of, status_of
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import CERTIFICATES
 from steelyard_common.types import Json, mapping
+from steelyard_schema.ray_annotations import CERTIFICATES
 
 if TYPE_CHECKING:
     from steelyard.operator.ray.certificates.authorities import PlatformKey

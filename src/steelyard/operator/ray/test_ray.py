@@ -31,9 +31,9 @@ from steelyard.operator.ray.objects import annotation_changes, objects_of
 from steelyard.operator.ray.owned import Platform
 from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of, run_ray, sync
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
-from steelyard.schema.ray_annotations import DASHBOARD as ADDRESS
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
+from steelyard_schema.ray_annotations import DASHBOARD as ADDRESS
 
 KEY = ("default", "demo")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

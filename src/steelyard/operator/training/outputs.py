@@ -25,9 +25,9 @@ from steelyard.operator.training.output_folder import (
     reader,
 )
 from steelyard.operator.training.output_folder import source as source_of
-from steelyard.schema.names import place as location_of
-from steelyard.schema.names import resource_name
 from steelyard_common.types import Json, mapping
+from steelyard_schema.names import place as location_of
+from steelyard_schema.names import resource_name
 
 MEBIBYTE = 1 << 20
 CARRYING = "the output is being copied to storage"

@@ -24,8 +24,8 @@ from steelyard.operator.training.model import (
     Scope,
     TrainingJob,
 )
-from steelyard.schema.training.common import INT32, INT64, MAX_REPLICAS
 from steelyard_common.types import Json, value_text
+from steelyard_schema.training.common import INT32, INT64, MAX_REPLICAS
 
 GENERIC = "DLJob"
 

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from steelyard.operator.training.model import Invalid
-from steelyard.schema.training.dl_job import FailureRule
-from steelyard.schema.training.kinds import TRAINING
 from steelyard_common.types import Json
+from steelyard_schema.training.dl_job import FailureRule
+from steelyard_schema.training.kinds import TRAINING
 
 DEPTH = 64
 """Objects and lists within one another; a Pod's own fields need about ten."""

@@ -16,8 +16,8 @@ from steelyard.operator.training.frameworks.pytorch import PYTORCH
 from steelyard.operator.training.model import Invalid, ReplicaId, Role, RunPolicy, TrainingJob
 from steelyard.operator.training.output_folder import check, mounted, promised_output
 from steelyard.operator.training.outputs import OutputProgress, model_id, reconcile_output
-from steelyard.schema.resources import RESOURCES
 from steelyard_common.types import Json
+from steelyard_schema.resources import RESOURCES
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRAINING = TrainingSettings(outputs="/state/outputs")

@@ -12,10 +12,10 @@ from steelyard.operator.training.frameworks.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, ReplicaId, Role, Rule, TrainingJob
 from steelyard.operator.training.policies import failure_patterns as patterns
-from steelyard.schema.quantity import amount
-from steelyard.schema.training.common import MAX_POD_BYTES
-from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard_common.types import Json, mapping
+from steelyard_schema.quantity import amount
+from steelyard_schema.training.common import MAX_POD_BYTES
+from steelyard_schema.unknown_fields import unknown_pod_fields
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 

@@ -11,9 +11,9 @@ from steelyard.operator.conditions import History, Phase, failed, finished_since
 from steelyard.operator.desired import Desired, Precondition
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
-from steelyard.schema.faults import faults_text
-from steelyard.schema.resources import RESOURCES
 from steelyard_common.types import Json
+from steelyard_schema.faults import faults_text
+from steelyard_schema.resources import RESOURCES
 
 
 def common_decision(context: ReconcileContext, bad_spec: str) -> Desired | None:

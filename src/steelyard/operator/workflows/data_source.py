@@ -9,8 +9,8 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended, single_step
-from steelyard.schema.source_addresses import source_address
 from steelyard_common.types import Json
+from steelyard_schema.source_addresses import source_address
 
 REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NameConflict"})
 

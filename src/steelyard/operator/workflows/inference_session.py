@@ -25,8 +25,8 @@ from steelyard.operator.times import later
 from steelyard.operator.trouble import NOT_MADE
 from steelyard.operator.workflows.common import common_decision, ended
 from steelyard.runners.table import kind_of_runner
-from steelyard.schema.steps import EXIT_PERMANENT
 from steelyard_common.types import Json
+from steelyard_schema.steps import EXIT_PERMANENT
 
 
 def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:

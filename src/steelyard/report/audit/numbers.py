@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Metric
 from steelyard.report.statistics.intervals import Estimate
-from steelyard.schema.faults import fault_message
 from steelyard_common.types import Json
+from steelyard_schema.faults import fault_message
 
 
 class _Numbers(BaseModel):

@@ -11,10 +11,10 @@ from steelyard.evaluation import layout
 from steelyard.report.layout import PAGE
 from steelyard.report.page import document
 from steelyard.report.wording import count
-from steelyard.schema.faults import exception_text
 from steelyard.storage.digest import sha256_of
 from steelyard.whole_files import TooLarge, read_whole
 from steelyard_common.types import JsonValue
+from steelyard_schema.faults import exception_text
 
 LISTED = 20
 """Most files of one kind that get a line each."""

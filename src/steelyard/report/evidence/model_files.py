@@ -9,10 +9,10 @@ from steelyard.report.evidence.lone_page import parse_json
 from steelyard.report.layout import NUMBERS
 from steelyard.report.page.document import MODEL
 from steelyard.report.wording import count
-from steelyard.schema.names import OWN_RECORDS
-from steelyard.schema.paths import BadFolder, files_below
 from steelyard.storage.digest import sha256_of_all
 from steelyard_common.types import JsonValue
+from steelyard_schema.names import OWN_RECORDS
+from steelyard_schema.paths import BadFolder, files_below
 
 GGUF = ".gguf"
 

@@ -27,10 +27,10 @@ from steelyard.report.scoring import summarise
 from steelyard.report.statistics.ranking import pairs_of
 from steelyard.report.status import counts_of
 from steelyard.report.wording import count
-from steelyard.schema.faults import error_text
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
 from steelyard_common.types import JsonValue
+from steelyard_schema.faults import error_text
 
 CLOSE = 1e-9
 """Relative difference that two versions of a numerical library may have."""

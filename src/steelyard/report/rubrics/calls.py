@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steelyard.errors import SteelyardError
 from steelyard.report.errors import RubricFailed
-from steelyard.schema.faults import exception_line
+from steelyard_schema.faults import exception_line
 
 _OURS = "steelyard"
 

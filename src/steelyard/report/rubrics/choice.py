@@ -18,8 +18,8 @@ from steelyard.report.rubrics.plain_text import Unclear
 from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, right_or_wrong, targets, value_said
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.summary import What, summarise_scores
-from steelyard.schema.columns import present, value
 from steelyard_common.types import Json, value_text
+from steelyard_schema.columns import present, value
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_CHOICE = "(none)"

@@ -37,8 +37,8 @@ from steelyard.report.statistics.ranking import MOST_CLASSES, Ranking, pairs_of,
 from steelyard.report.summary import What, summarise_scores
 from steelyard.report.summary import limits as limits_of_scores
 from steelyard.report.wording import count, counted, interval, percent
-from steelyard.schema.columns import value
 from steelyard_common.types import Json, value_text
+from steelyard_schema.columns import value
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),

@@ -17,8 +17,8 @@ from steelyard.report.results import Answer, Results, Rubric
 from steelyard.report.rubrics.rows import COLUMNS
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import LEFT_OUT, STATUSES
-from steelyard.schema.columns import optional, value
 from steelyard_common.types import Json
+from steelyard_schema.columns import optional, value
 
 KEYS = (("_index_", pa.int64()), ("_replication_", pa.string()))
 

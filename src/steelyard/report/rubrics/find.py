@@ -20,8 +20,8 @@ from steelyard.errors import UsageError
 from steelyard.report.errors import NotInstalled
 from steelyard.report.results import Rubric
 from steelyard.report.rubrics.calls import rubric_code
-from steelyard.schema.faults import exception_text, fault_message
-from steelyard.schema.rubric_names import GROUP, alias, names_of, nearest
+from steelyard_schema.faults import exception_text, fault_message
+from steelyard_schema.rubric_names import GROUP, alias, names_of, nearest
 
 _OURS = "steelyard"
 

@@ -37,8 +37,8 @@ from steelyard.report.statistics.intervals import (
 from steelyard.report.status import FAILED, has_status
 from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
-from steelyard.schema.columns import value
 from steelyard_common.types import Json
+from steelyard_schema.columns import value
 
 VERDICTS = "verdicts"
 FEWEST_OF_KAPPA = 30

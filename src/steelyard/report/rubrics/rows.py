@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from steelyard.report.results import Answer
 from steelyard.report.rubrics.answer import answer_in, are_equal, is_blank, is_missing, text_of
-from steelyard.schema.columns import named, value
 from steelyard_common.types import Json
+from steelyard_schema.columns import named, value
 
 TARGET = "target|answer|label"
 """Columns that may hold the target, unless the rubric names another."""

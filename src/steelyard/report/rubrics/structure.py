@@ -17,8 +17,8 @@ import pyarrow as pa
 from steelyard.report.results import Answer, Results, Table
 from steelyard.report.rubrics.rows import FIELD, NoTarget, answer_text, right_or_wrong, schema
 from steelyard.report.summary import What, summarise_scores
-from steelyard.schema.columns import named, value
 from steelyard_common.types import Json
+from steelyard_schema.columns import named, value
 
 _OPENING = re.compile(r"(?<![`~])(`{3,}|~{3,})[^\n`]*$")
 _FAULT = 500  # characters of a fault that are kept

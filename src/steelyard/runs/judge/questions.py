@@ -17,9 +17,9 @@ from steelyard.runs.prompts.render import renderer
 from steelyard.runs.prompts.template import Template
 from steelyard.runs.request import TARGETS, PromptSpec
 from steelyard.runs.resolve import ANOTHER_NAME
-from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
 from steelyard_common.types import JsonValue
+from steelyard_schema.columns import lacking
 
 QUESTIONS = "questions.jsonl"
 

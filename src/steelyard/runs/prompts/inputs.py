@@ -23,9 +23,9 @@ from steelyard.evaluation.table_files import TITLES, BadTable, form_of
 from steelyard.evaluation.tables import Table, open_table, united
 from steelyard.runs.folder import INPUTS_FILE, RunFolder
 from steelyard.runs.request import HUB, SourceSpec
-from steelyard.schema.columns import lacking
 from steelyard.storage.digest import sha256_of
 from steelyard_common.types import JsonValue
+from steelyard_schema.columns import lacking
 
 Numbers = npt.NDArray[np.int64]
 GROUP_ROWS = 4096

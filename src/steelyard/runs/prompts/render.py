@@ -19,8 +19,8 @@ from steelyard.evaluation.plan import BadInput
 from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.report.rubrics.answer import text_of
 from steelyard.runs.request import TARGETS, PromptSpec
-from steelyard.schema.columns import lacking, sentence
 from steelyard_common.types import JsonValue
+from steelyard_schema.columns import lacking, sentence
 
 KIND, CONTEXT = "kind", "context"
 """Columns of rows that hold the endpoint's prompt themselves, and where a continuation begins."""

@@ -12,8 +12,8 @@ from jinja2 import TemplateSyntaxError, nodes
 from steelyard.errors import UsageError
 from steelyard.runs.prompts.compiled import ENVIRONMENT, Compiled, TemplateFault, place
 from steelyard.runs.prompts.confined import Confined
-from steelyard.schema.columns import lacking
 from steelyard_common.types import JsonValue
+from steelyard_schema.columns import lacking
 
 __all__ = ["Template", "TemplateFault"]
 

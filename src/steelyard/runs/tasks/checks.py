@@ -9,8 +9,8 @@ from pathlib import Path
 from steelyard.runs.tasks.faults import misspelt, nearest, short
 from steelyard.runs.tasks.positions import Document, Fault
 from steelyard.runs.tasks.positions import Path as Steps
-from steelyard.schema.rubric_names import alias, names_of
 from steelyard_common.types import JsonValue
+from steelyard_schema.rubric_names import alias, names_of
 
 
 def check(document: Document, path: Path) -> list[Fault]:

@@ -10,12 +10,6 @@ from datetime import datetime, timedelta
 from pydantic import ValidationError
 
 from steelyard.broker.log import Message, Record
-from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
-from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus, command_time
-from steelyard.schema.entities import kind_of_fault, stored_of
-from steelyard.schema.faults import faults_text
-from steelyard.schema.retention import files_until
-from steelyard.schema.stored import entity_json
 from steelyard.services.aggregator.check import Rejected
 from steelyard.services.aggregator.merge import SAME, merge, restore_forgotten
 from steelyard.services.aggregator.messages import (
@@ -29,6 +23,12 @@ from steelyard.services.aggregator.messages import (
     tombstone_message,
 )
 from steelyard_common.types import Json
+from steelyard_schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
+from steelyard_schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus, command_time
+from steelyard_schema.entities import kind_of_fault, stored_of
+from steelyard_schema.faults import faults_text
+from steelyard_schema.retention import files_until
+from steelyard_schema.stored import entity_json
 
 MARKER_FOR = timedelta(days=14)
 """Age at which a marker becomes a tombstone. Commands are kept as long, so that none about the entity can be left."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from steelyard.schema.challenge_task import ChallengeTask
 from steelyard.services.aggregator.check import Rejected
 from steelyard_common.types import Json, mapping
+from steelyard_schema.challenge_task import ChallengeTask
 
 
 def with_task(content: Json, task: ChallengeTask) -> Json:

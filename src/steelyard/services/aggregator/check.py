@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import ForgetEntity, RestoreEntity
-from steelyard.schema.entities import entity_of
-from steelyard.schema.status import statuses
 from steelyard_common.types import Json, mapping
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import ForgetEntity, RestoreEntity
+from steelyard_schema.entities import entity_of
+from steelyard_schema.status import statuses
 
 _CHANGING = frozenset({"status", "reason", "message", "lastTransitionTime", "labels", "metadata"})
 """Fields that may change during an entity's life; all others are fixed at its creation."""

@@ -6,9 +6,22 @@ Statuses change as the transition table allows; labels and documentation are mer
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.schema.base import DocumentationBase
-from steelyard.schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
-from steelyard.schema.commands import (
+from steelyard.services.aggregator.challenges import check_tasks, with_task
+from steelyard.services.aggregator.check import (
+    Rejected,
+    check_editable,
+    check_forgettable,
+    check_restorable,
+    check_same_entity,
+    differing_field,
+)
+from steelyard.services.aggregator.merge_patch import merge_patch
+from steelyard.services.aggregator.quotas import put_quota
+from steelyard.services.aggregator.transitions import is_allowed
+from steelyard_common.types import Json, mapping
+from steelyard_schema.base import DocumentationBase
+from steelyard_schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
+from steelyard_schema.commands import (
     Command,
     CreateChallengeTask,
     CreateChallengeTeam,
@@ -23,21 +36,8 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
     UpdateQuotaUsage,
 )
-from steelyard.schema.status import SUCCESS, TERMINAL, Source
-from steelyard.schema.stored import with_revision
-from steelyard.services.aggregator.challenges import check_tasks, with_task
-from steelyard.services.aggregator.check import (
-    Rejected,
-    check_editable,
-    check_forgettable,
-    check_restorable,
-    check_same_entity,
-    differing_field,
-)
-from steelyard.services.aggregator.merge_patch import merge_patch
-from steelyard.services.aggregator.quotas import put_quota
-from steelyard.services.aggregator.transitions import is_allowed
-from steelyard_common.types import Json, mapping
+from steelyard_schema.status import SUCCESS, TERMINAL, Source
+from steelyard_schema.stored import with_revision
 
 Headers = Mapping[str, str]
 """Headers of a command: `id` becomes the revision, `time` is when it was given, `source` by which part."""

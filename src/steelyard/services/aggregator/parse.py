@@ -8,8 +8,8 @@ from datetime import datetime
 
 from steelyard.broker.consume import Malformed, StopPartition
 from steelyard.broker.log import Record
-from steelyard.schema.commands import Command, FutureSchema, MalformedCommand, check_version, parse_command
 from steelyard.services.aggregator.messages import State
+from steelyard_schema.commands import Command, FutureSchema, MalformedCommand, check_version, parse_command
 
 _REQUIRED = ("id", "source", "time")
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from steelyard.schema.quota import Quota
-from steelyard.schema.stored import with_revision
 from steelyard.services.aggregator.check import check_same_entity
 from steelyard_common.types import Json
+from steelyard_schema.quota import Quota
+from steelyard_schema.stored import with_revision
 
 _LIMIT = ("limit", "duration", "epoch")
 _KEPT = ("creationTime", "labels", "usage", "metadata")

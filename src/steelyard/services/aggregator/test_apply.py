@@ -8,8 +8,6 @@ import orjson
 import pytest
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
-from steelyard.schema.bounds import ENTITY_BYTES, MESSAGE_LENGTH
-from steelyard.schema.commands import Command, parse_command
 from steelyard.services.aggregator.apply import apply_command
 from steelyard.services.aggregator.messages import FORGOTTEN, RECENT, State, state_of
 from steelyard.services.simulation.commands import (
@@ -25,6 +23,8 @@ from steelyard.services.simulation.commands import (
 from steelyard.services.simulation.entities import START, make_evaluation, make_model, make_service
 from steelyard.services.status_commands import Status, status_command
 from steelyard_common.types import Json
+from steelyard_schema.bounds import ENTITY_BYTES, MESSAGE_LENGTH
+from steelyard_schema.commands import Command, parse_command
 
 EPOCH = 2
 EVALUATION = make_evaluation()

@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.schema.commands import Command, parse_command
-from steelyard.schema.entities import entity_of
-from steelyard.schema.quota import quota_id
 from steelyard.services.aggregator.test_apply import Entity
 from steelyard.services.simulation.commands import create, status
 from steelyard_common.types import Json
+from steelyard_schema.commands import Command, parse_command
+from steelyard_schema.entities import entity_of
+from steelyard_schema.quota import quota_id
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC).isoformat()
 TASK = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.schema.status import FOLLOWING, KINDS, TERMINAL, statuses
 from steelyard.services.aggregator.transitions import is_allowed, transitions
+from steelyard_schema.status import FOLLOWING, KINDS, TERMINAL, statuses
 
 
 @pytest.mark.parametrize("kind", KINDS)

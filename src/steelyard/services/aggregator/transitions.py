@@ -6,7 +6,7 @@ Terminal statuses are final; `Deleted` is left only by a restore. A command that
 from dataclasses import dataclass
 from functools import cache
 
-from steelyard.schema.status import (
+from steelyard_schema.status import (
     ENDINGS,
     FOLLOWING,
     NEVER_RAN,

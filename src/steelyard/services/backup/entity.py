@@ -7,12 +7,12 @@ import orjson
 
 from steelyard.broker.log import Record
 from steelyard.broker.partition import partition_of
-from steelyard.schema.status import TERMINAL, failure_status
 from steelyard.services.aggregator.messages import DELETED_FROM, FORGOTTEN
 from steelyard.services.backup.archive import Archive, Segment, Snapshot
 from steelyard.services.backup.record_files import Entry
 from steelyard.storage.store import Store
 from steelyard_common.types import Json
+from steelyard_schema.status import TERMINAL, failure_status
 
 AT_ONCE = 16
 """Segments that are fetched together: a store answers each after a while."""

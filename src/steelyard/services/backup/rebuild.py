@@ -14,11 +14,11 @@ from steelyard.broker.log import EVENTS, STATE, Log, Message
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import topic_pieces
 from steelyard.errors import Refused
-from steelyard.schema.commands import command_time
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.backup.archive import Archive, Contents
 from steelyard.services.backup.record_files import Entry
 from steelyard.services.backup.states import Reading, states
+from steelyard_schema.commands import command_time
 
 RESTORED = "restored"
 """Header of a state that was written from an archive: up to which time that was read."""

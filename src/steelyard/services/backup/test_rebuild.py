@@ -13,7 +13,6 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE, Log, Message, Record
 from steelyard.broker.simulation.replay import Crash, work_off
 from steelyard.errors import Refused
-from steelyard.schema.base import DyffEntity
 from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.entity import last_entry, living
@@ -29,6 +28,7 @@ from steelyard.services.test_replay import ENTITIES, histories
 from steelyard.storage.store import Store
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
+from steelyard_schema.base import DyffEntity
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

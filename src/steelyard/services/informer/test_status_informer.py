@@ -10,9 +10,6 @@ import pytest
 
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.broker.quarantine.administration import quarantined
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.names import TRACE, resource_kind
-from steelyard.schema.resources import RESOURCES
 from steelyard.services.aggregator.transitions import is_allowed
 from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
 from steelyard.services.orchestrator.manifest import KUBE, manifest
@@ -20,6 +17,9 @@ from steelyard.services.simulation.entities import make_model, make_session
 from steelyard.services.simulation.platform import PlatformHarness, open_harness, place_of, until
 from steelyard.services.status_commands import Status
 from steelyard_common.types import Json
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.names import TRACE, resource_kind
+from steelyard_schema.resources import RESOURCES
 
 NOON = "2026-01-01T12:00:00Z"
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from steelyard.bounded_schema import read_schema
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import data_source_of
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.hosted_model import SPENDING
-from steelyard.schema.measurement import Measurement
 from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import data_source_of
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.hosted_model import SPENDING
+from steelyard_schema.measurement import Measurement
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
 

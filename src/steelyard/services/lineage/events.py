@@ -17,9 +17,9 @@ from openlineage.client.facet_v2 import (
 )
 
 from steelyard import __version__
-from steelyard.schema.base import DyffEntity
 from steelyard.services.lineage.datasets import Files, fields_of, files_of, version_of
 from steelyard.services.lineage.occurrences import Occurrence
+from steelyard_schema.base import DyffEntity
 
 PRODUCER = f"https://github.com/steelyard/steelyard/tree/v{__version__}"
 INTEGRATION = "STEELYARD"

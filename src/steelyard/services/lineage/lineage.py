@@ -20,11 +20,11 @@ from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.errors import UsageError, is_engine_failure
 from steelyard.kube.leader import until
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.entities import entity_of
 from steelyard.services.aggregator.messages import State, state_of
 from steelyard.services.lineage.occurrences import Occurrence, Runs
 from steelyard.storage.store import ObjectMissing, StorageError, Store
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.entities import entity_of
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent

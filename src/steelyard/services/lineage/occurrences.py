@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from steelyard.schema.data_source import UPLOAD
-from steelyard.schema.dependencies import DATA_SOURCE
-from steelyard.schema.status import ENDINGS, FAILURE, KINDS, SUCCESS, WITHOUT_WORKFLOW
 from steelyard_common.types import Json
+from steelyard_schema.data_source import UPLOAD
+from steelyard_schema.dependencies import DATA_SOURCE
+from steelyard_schema.status import ENDINGS, FAILURE, KINDS, SUCCESS, WITHOUT_WORKFLOW
 
 EventType = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 REMEMBERED = 10_000

@@ -19,8 +19,6 @@ from prometheus_client import CollectorRegistry
 
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import command_time
 from steelyard.services.lineage import lineage
 from steelyard.services.lineage.events import Names, run_id
 from steelyard.services.lineage.lineage import LineageMetrics, NotTaken, Unavailable, run_lineage
@@ -34,6 +32,8 @@ from steelyard.services.simulation.entities import (
 )
 from steelyard.storage.store import Store, open_store
 from steelyard_common.types import Json
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import command_time
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVALUATION = make_evaluation("e1")

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from steelyard.accounts.database import Claim, Forgotten
 from steelyard.broker.log import Record
-from steelyard.schema.dependencies import dependencies, has_workflow
-from steelyard.schema.entities import AnyEntity, stored_of
-from steelyard.schema.quota import Quota
-from steelyard.schema.status import TERMINAL
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard_common.types import Json
+from steelyard_schema.dependencies import dependencies, has_workflow
+from steelyard_schema.entities import AnyEntity, stored_of
+from steelyard_schema.quota import Quota
+from steelyard_schema.status import TERMINAL
 
 
 def parse_claim(

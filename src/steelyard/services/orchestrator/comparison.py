@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 from steelyard.accounts.database import Claim
 from steelyard.broker.log import Message
-from steelyard.schema.status import failure_status
 from steelyard.services.informer.status import command_of, status_of
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.desired import desired_resource
 from steelyard.services.status_commands import Status, command_id, status_command
+from steelyard_schema.status import failure_status
 
 
 def is_unsettled(claim: Claim, cache: ResourceCache) -> bool:

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from steelyard.accounts.database import Claim
-from steelyard.schema.status import TERMINAL
 from steelyard.services.orchestrator.manifest import KUBE
+from steelyard_schema.status import TERMINAL
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,6 @@ from steelyard.kube.objects import labels_of
 from steelyard.kube.pods import is_terminal
 from steelyard.kube.refusals import ToldRefusals
 from steelyard.kube.resource import PODS
-from steelyard.schema.bounds import MESSAGE_LENGTH, cut
-from steelyard.schema.entities import entity_of
-from steelyard.schema.names import namespace_of, resource_name
-from steelyard.schema.status import NEVER_RAN, TERMINAL
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.desired import desired_resource, is_over
 from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
@@ -46,6 +42,10 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
 from steelyard.tracing import span
 from steelyard_common.types import Json
+from steelyard_schema.bounds import MESSAGE_LENGTH, cut
+from steelyard_schema.entities import entity_of
+from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.status import NEVER_RAN, TERMINAL
 
 _log = logging.getLogger(__name__)
 

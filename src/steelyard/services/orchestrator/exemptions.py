@@ -9,9 +9,9 @@ from steelyard.accounts.database import Claim
 from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quotas import Rates, Shortage
 from steelyard.broker.quarantine.dead_letters import described
-from steelyard.schema.security import QuotaSelector
 from steelyard.services.orchestrator.admission import Limits, is_exempt
 from steelyard_common.types import mapping, sequence
+from steelyard_schema.security import QuotaSelector
 
 _log = logging.getLogger(__name__)
 

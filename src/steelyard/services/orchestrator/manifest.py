@@ -6,30 +6,30 @@ Pure: the same entity always gives the same manifest, so that a resource deleted
 from collections.abc import Iterator
 
 from steelyard.kube.resource import DYFF, Resource
-from steelyard.schema.artifact_images import image_of, with_image
-from steelyard.schema.audit import Audit
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.data_source import chosen_files
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import baseline_of, data_mounts, data_source_of, modules_of, names_of
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.hosted_model import SPENDING, is_hosted
-from steelyard.schema.inference_service import (
+from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
+from steelyard_common.types import Json
+from steelyard_schema.artifact_images import image_of, with_image
+from steelyard_schema.audit import Audit
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.data_source import chosen_files
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import baseline_of, data_mounts, data_source_of, modules_of, names_of
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.hosted_model import SPENDING, is_hosted
+from steelyard_schema.inference_service import (
     ForeignInferenceService,
     InferenceService,
     InferenceServiceFields,
 )
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.measurement import Measurement
-from steelyard.schema.model import Model
-from steelyard.schema.names import TRACE, namespace_of, place, resource_kind, resource_name
-from steelyard.schema.report import Report
-from steelyard.schema.resources import RESOURCES, ResourceSpec
-from steelyard.schema.safety_case import SafetyCase
-from steelyard.schema.secrets import needed_secrets, object_name
-from steelyard.schema.status import WITH_WORKFLOW
-from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
-from steelyard_common.types import Json
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.measurement import Measurement
+from steelyard_schema.model import Model
+from steelyard_schema.names import TRACE, namespace_of, place, resource_kind, resource_name
+from steelyard_schema.report import Report
+from steelyard_schema.resources import RESOURCES, ResourceSpec
+from steelyard_schema.safety_case import SafetyCase
+from steelyard_schema.secrets import needed_secrets, object_name
+from steelyard_schema.status import WITH_WORKFLOW
 
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, NotFound
 from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
-from steelyard.schema.names import namespace_of
 from steelyard_common.types import Json
+from steelyard_schema.names import namespace_of
 
 _log = logging.getLogger(__name__)
 

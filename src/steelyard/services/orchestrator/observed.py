@@ -13,10 +13,10 @@ from datetime import datetime
 from steelyard.accounts.database import Claim
 from steelyard.awake import pause_lasts
 from steelyard.broker.quarantine.dead_letters import described
-from steelyard.schema.entities import entity_of
-from steelyard.schema.status import WITH_WORKFLOW
 from steelyard.services.orchestrator.admission import QUOTA, is_news
 from steelyard.services.orchestrator.waiting import Decision, Fail, Wait, Waiter, obstacle, waiter_of
+from steelyard_schema.entities import entity_of
+from steelyard_schema.status import WITH_WORKFLOW
 
 _log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from steelyard.accounts.quotas import (
     resource_allocation,
 )
 from steelyard.accounts.set_quotas import set_quotas
-from steelyard.schema.entities import AnyEntity
-from steelyard.schema.quota import Quota
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingLimits
+from steelyard_schema.entities import AnyEntity
+from steelyard_schema.quota import Quota
 
 Allocation = Callable[[AnyEntity], Mapping[str, str]]
 """Quantities that an entity takes, by resource."""

@@ -11,14 +11,14 @@ from datetime import datetime
 
 from steelyard.accounts.database import Claim
 from steelyard.broker.log import STATE, Log, Message
-from steelyard.schema.answers import Status
-from steelyard.schema.entities import stored_of
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.run_status import status_of_run, status_of_submission
-from steelyard.schema.status import TERMINAL
-from steelyard.schema.submission import Submission
 from steelyard.services.status_commands import Status as NewStatus
 from steelyard.services.status_commands import command_id, status_command
+from steelyard_schema.answers import Status
+from steelyard_schema.entities import stored_of
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.run_status import status_of_run, status_of_submission
+from steelyard_schema.status import TERMINAL
+from steelyard_schema.submission import Submission
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from steelyard.accounts.creations import Creations
 from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.holdings import GrowingHoldings
 from steelyard.accounts.quotas import NO_CREATION_RATES, TOO_MANY, CreationRates, Rates
-from steelyard.schema.status import NEVER_RAN
 from steelyard.services.orchestrator.admission import QUOTA, AdmissionContext, Limits, admissions
 from steelyard.services.orchestrator.exemptions import ExemptingRates, counting
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
@@ -18,6 +17,7 @@ from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.secrets import NoSecrets, SecretValues, lacking_secrets
 from steelyard.services.orchestrator.waiting import Admit, Decision, Fail, Wait, Waiter
 from steelyard.services.status_commands import Status
+from steelyard_schema.status import NEVER_RAN
 
 CHUNK = 500
 """Number of claims that are read at once."""

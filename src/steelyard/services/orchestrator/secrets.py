@@ -24,13 +24,13 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, Conflict, NotFound
 from steelyard.kube.objects import labels_of
 from steelyard.kube.resource import SECRETS
-from steelyard.schema.entities import entity_of
-from steelyard.schema.names import namespace_of, resource_name
-from steelyard.schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed_secrets, object_name
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.namespaces import REPLACES
 from steelyard.services.orchestrator.waiting import Decision, Wait
 from steelyard_common.types import Json
+from steelyard_schema.entities import entity_of
+from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed_secrets, object_name
 
 CHUNK = 500
 """Number of claims that are looked at before other tasks have their turn."""

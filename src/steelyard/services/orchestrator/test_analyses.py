@@ -6,8 +6,6 @@ import pytest
 
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.resource import ANALYSES
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.names import namespace_of
 from steelyard.services.simulation.entities import (
     ACCOUNT,
     make_dataset,
@@ -18,6 +16,8 @@ from steelyard.services.simulation.entities import (
     make_safety_case,
 )
 from steelyard.services.simulation.platform import PlatformHarness, open_harness, until
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.names import namespace_of
 
 MEASUREMENT = make_measurement("n1")
 CASE = make_safety_case(

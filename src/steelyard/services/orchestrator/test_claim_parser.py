@@ -10,8 +10,6 @@ from pydantic import ValidationError
 from steelyard.accounts.database import Claim, Forgotten
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
 from steelyard.broker.log import STATE, Record
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.pipeline_run import PipelineRun
 from steelyard.services.orchestrator.claim_parser import parse_claim
 from steelyard.services.simulation.entities import (
     START,
@@ -21,6 +19,8 @@ from steelyard.services.simulation.entities import (
     make_evaluation,
     make_model,
 )
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.pipeline_run import PipelineRun
 
 LATER = START + timedelta(hours=1)
 

@@ -17,7 +17,6 @@ from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.memory import Crash
 from steelyard.kube.resource import SECRETS, Resource
-from steelyard.schema.base import DyffEntity
 from steelyard.services.orchestrator.test_secrets import Values
 from steelyard.services.simulation.entities import (
     ACCOUNT,
@@ -30,6 +29,7 @@ from steelyard.services.simulation.entities import (
 )
 from steelyard.services.simulation.platform import QUICK, PlatformHarness, until
 from steelyard.sqlite import DatabaseError
+from steelyard_schema.base import DyffEntity
 
 EVALUATION = make_evaluation(annotations=[{"key": "steelyard/secret-provider", "value": "key"}])
 NEEDED = (make_dataset(status="Ready"), make_service(status="Ready"))

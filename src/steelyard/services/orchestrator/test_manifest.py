@@ -4,11 +4,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.schema.base import Annotation, DyffEntity
-from steelyard.schema.data_source import pattern_notes
-from steelyard.schema.dependencies import dependencies
-from steelyard.schema.names import namespace_of
-from steelyard.schema.resources import RESOURCES
 from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import label_value
 from steelyard.services.simulation.entities import (
@@ -30,6 +25,11 @@ from steelyard.services.simulation.entities import (
     make_service_fields,
     make_session,
 )
+from steelyard_schema.base import Annotation, DyffEntity
+from steelyard_schema.data_source import pattern_notes
+from steelyard_schema.dependencies import dependencies
+from steelyard_schema.names import namespace_of
+from steelyard_schema.resources import RESOURCES
 
 HOSTED = make_service_fields(
     runner={

@@ -7,7 +7,6 @@ import pytest
 
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
-from steelyard.schema.base import DyffEntity
 from steelyard.services.orchestrator.admission import AdmissionContext, admissions
 from steelyard.services.orchestrator.desired import desired_resource
 from steelyard.services.orchestrator.observed import ObservedClaims
@@ -20,6 +19,7 @@ from steelyard.services.simulation.entities import (
     make_model,
     make_service,
 )
+from steelyard_schema.base import DyffEntity
 
 RETELL = 5.0
 

@@ -12,7 +12,6 @@ from steelyard.accounts.quotas import QuotaSettings
 from steelyard.kube.errors import Invalid, NotFound, Unreachable
 from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.resource import NAMESPACES, Resource
-from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
 from steelyard.services.orchestrator.orchestrator import run_orchestrator
@@ -36,6 +35,7 @@ from steelyard.services.simulation.platform import (
     released,
     until,
 )
+from steelyard_schema.names import namespace_of
 
 
 class Counted:

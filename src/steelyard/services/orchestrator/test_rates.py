@@ -11,7 +11,6 @@ import pytest
 from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import ADMITTED, GLOBAL, Quotas, QuotaSettings, Rates
-from steelyard.schema.quota import Quota, quota_id
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingRates
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
@@ -20,6 +19,7 @@ from steelyard.services.orchestrator.rules import rules_of
 from steelyard.services.orchestrator.scheduler import Scheduler
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import START, make_model
+from steelyard_schema.quota import Quota, quota_id
 
 SETTINGS = QuotaSettings.model_validate({"rates": [{"limit": "2", "duration": "PT10M"}]})
 

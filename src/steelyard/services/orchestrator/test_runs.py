@@ -7,9 +7,6 @@ from datetime import timedelta
 import pytest
 
 from steelyard.accounts.database import Claim
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.pipeline_run import PipelineRun
-from steelyard.schema.submission import Submission
 from steelyard.services.orchestrator.runs import Follower, ObservedRuns, followed_ids, status_change
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import (
@@ -19,6 +16,9 @@ from steelyard.services.simulation.entities import (
     make_evaluation,
     make_report,
 )
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.pipeline_run import PipelineRun
+from steelyard_schema.submission import Submission
 
 FIRST, SECOND = make_evaluation("e1"), make_report("r1")
 

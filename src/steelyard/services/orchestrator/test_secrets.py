@@ -17,8 +17,6 @@ from steelyard.accounts.secrets import SecretUnreadable
 from steelyard.kube.errors import Conflict, Forbidden, NotFound, Unreachable
 from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard.kube.resource import MODELS, NAMESPACES, SECRETS, Resource
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.cache import ResourceCache, slim
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
@@ -46,6 +44,8 @@ from steelyard.services.simulation.platform import (
     until,
 )
 from steelyard.services.status_commands import Status
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.names import namespace_of
 
 VALUE = "hf_a-distinctive-value"
 DOCKER = json.dumps({"auths": {"registry.example.com": {"auth": "dXNlcjpwYXNz"}}})

@@ -3,7 +3,6 @@
 import pytest
 
 from steelyard.accounts.database import Claim
-from steelyard.schema.base import DyffEntity
 from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_name, obstacle, waiter_of
 from steelyard.services.simulation.entities import (
     make_audit,
@@ -19,6 +18,7 @@ from steelyard.services.simulation.entities import (
     make_service,
     make_session,
 )
+from steelyard_schema.base import DyffEntity
 
 FOREIGN_MODEL = {"id": "m1", "account": "a", "name": "m", "artifact": {"kind": "Mock"}}
 

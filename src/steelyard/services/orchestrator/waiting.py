@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.accounts.database import Claim
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.dependencies import Dependency, dependencies
-from steelyard.schema.status import NEVER_RAN, SUCCESS, TERMINAL
 from steelyard.services.orchestrator.manifest import Unresolvable, check
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.dependencies import Dependency, dependencies
+from steelyard_schema.status import NEVER_RAN, SUCCESS, TERMINAL
 
 NAME_LIMIT = 100
 """Characters of a name within a sentence."""

@@ -9,10 +9,10 @@ from typing import Literal
 
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.broker.scan import topic_pieces
-from steelyard.schema.retention import files_until, forgotten_at
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.reaper.files import marker_of, named_by
 from steelyard_common.types import Json
+from steelyard_schema.retention import files_until, forgotten_at
 
 _DELETED = b'"Deleted"'
 HEADINGS = ("STATUS", "KIND", "ID", "FORGOTTEN", "FILES UNTIL", "KEPT BY")

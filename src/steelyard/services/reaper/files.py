@@ -22,10 +22,10 @@ from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import topic_pieces
 from steelyard.errors import is_engine_failure
-from steelyard.schema.names import place
-from steelyard.schema.retention import files_until
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.storage.store import Store
+from steelyard_schema.names import place
+from steelyard_schema.retention import files_until
 
 GRACE = timedelta(hours=1)
 """Time after which a restore that was accepted in time has been applied, or the pass is left out."""

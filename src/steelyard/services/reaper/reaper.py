@@ -19,8 +19,6 @@ from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import topic_pieces
 from steelyard.errors import is_engine_failure
-from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
-from steelyard.schema.retention import DELETED_FOR
 from steelyard.services.aggregator.messages import FORGOTTEN, State, state_of
 from steelyard.services.backup.archive import Archive
 from steelyard.services.horizon import raised
@@ -29,6 +27,8 @@ from steelyard.services.reaper.uploads import discard_leftovers
 from steelyard.services.status_commands import command_id
 from steelyard.storage.store import StorageError, Store
 from steelyard_common.types import mapping
+from steelyard_schema.commands import ForgetData, ForgetEntity, command_time
+from steelyard_schema.retention import DELETED_FOR
 
 _log = logging.getLogger(__name__)
 CONSUMER = "reaper"

@@ -10,10 +10,6 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.marks import Aside
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.entities import PLURALS
-from steelyard.schema.names import place
-from steelyard.schema.retention import FILES_FOR
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.reaper import files as module
 from steelyard.services.reaper.departures import departures
@@ -23,6 +19,10 @@ from steelyard.services.simulation.commands import aggregate, create, forget, me
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.store import StorageError, Store, open_store
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.entities import PLURALS
+from steelyard_schema.names import place
+from steelyard_schema.retention import FILES_FOR
 
 names = count()
 ID, OTHER = "d" * 32, "b" * 32

@@ -10,8 +10,6 @@ import pytest
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, HORIZON, OUTCOMES, STATE, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
-from steelyard.schema.commands import Command
-from steelyard.schema.retention import DELETED_FOR
 from steelyard.services.aggregator.apply import apply_command
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.backup.archive import Archive, Segment
@@ -29,6 +27,8 @@ from steelyard.services.simulation.commands import (
 from steelyard.services.simulation.entities import START, make_evaluation
 from steelyard.storage.store import open_store
 from steelyard.testing.engines.log import everything
+from steelyard_schema.commands import Command
+from steelyard_schema.retention import DELETED_FOR
 
 EVALUATION = make_evaluation()
 DAY = timedelta(days=1)

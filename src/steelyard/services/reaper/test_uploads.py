@@ -7,13 +7,13 @@ import pytest
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.marks import Aside
-from steelyard.schema.commands import Command
 from steelyard.services.reaper.uploads import LEFT_FOR, discard_leftovers
 from steelyard.services.simulation.commands import aggregate, create, forget, message, status
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.staging import Area
 from steelyard.storage.store import open_store
+from steelyard_schema.commands import Command
 
 WAITING = create(make_dataset(id="d" * 32, status="WaitingForUpload"))
 ENTITY = WAITING.data

@@ -6,8 +6,11 @@ from typing import Any
 
 from steelyard.broker.log import AGGREGATOR, EVENTS, Log, Message, Record
 from steelyard.broker.simulation.replay import work_off
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import (
+from steelyard.services.aggregator.aggregator import Aggregator
+from steelyard.services.simulation.entities import START
+from steelyard.services.status_commands import command_id
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import (
     Command,
     CreateEntity,
     DocumentationAttributes,
@@ -27,9 +30,6 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
     command_time,
 )
-from steelyard.services.aggregator.aggregator import Aggregator
-from steelyard.services.simulation.entities import START
-from steelyard.services.status_commands import command_id
 
 _ids = count()
 

@@ -3,21 +3,21 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.schema.audit import Audit
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.data_source import DataSource
-from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import DATA_SOURCE
-from steelyard.schema.evaluation import Evaluation
-from steelyard.schema.inference_service import InferenceService
-from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.measurement import Measurement
-from steelyard.schema.method import Method
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
-from steelyard.schema.report import Report
-from steelyard.schema.safety_case import SafetyCase
 from steelyard_common.types import Json
+from steelyard_schema.audit import Audit
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.data_source import DataSource
+from steelyard_schema.dataset import Dataset
+from steelyard_schema.dependencies import DATA_SOURCE
+from steelyard_schema.evaluation import Evaluation
+from steelyard_schema.inference_service import InferenceService
+from steelyard_schema.inference_session import InferenceSession
+from steelyard_schema.measurement import Measurement
+from steelyard_schema.method import Method
+from steelyard_schema.model import Model
+from steelyard_schema.module import Module
+from steelyard_schema.report import Report
+from steelyard_schema.safety_case import SafetyCase
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "a" * 32

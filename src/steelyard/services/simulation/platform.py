@@ -18,11 +18,6 @@ from steelyard.broker.partition import partition_of
 from steelyard.kube.leader import Candidate, SystemClock, Timing
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, Resource
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import CreateEntity, ForgetEntity, command_time
-from steelyard.schema.entities import AnyEntity, entity_of
-from steelyard.schema.names import namespace_of, resource_name
-from steelyard.schema.status import Source
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.informer.status_informer import run_informer
 from steelyard.services.orchestrator.admission import Limits
@@ -36,6 +31,11 @@ from steelyard.services.simulation.commands import restore
 from steelyard.services.simulation.entities import START
 from steelyard.services.status_commands import Status, status_command
 from steelyard_common.types import Json
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import CreateEntity, ForgetEntity, command_time
+from steelyard_schema.entities import AnyEntity, entity_of
+from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.status import Source
 
 QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2

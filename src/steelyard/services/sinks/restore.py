@@ -11,11 +11,11 @@ from steelyard.broker.log import EVENTS, STATE, Log, Message
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import topic_pieces
 from steelyard.origin import Origin
-from steelyard.schema.commands import command_time
-from steelyard.schema.entities import stored_of
 from steelyard.services.aggregator.messages import RECENT_ID
 from steelyard.services.sinks.view import ENTITIES
 from steelyard.storage.store import Store
+from steelyard_schema.commands import command_time
+from steelyard_schema.entities import stored_of
 
 BATCH = 500
 SOURCE = "restore"

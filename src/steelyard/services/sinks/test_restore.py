@@ -7,11 +7,11 @@ import pytest
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
 from steelyard.origin import Origin
-from steelyard.schema.base import DyffEntity
 from steelyard.services.simulation.commands import aggregate, create, message
 from steelyard.services.simulation.entities import START, make_dataset, make_model
 from steelyard.services.sinks.restore import Restored, restore
 from steelyard.storage.store import Store, open_store
+from steelyard_schema.base import DyffEntity
 
 EPOCH = 2
 

@@ -16,8 +16,6 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.retries import Retries
 from steelyard.broker.simulation.replay import Crash
 from steelyard.origin import Origin, OriginUnreadable
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import Command
 from steelyard.services.reaper.reaper import reap
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_model
@@ -27,6 +25,8 @@ from steelyard.storage.store import ObjectMissing, Store, open_store
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, View
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import Command
 
 EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()
 LATER = datetime.now(UTC) + timedelta(days=1000)

@@ -15,11 +15,11 @@ import orjson
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.origin import Origin, OriginUnreadable
-from steelyard.schema.entities import PLURALS
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.horizon import left_behind
 from steelyard.storage.store import ObjectMissing, Store
 from steelyard.views.view import Change, Position, View
+from steelyard_schema.entities import PLURALS
 
 POSITIONS = "positions.json"
 ENTITIES = "entities/"

@@ -21,16 +21,16 @@ from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
 from steelyard.egress.doubles import names_leading
-from steelyard.schema.account import AccessGrant, Account, Identity
-from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import command_time
-from steelyard.schema.egress import EgressPolicy
-from steelyard.schema.webhook import Webhook
 from steelyard.services.simulation.entities import make_evaluation
 from steelyard.services.simulation.receiver import Receiver, receiver
 from steelyard.services.webhooks import sender
 from steelyard.services.webhooks.sender import OVERLAP, Sending, run_webhooks
 from steelyard.sqlite import Database
+from steelyard_schema.account import AccessGrant, Account, Identity
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.commands import command_time
+from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.webhook import Webhook
 
 LOOPBACK = EgressPolicy(
     hosts=("http://127.0.0.1", "http://hooks.example"), networks=("127.0.0.1/32",), setting="egress.webhooks"

@@ -14,7 +14,7 @@ from steelyard.accounts.database import (
     TooManyKeys,
     TooManyLabels,
 )
-from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
+from steelyard_schema.account import AccessGrant, Account, APIKey, Identity
 
 Case = Callable[[Accounts], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

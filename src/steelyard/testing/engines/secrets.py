@@ -12,7 +12,7 @@ from steelyard.accounts.database import (
     EncryptedSecrets,
     TooManySecrets,
 )
-from steelyard.schema.account import Identity
+from steelyard_schema.account import Identity
 
 Case = Callable[[EncryptedSecrets], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)

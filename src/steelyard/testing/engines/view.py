@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import orjson
 
-from steelyard.schema.account import Scope
 from steelyard.views.fields import cursor
 from steelyard.views.matching import parsed
 from steelyard.views.view import BadQuery, Change, Position, Query, View
+from steelyard_schema.account import Scope
 
 Case = Callable[[View], Awaitable[None]]
 

@@ -10,7 +10,7 @@ from steelyard.accounts.open import AccountsDatabase
 from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard.accounts.webhooks.scripts import Attempt, Failure
 from steelyard.accounts.webhooks.webhooks import TooManyWebhooks
-from steelyard.schema.account import AccessGrant, Account, Identity
+from steelyard_schema.account import AccessGrant, Account, Identity
 
 Case = Callable[[AccountsDatabase], Awaitable[None]]
 NOW = 1_780_000_000.25

@@ -2,11 +2,11 @@
 
 import pytest
 
-from steelyard.schema.account import Scope
 from steelyard.views import fields
 from steelyard.views.mongodb.documents import INDEXES
 from steelyard.views.mongodb.queries import FIRST_TIME, Filter, searches
 from steelyard.views.view import Query
+from steelyard_schema.account import Scope
 
 AFTER = "2026-01-31T12:00:00Z", "e5"
 FILTERS = {

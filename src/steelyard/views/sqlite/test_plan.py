@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from steelyard.schema.account import Scope
 from steelyard.views.fields import FILTERS, OWN, orders, read
 from steelyard.views.sqlite import writing
 from steelyard.views.sqlite.plan import BOUNDS, Bounds, Search, by_rarity, conjunctions
 from steelyard.views.sqlite.reading import leads
 from steelyard.views.sqlite.tables import MIGRATIONS, column
 from steelyard.views.view import Change, Position, Query
+from steelyard_schema.account import Scope
 
 LARGE = Bounds(small=0, many=0)
 """Bounds as if every value were that of a great many entities."""

@@ -10,9 +10,9 @@ from steelyard.accounts.database import TooManyKeys
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.postgresql.database import parse
 from steelyard.accounts.postgresql.schema import migrate, newest
-from steelyard.schema.account import Identity
 from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import secrets as secrets_suite
+from steelyard_schema.account import Identity
 
 NOW = accounts_suite.NOW
 

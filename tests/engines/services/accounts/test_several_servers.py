@@ -12,10 +12,10 @@ from steelyard.accounts import test_survival
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
 from steelyard.accounts.postgresql import database as postgresql_database
 from steelyard.accounts.postgresql.database import PostgresDatabase
-from steelyard.schema.account import Identity
 from steelyard.testing.engines import accounts as accounts_suite
 from steelyard.testing.engines import claims as claims_suite
 from steelyard.testing.engines import outbox as outbox_suite
+from steelyard_schema.account import Identity
 
 NOW = accounts_suite.NOW
 

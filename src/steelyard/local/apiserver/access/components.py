@@ -9,8 +9,8 @@ from steelyard.local.apiserver.access.attributes import Attributes
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.unknown_fields import unknown_pod_fields
 
 _BUCKET = f"{APP_WRAPPERS.plural}.{APP_WRAPPERS.group}"
 

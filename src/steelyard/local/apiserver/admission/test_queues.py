@@ -14,8 +14,8 @@ from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.schema.definitions import installed_definitions
 from steelyard_common.types import Json
+from steelyard_schema.definitions import installed_definitions
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUEUES = "/apis/kueue.x-k8s.io/v1beta1/namespaces/{}/localqueues"

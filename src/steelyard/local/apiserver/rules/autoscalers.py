@@ -6,8 +6,8 @@ from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import bounded_quantity
 from steelyard.local.apiserver.rules.table import Rule, causes_by, if_given, items, need, part
-from steelyard.schema.object_names import resource_name_faults
 from steelyard_common.types import Json, mapping
+from steelyard_schema.object_names import resource_name_faults
 
 _CPU = {
     "type": "Resource",

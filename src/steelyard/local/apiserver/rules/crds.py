@@ -18,8 +18,8 @@ from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, if_gi
 from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
 from steelyard.local.definitions.embedded import embedded_definitions
-from steelyard.schema.definitions import installed_definitions
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.definitions import installed_definitions
 
 _APPROVED = "api-approved.kubernetes.io"
 _MIGRATION = (

@@ -5,9 +5,9 @@ import re
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import bounded_quantity, emptiness_causes, quantity_causes
-from steelyard.schema.object_names import data_key_faults, variable_faults
-from steelyard.schema.variables import size_faults
 from steelyard_common.types import Json, sequence
+from steelyard_schema.object_names import data_key_faults, variable_faults
+from steelyard_schema.variables import size_faults
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
 _OBJECT = ("metadata.name", "metadata.namespace", "metadata.uid")

@@ -7,8 +7,8 @@ from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import value_text
 from steelyard.local.apiserver.rules.fields import bounded_quantity
 from steelyard.local.apiserver.rules.overlaps import overlaps
-from steelyard.schema.object_names import name_faults
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.object_names import name_faults
 
 _LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

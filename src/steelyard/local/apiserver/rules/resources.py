@@ -4,8 +4,8 @@ from steelyard.local.apiserver.amounts import Amounts, add, amount, largest
 from steelyard.local.apiserver.amounts import amounts as parsed_amounts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.rules.fields import bounded_quantity, quantity_causes
-from steelyard.schema.object_names import huge_pages_faults, is_counted, resource_name_faults
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.object_names import huge_pages_faults, is_counted, resource_name_faults
 
 _OF_PODS = ["cpu", "hugepages-", "memory"]
 

@@ -17,8 +17,8 @@ from steelyard.local.apiserver.rules.fields import choice_causes, not_negative, 
 from steelyard.local.apiserver.rules.job_policies import default_policies, policy_causes
 from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings, template_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
-from steelyard.schema.object_names import name_faults
 from steelyard_common.types import Json, mapping
+from steelyard_schema.object_names import name_faults
 
 _JOB_NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",

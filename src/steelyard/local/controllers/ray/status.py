@@ -9,8 +9,8 @@ from steelyard.local.controllers.decision import rfc3339, with_condition
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray import names
 from steelyard.local.kubelet.quantity import number
-from steelyard.schema.bounds import INT32
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.bounds import INT32
 
 HEAD_READY, PROVISIONED = "HeadPodReady", "RayClusterProvisioned"
 SUSPENDING, SUSPENDED, FAILURE = "RayClusterSuspending", "RayClusterSuspended", "RayClusterReplicaFailure"

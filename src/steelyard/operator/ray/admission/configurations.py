@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from steelyard.operator.ray.owned import MANAGED, address_of
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import CERTIFICATES
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import CERTIFICATES
 
 NAME = "steelyard-ray"
 VALIDATE, MUTATE = "/validate", "/mutate"

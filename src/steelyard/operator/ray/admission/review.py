@@ -8,8 +8,8 @@ from steelyard.kube.objects import annotations_of
 from steelyard.operator.ray.admission.rules import Fault, faults_of, message_of
 from steelyard.operator.ray.certificates.templates import with_certificates
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import CERTIFICATES
 from steelyard_common.types import Json, mapping
+from steelyard_schema.ray_annotations import CERTIFICATES
 
 
 class NotAReview(ValueError):

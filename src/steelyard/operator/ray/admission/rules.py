@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from steelyard.kube.objects import annotations_of, controller_of, labels_of
 from steelyard.operator.ray.certificates.templates import CONTAINER, FILES_VOLUME, FOLDER, IDENTITY_VOLUME
-from steelyard.schema.object_names import name_faults, value_faults, variable_faults
-from steelyard.schema.quantity import amount
-from steelyard.schema.ray_annotations import CERTIFICATES
-from steelyard.schema.unknown_fields import unknown_pod_fields
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.object_names import name_faults, value_faults, variable_faults
+from steelyard_schema.quantity import amount
+from steelyard_schema.ray_annotations import CERTIFICATES
+from steelyard_schema.unknown_fields import unknown_pod_fields
 
 CLUSTER_NAME, JOB_NAME, LABEL = 50, 47, 63
 """Characters: KubeRay makes names of Pods and Services from these, and cuts longer ones."""

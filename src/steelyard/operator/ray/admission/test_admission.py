@@ -15,8 +15,8 @@ from steelyard.operator.ray.admission.review import NotAReview, mutated, validat
 from steelyard.operator.ray.admission.rules import MOST_FAULTS, QUEUE, WRAPPED, faults_of, message_of
 from steelyard.operator.ray.certificates.templates import CONTAINER, with_certificates
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import CERTIFICATES
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import CERTIFICATES
 
 SETTINGS = RaySettings(certificates=True, admission=True)
 ROOT = Path(__file__).parents[5]

@@ -21,8 +21,8 @@ from steelyard.operator.ray.certificates.authorities import (
 )
 from steelyard.operator.ray.owned import Platform, has_certificates, owned
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import ANSWER, REFUSED, REQUEST
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import ANSWER, REFUSED, REQUEST
 
 KEPT = timedelta(hours=1)
 """Time that an answer stays if the client does not remove it."""

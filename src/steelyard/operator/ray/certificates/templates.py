@@ -11,8 +11,8 @@ from steelyard.kube.pods import join_by
 from steelyard.operator.ray.certificates.decisions import trust_name
 from steelyard.operator.ray.owned import address_of
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import CERTIFICATES
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_schema.ray_annotations import CERTIFICATES
 
 AUDIENCE = "steelyard-ray"
 PATH = "/certificate"

@@ -32,8 +32,8 @@ from steelyard.operator.ray.certificates.decisions import (
 from steelyard.operator.ray.certificates.templates import CONTAINER, VARIABLES, with_certificates
 from steelyard.operator.ray.owned import Platform
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 from steelyard_common.types import Json
+from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 
 KEY = PlatformKey(b"k" * 32, 10)
 NOW = datetime.now(UTC)

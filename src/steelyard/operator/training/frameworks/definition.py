@@ -14,9 +14,9 @@ from steelyard.operator.training.frameworks import variables as template
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
-from steelyard.schema.faults import fault_message
-from steelyard.schema.training.dl_job import FrameworkSpec
 from steelyard_common.types import Json, mapping
+from steelyard_schema.faults import fault_message
+from steelyard_schema.training.dl_job import FrameworkSpec
 
 KIND = "DLJob"
 FRAMEWORK, INLINE = "spec.framework", "spec.frameworkSpec"

@@ -14,9 +14,9 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.frameworks.framework import Placement
 from steelyard.operator.training.model import Counts, Invalid, ReplicaId, Tally, TrainingJob
 from steelyard.operator.training.simulation.job_simulation import make_job, make_template
-from steelyard.schema.training import kubeflow
-from steelyard.schema.training.kinds import TRAINING
 from steelyard_common.types import Json
+from steelyard_schema.training import kubeflow
+from steelyard_schema.training.kinds import TRAINING
 
 OWN_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from steelyard.operator.training.frameworks.framework import Placement
 from steelyard.operator.training.model import Invalid
-from steelyard.schema.training.templates import OF_A_REPLICA, OF_A_ROLE, THERE_ARE
+from steelyard_schema.training.templates import OF_A_REPLICA, OF_A_ROLE, THERE_ARE
 
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 

@@ -15,8 +15,8 @@ from steelyard.operator.desired import Event
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
-from steelyard.schema.quantity import amount, quantity
 from steelyard_common.types import Json, mapping
+from steelyard_schema.quantity import amount, quantity
 
 VOLCANO = "volcano"
 _GANG_FIELDS = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
