@@ -17,11 +17,11 @@ from aiohttp import web
 from steelyard.clusters import ClusterConfig
 from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.ray.manifest import ray_cluster
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.resource import NAMESPACES
 from steelyard.local.apiserver.pki import kubeconfig
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.service import apply_crds
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.resource import NAMESPACES
 
 TOKEN = "benchmark"
 IN_FLIGHT = 32

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from benchmarks.kubernetes.jobs import Completions, make_job
 from benchmarks.kubernetes.running import Running
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.errors import NotFound
-from steelyard.kube.events import REMEMBERED_SECONDS
-from steelyard.kube.resource import EVENTS, JOBS, PODS, Resource
 from steelyard.local.apiserver.expiry import HISTORY_SECONDS, SWEEP_SECONDS
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.errors import NotFound
+from steelyard_kube.events import REMEMBERED_SECONDS
+from steelyard_kube.resource import EVENTS, JOBS, PODS, Resource
 
 AT_ONCE = 200  # Jobs that are created and not yet Complete: the node takes a thousand Pods
 IN_FLIGHT = 16

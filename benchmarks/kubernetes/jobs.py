@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.kubernetes.running import IMAGE, Running
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.resource import JOBS
 from steelyard_common.types import Json, sequence
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.resource import JOBS
 
 PATIENCE = 900.0
 SETTLE_SECONDS = 3.0  # events are written a second after what they tell

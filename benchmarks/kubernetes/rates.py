@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.resource import CONFIG_MAPS
 from steelyard_common.types import Json
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.resource import CONFIG_MAPS
 
 WATCHERS = 20
 Processor = Callable[[], float]

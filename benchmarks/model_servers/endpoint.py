@@ -11,10 +11,10 @@ from pathlib import Path
 
 from benchmarks.machine.__main__ import processor
 from steelyard.client import AsyncClient, presets
-from steelyard.kube.client import connect
-from steelyard.kube.resource import PODS
 from steelyard.local.detached import start_detached, stop
 from steelyard.local.state import Ready, StateDir, read_record
+from steelyard_kube.client import connect
+from steelyard_kube.resource import PODS
 from tests.integration.small import ACCOUNT
 
 RATE = 310.0

@@ -10,12 +10,12 @@ from pathlib import Path
 import uvloop
 import yaml
 
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.errors import Conflict, NotFound
-from steelyard.kube.resource import JOBS
 from steelyard.local.apiserver.pki import kubeconfig
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.service import apply_crds
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.errors import Conflict, NotFound
+from steelyard_kube.resource import JOBS
 
 TOKEN = "benchmark"
 

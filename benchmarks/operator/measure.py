@@ -19,12 +19,12 @@ import yaml
 
 from benchmarks.operator.cluster import TOKEN
 from benchmarks.peers import peer_python
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.resource import EVALUATIONS, JOBS, Resource
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_evaluation
 from steelyard_common.types import Json
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.resource import EVALUATIONS, JOBS, Resource
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -4,10 +4,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from steelyard.kube.client import connect
 from steelyard.local.identity import process_candidate
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
+from steelyard_kube.client import connect
 
 
 async def main(kubeconfig: Path) -> None:

@@ -14,12 +14,12 @@ import uvloop
 import yaml
 
 from benchmarks.operator.cluster import TOKEN
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.errors import Conflict, NotFound
-from steelyard.kube.resource import PODS
 from steelyard.local.apiserver.pki import kubeconfig
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.service import apply_crds
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.errors import Conflict, NotFound
+from steelyard_kube.resource import PODS
 
 JOB_NAME = "training.kubeflow.org/job-name"
 IN_FLIGHT = 64

@@ -22,9 +22,9 @@ from benchmarks.operator.cluster import TOKEN
 from benchmarks.operator.measure import peak_memory, process, processor, watched
 from benchmarks.peers import peer_python
 from benchmarks.training.jobs import make_job, templates
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.resource import PODS, PYTORCH_JOBS
 from steelyard_common.types import Json
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.resource import PODS, PYTORCH_JOBS
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32

@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Protocol
 
-from steelyard.kube.leader import Candidate, LeaseLost
 from steelyard.operator.edge import Key
 from steelyard.operator.main import Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import Actor, Move
 from steelyard.operator.simulation.simulator import BEGIN, Simulator, State
+from steelyard_kube.leader import Candidate, LeaseLost
 from tests.exploration.unreliable import Network, UnreliableCluster
 
 MOVES = 40

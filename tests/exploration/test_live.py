@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.kube.resource import INFERENCE_SESSIONS
-from steelyard.kube.store import Key
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.lagging_caches import SETTINGS, peek
@@ -22,6 +20,8 @@ from steelyard.operator.simulation.session_scenario import (
 from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard.operator.training.simulation import job_simulation as doubles
 from steelyard_common.types import Json
+from steelyard_kube.resource import INFERENCE_SESSIONS
+from steelyard_kube.store import Key
 from tests.exploration import test_workflows, training_cases, virtual_time
 from tests.exploration.live import LiveScenario, Run
 

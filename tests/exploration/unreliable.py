@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from random import Random
 from typing import TypeVar
 
-from steelyard.kube.cluster import ObjectList, Patch, Resource, WatchEvent
-from steelyard.kube.errors import ApiError, Conflict, Unreachable
-from steelyard.kube.memory import MemoryCluster
 from steelyard_common.types import Json
+from steelyard_kube.cluster import ObjectList, Patch, Resource, WatchEvent
+from steelyard_kube.errors import ApiError, Conflict, Unreachable
+from steelyard_kube.memory import MemoryCluster
 
 T = TypeVar("T")
 READS = frozenset({"get", "list"})

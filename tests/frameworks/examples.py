@@ -5,7 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from steelyard.kube.resource import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import (
     JAX_JOBS,
     MX_JOBS,
     PADDLE_JOBS,
@@ -14,7 +15,6 @@ from steelyard.kube.resource import (
     XGBOOST_JOBS,
     Resource,
 )
-from steelyard_common.types import Json
 from tests.engines.locked import environment
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.clusters.training.progress import parse
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import CONFIG_MAPS, PODS
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import CONFIG_MAPS, PODS
 from tests.frameworks.examples import Example
 from tests.integration.conftest import Machine, is_true
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import NODES, PODS
 from steelyard.local.gpus.gpus import ANNOTATION
 from steelyard.local.gpus.testing import FAKE, FakeGpus
 from steelyard.local.kubelet.testing import is_running, make_container, make_pod, phase
@@ -15,6 +14,7 @@ from steelyard.local.node import NODE
 from steelyard.local.overview import read_overview, to_table
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
+from steelyard_kube.resource import NODES, PODS
 from tests.gpu import holder
 from tests.integration.conftest import Machine
 

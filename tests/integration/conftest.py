@@ -10,14 +10,14 @@ import pytest
 
 from steelyard.client import Client
 from steelyard.client.retries import Retries
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
-from steelyard.kube.resource import Resource
 from steelyard.local.detached import UpOptions
 from steelyard.local.state import Ready, StateDir, read_ready
 from steelyard.local.supervisor import start_detached, stop
 from steelyard_common.types import Json
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
+from steelyard_kube.resource import Resource
 
 
 def processes_of(folder: Path) -> list[str]:

@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import EVENTS, LEASES, Resource
 from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import EVENTS, LEASES, Resource
 
 COUNTED = frozenset({"get", "create", "replace", "patch", "delete"})
 

@@ -10,11 +10,11 @@ import signal
 
 import pytest
 
-from steelyard.kube.errors import ApiError, Invalid
-from steelyard.kube.resource import NAMESPACES, PODS, STATEFUL_SETS, resource_of
 from steelyard.local.at_work import set_aside_in
 from steelyard.local.kubelet.processes import resident
 from steelyard.local.state import read_record
+from steelyard_kube.errors import ApiError, Invalid
+from steelyard_kube.resource import NAMESPACES, PODS, STATEFUL_SETS, resource_of
 from tests.integration.conftest import Machine
 from tests.kubernetes_api.pod_holders import BOUNDED, LARGEST, SPECS, TRAINING, holders, make_spec
 

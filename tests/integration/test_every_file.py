@@ -22,7 +22,6 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import Refused, SteelyardError
-from steelyard.kube.resource import JOBS
 from steelyard.local.apiserver import server as apiserver
 from steelyard.local.engines import advice, engines
 from steelyard.local.files import check_images, check_kubernetes
@@ -45,6 +44,7 @@ from steelyard.local.state import (
     write_record,
 )
 from steelyard.settings import load
+from steelyard_kube.resource import JOBS
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.manifests import make_job
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.kube.resource import EVALUATIONS, JOBS, PODS
 from steelyard_common.types import Json
+from steelyard_kube.resource import EVALUATIONS, JOBS, PODS
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.manifests import check_output, make_evaluation, output_folder, write_dataset
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import JOBS
 from steelyard.local.test_images import written_by_an_earlier_version
+from steelyard_kube.resource import JOBS
 from tests.integration.conftest import Machine, is_true
 from tests.integration.manifests import make_job
 from tests.source import FOLDERS

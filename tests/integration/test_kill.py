@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.resource import EVALUATIONS, JOBS
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import check_output, make_evaluation, output_folder, rows_done, write_dataset
 

@@ -16,9 +16,9 @@ from steelyard.broker.log import EVENTS, QUARANTINE, STATE, Log, Message, Record
 from steelyard.broker.open import open_log
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.scan import topic_pieces
-from steelyard.kube.leader import Candidate, LeaderElector, SystemClock, Timing
-from steelyard.kube.memory import MemoryCluster
 from steelyard.services.reaper.reaper import reap
+from steelyard_kube.leader import Candidate, LeaderElector, SystemClock, Timing
+from steelyard_kube.memory import MemoryCluster
 from steelyard_schema.retention import DELETED_FOR
 
 ENTITIES = 1_000_000

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import Refused
-from steelyard.kube.resource import JOBS
 from steelyard.local.leftovers import living
 from steelyard.local.state import Ready, StateDir, prepare, read_record, write_ready
+from steelyard_kube.resource import JOBS
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import make_job
 from tests.integration.test_lost_files import cut_in_half, emptied, taken_away

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import EVALUATIONS, JOBS, PODS
+from steelyard_kube.resource import EVALUATIONS, JOBS, PODS
 from tests.integration.conftest import Machine, is_true
 from tests.integration.manifests import check_output, make_evaluation, write_dataset
 

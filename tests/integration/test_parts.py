@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from steelyard.awake import SleepWatch
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import DEPLOYMENTS, EVENTS, JOBS, PODS, SERVICES
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.objects import make_deployment, make_job, make_service
 from steelyard.local.controllers.run import run_controllers
@@ -19,6 +17,8 @@ from steelyard.local.kubelet.kubelet import run_kubelet, stop_all_pods
 from steelyard.local.kubelet.testing import make_config, make_container
 from steelyard.local.names.run import run_names
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import DEPLOYMENTS, EVENTS, JOBS, PODS, SERVICES
 
 
 class Parts:

@@ -19,10 +19,10 @@ from steelyard.cli.demo.digits import Digits, make
 from steelyard.cli.demo.story import ACCOUNT, Audited, Story
 from steelyard.cli.display import NoDisplay
 from steelyard.client import Client, ClientError
-from steelyard.kube.errors import ApiError
-from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError
+from steelyard_kube.resource import JOBS
 from steelyard_schema.names import namespace_of
 from tests.integration.conftest import Machine, processes_of
 

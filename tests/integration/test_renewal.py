@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
+from steelyard_kube.resource import JOBS
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import make_job
 

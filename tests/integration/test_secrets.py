@@ -18,9 +18,9 @@ import pytest
 
 from steelyard.client import Client, WorkflowFailed
 from steelyard.client.errors import Invalid
-from steelyard.kube.resource import DEPLOYMENTS, INFERENCE_SESSIONS, SECRETS
 from steelyard.local.detached import UpOptions
 from steelyard.local.supervisor import start_detached
+from steelyard_kube.resource import DEPLOYMENTS, INFERENCE_SESSIONS, SECRETS
 from steelyard_schema.model import Model
 from steelyard_schema.names import namespace_of
 from tests.integration.conftest import Machine

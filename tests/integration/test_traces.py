@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.detached import UpOptions
 from steelyard.local.state import read_ready
 from steelyard.local.supervisor import start_detached
+from steelyard_kube.resource import JOBS, PODS
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.otlp import Receiver, receiver
 from tests.integration.small import ACCOUNT, RUBRIC, Small, make

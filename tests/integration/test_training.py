@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
 from steelyard.operator.conditions import time_text
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
 
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]

@@ -7,9 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.memory import Crash
-from steelyard.kube.resource import CONFIG_MAPS, JOBS, MODELS, PODS, PYTORCH_JOBS, Resource
 from steelyard.operator.controller import Controller
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import TrainingSettings
@@ -20,6 +17,9 @@ from steelyard.operator.training.simulation.job_simulation import (
     make_job,
 )
 from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.memory import Crash
+from steelyard_kube.resource import CONFIG_MAPS, JOBS, MODELS, PODS, PYTORCH_JOBS, Resource
 
 WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 

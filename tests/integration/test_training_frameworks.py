@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
 from steelyard_common.types import Json
+from steelyard_kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
 from tests.integration.conftest import Machine, machine_at
 
 pytestmark = pytest.mark.e2e

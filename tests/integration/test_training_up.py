@@ -19,8 +19,9 @@ import pytest
 import yaml
 
 from steelyard.clusters.training import find, wait
-from steelyard.kube.errors import Invalid
-from steelyard.kube.resource import (
+from steelyard_common.types import Json
+from steelyard_kube.errors import Invalid
+from steelyard_kube.resource import (
     CONFIG_MAPS,
     CRDS,
     DL_JOBS,
@@ -31,7 +32,6 @@ from steelyard.kube.resource import (
     PYTORCH_JOBS,
     Resource,
 )
-from steelyard_common.types import Json
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.test_operator_kills import operator, process
 

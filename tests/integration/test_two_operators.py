@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import LEASES, MODELS
 from steelyard.operator.main import LEASE
 from steelyard_common.types import Json
+from steelyard_kube.resource import LEASES, MODELS
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import process
 

@@ -40,7 +40,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.clusters.ray.view": ("RayCluster",),
     "steelyard.clusters.training": EXPORTED,
     "steelyard.clusters.widgets": ("Panel", "job_logs", "job_panel", "panel", "queue_panel"),
-    "steelyard.kube.client": ("connect",),
+    "steelyard_kube.client": ("connect",),
     "steelyard.progress": ("report", "result"),
     "steelyard.report.results": (
         *("Answer", "Bounds", "Cell", "Counts", "Figure", "Json", "Metric"),

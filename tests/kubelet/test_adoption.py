@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet import processes, shim, shim_processes
 from steelyard.local.kubelet.records import LOST, PodFolder
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -26,6 +25,7 @@ from steelyard.local.kubelet.testing import (
     termination,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
 from tests.kubelet.conftest import nothing_left_of, processes_of
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"
@@ -231,7 +231,7 @@ ROOT = Path(__file__).parent.parent.parent
 KUBELET = """
 import asyncio, sys
 from pathlib import Path
-from steelyard.kube.resource import PODS
+from steelyard_kube.resource import PODS
 from tests.kubelet.test_adoption import make_waiting
 from steelyard.local.kubelet.testing import Machine, make_config
 async def main():

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.kube.resource import PODS
 from steelyard.local.apiserver.streams import attaching
 from steelyard.local.apiserver.streams.attaching import Attachment
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -23,6 +22,7 @@ from steelyard.local.kubelet.testing import (
     termination,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
 
 SHELL = 'while read line; do echo "got $line"; done; echo end >&2'
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod, phase
 from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
 
 LISTEN = """
 import os, socket as s, sys

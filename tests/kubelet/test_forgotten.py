@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import true_condition
-from steelyard.kube.resource import JOBS
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
@@ -25,6 +22,9 @@ from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import IMAGE, make_config
 from steelyard.local.names.run import run_names
 from steelyard_common.types import Json
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.objects import true_condition
+from steelyard_kube.resource import JOBS
 from tests.kubelet.conftest import processes_of
 from tests.kubelet.contents import contents
 

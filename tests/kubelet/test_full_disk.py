@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
     ENDED,
@@ -19,6 +18,7 @@ from steelyard.local.kubelet.testing import (
     termination,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
 from tests.disk import Disk, small_disk
 from tests.kubelet.conftest import nothing_left_of
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from steelyard.gpu_settings import GpuSettings
-from steelyard.kube.resource import EVENTS, NODES, PODS
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.nvidia import Nvidia
 from steelyard.local.gpus.testing import FAKE, FakeGpus
@@ -25,6 +24,7 @@ from steelyard.local.kubelet.testing import (
     phase,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import EVENTS, NODES, PODS
 
 ONE: Json = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 SEEN = 'echo "sees [$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES]"'

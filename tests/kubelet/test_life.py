@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import pytest
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.resource import EVENTS, PODS
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -20,6 +18,8 @@ from steelyard.local.kubelet.testing import (
     termination,
 )
 from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.resource import EVENTS, PODS
 from tests.kubelet.conftest import nothing_left_of
 
 STUBBORN = "trap '' TERM; (trap '' TERM; setsid sleep 61) & echo up; while :; do sleep 0.05; done"

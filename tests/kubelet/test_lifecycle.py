@@ -2,7 +2,6 @@
 
 import pytest
 
-from steelyard.kube.resource import EVENTS, PODS
 from steelyard.local.kubelet.testing import (
     Machine,
     container_status,
@@ -12,6 +11,7 @@ from steelyard.local.kubelet.testing import (
     phase,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import EVENTS, PODS
 
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
 VOLUMES: Json = {"volumes": [{"name": "shared", "emptyDir": {}}]}

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.resource import PODS, SERVICES
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -20,6 +19,7 @@ from steelyard.local.machine import lasting_port
 from steelyard.local.names.run import run_names
 from steelyard.local.names.shown import PublishedNames
 from steelyard_common.types import Json
+from steelyard_kube.resource import PODS, SERVICES
 from tests.kubelet.test_binds import make_training
 
 pytestmark = pytest.mark.mounts  # a container sees the names in a file of its own

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.shim_processes import program
 from steelyard.local.kubelet.testing import (
     Machine,
@@ -19,6 +18,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
+from steelyard_kube.resource import PODS
 from tests.kubelet.conftest import nothing_left_of
 
 IGNORANT = "import os, time; print('number', os.getpid(), flush=True); time.sleep(300)"

@@ -8,16 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.errors import Unreachable
-from steelyard.kube.resource import (
-    CONFIG_MAPS,
-    EVENTS,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PODS,
-    SERVICES,
-    Resource,
-)
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -32,6 +22,16 @@ from steelyard.local.kubelet.testing import (
 from steelyard.local.kubelet.worker import PodWorker
 from steelyard.local.names.folder import namespace_file
 from steelyard_common.types import Json
+from steelyard_kube.errors import Unreachable
+from steelyard_kube.resource import (
+    CONFIG_MAPS,
+    EVENTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SERVICES,
+    Resource,
+)
 
 
 async def test_a_pod_that_succeeds(machine: Machine) -> None:

@@ -4,7 +4,6 @@ import base64
 
 import pytest
 
-from steelyard.kube.resource import CONFIG_MAPS, PODS, SECRETS
 from steelyard.local.kubelet import tokens
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
@@ -16,6 +15,7 @@ from steelyard.local.kubelet.testing import (
     phase,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import CONFIG_MAPS, PODS, SECRETS
 
 MOUNT = {"name": "v", "mountPath": "/shown"}
 

@@ -8,9 +8,6 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import PODS
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.kubelet import tokens
@@ -20,6 +17,9 @@ from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import ENDED, make_config, make_container, make_pod, phase
 from steelyard_common.types import Json
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import PODS
 
 TOKEN = "a token of tests"
 ASK = """

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from steelyard.kube.client import RestCluster, connect
 from steelyard.operator.ray.run import Surroundings, platform_of, sync
 from steelyard.operator.ray.serving.server import Served
 from steelyard.operator.ray.settings import RaySettings
+from steelyard_kube.client import RestCluster, connect
 
 
 def settings_of(operators: str) -> RaySettings:

@@ -25,8 +25,8 @@ from steelyard.clusters import (
 )
 from steelyard.clusters.appwrappers import AppWrapperConfig, FaultTolerance
 from steelyard.clusters.kinds import LOCAL_QUEUE, RAY_CLUSTER
-from steelyard.kube.client import RestCluster
 from steelyard.local.definitions.embedded import embedded_definitions
+from steelyard_kube.client import RestCluster
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.kube.client import RestCluster
-from steelyard.kube.simulation import contract
+from steelyard_kube.client import RestCluster
+from steelyard_kube.simulation import contract
 
 
 @pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)

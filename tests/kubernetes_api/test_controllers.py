@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import Invalid
-from steelyard.kube.resource import (
+from steelyard_common.types import Json
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import Invalid
+from steelyard_kube.resource import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     JOBS,
@@ -23,7 +24,6 @@ from steelyard.kube.resource import (
     STATEFUL_SETS,
     Resource,
 )
-from steelyard_common.types import Json
 from tests.kubernetes_differential.embedded import embedded_server
 
 SPACE = "default"

@@ -13,11 +13,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from steelyard.kube.client import connect
-from steelyard.kube.informer import Informer, Pace
-from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.local.machine import lasting_port
 from steelyard_common.types import Json
+from steelyard_kube.client import connect
+from steelyard_kube.informer import Informer, Pace
+from steelyard_kube.resource import CONFIG_MAPS
 from tests.kubernetes_api.api import Api, config_map
 
 CORE = "/api/v1/namespaces/default"

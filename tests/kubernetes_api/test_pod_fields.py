@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.resource import APP_WRAPPERS, RAY_CLUSTERS, RAY_JOBS, Resource
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json
+from steelyard_kube.resource import APP_WRAPPERS, RAY_CLUSTERS, RAY_JOBS, Resource
 from steelyard_schema.training.kinds import TRAINING
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, Server, established

@@ -19,7 +19,6 @@ from cryptography import x509
 from yarl import URL
 
 from steelyard.clusters import AsyncClient
-from steelyard.kube.client import RestCluster
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard.operator.ray.certificates.authorities import new_key, request_for
 from steelyard.operator.ray.certificates.fetch import Refused, fetch
@@ -29,6 +28,7 @@ from steelyard.operator.ray.run import Surroundings, run_ray
 from steelyard.operator.ray.serving.server import Served, serving
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
+from steelyard_kube.client import RestCluster
 from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established

@@ -18,10 +18,6 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, seed, settings
 
-from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.informer import Informer
-from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.kinds import ResourceType
@@ -35,6 +31,10 @@ from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.testing import make_config
 from steelyard_common.types import Json
+from steelyard_kube.client import RestCluster, connect
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.informer import Informer
+from steelyard_kube.resource import JOBS, PODS
 from tests.kubernetes_api.api import MERGE, Answer, Api, job
 from tests.kubernetes_api.strange import BASES, CONTAINER, KINDS, POD, collection, strange_objects
 

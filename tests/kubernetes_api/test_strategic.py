@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.strategic import strategic_merge
 from steelyard.local.apiserver.schema import Node
 from steelyard_common.types import Json
+from steelyard_kube.strategic import strategic_merge
 from tests.kubernetes_api.api import Answer, Api, config_map, pod
 
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import pytest
 
-from steelyard.kube.client import RestCluster
-from steelyard.kube.errors import AlreadyExists
-from steelyard.kube.resource import CRDS, DL_JOBS, FRAMEWORKS, PODS, SERVICES, TRAINING
 from steelyard.local.identity import process_candidate
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard_common.types import Json
+from steelyard_kube.client import RestCluster
+from steelyard_kube.errors import AlreadyExists
+from steelyard_kube.resource import CRDS, DL_JOBS, FRAMEWORKS, PODS, SERVICES, TRAINING
 from steelyard_schema.crd import custom_resource_definitions
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.test_training import served, training_job

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.client import connect
-from steelyard.kube.errors import NotFound
-from steelyard.kube.resource import NAMESPACES, SERVICE_ACCOUNTS
+from steelyard_kube.client import connect
+from steelyard_kube.errors import NotFound
+from steelyard_kube.resource import NAMESPACES, SERVICE_ACCOUNTS
 from tests.kubernetes_controllers.sandbox import Sandbox, until
 from tests.kubernetes_differential.embedded import embedded_server
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.kube.client import connect
 from steelyard.local.controllers.caches import BUILT_IN, Caches
 from steelyard.local.controllers.garbage.run import run_garbage_collector
 from steelyard.local.controllers.run import run_controllers
+from steelyard_kube.client import connect
 
 
 @contextmanager

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import Conflict, NotFound
-from steelyard.kube.objects import is_deleting, labels_of, status_of
-from steelyard.kube.pods import is_terminal
-from steelyard.kube.resource import PODS, Resource, resource_of
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import Conflict, NotFound
+from steelyard_kube.objects import is_deleting, labels_of, status_of
+from steelyard_kube.pods import is_terminal
+from steelyard_kube.resource import PODS, Resource, resource_of
 
 SECONDS = 120.0
 LONG_AGO = "2026-01-01T00:00:00Z"  # so that no back-off is left to wait for

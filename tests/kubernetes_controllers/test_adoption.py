@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.objects import controller_uid, finalizers_of, is_deleting, labels_of
-from steelyard.kube.resource import (
+from steelyard_common.types import Json
+from steelyard_kube.objects import controller_uid, finalizers_of, is_deleting, labels_of
+from steelyard_kube.resource import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     JOBS,
@@ -14,7 +15,6 @@ from steelyard.kube.resource import (
     STATEFUL_SETS,
     Resource,
 )
-from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, make_job, make_set, template, until
 
 TRACKING = "batch.kubernetes.io/job-tracking"

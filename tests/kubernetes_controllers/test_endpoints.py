@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.objects import labels_of
-from steelyard.kube.resource import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
+from steelyard_kube.resource import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from tests.kubernetes_controllers.sandbox import Sandbox, make, template, until
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
-from steelyard.kube.resource import CONFIG_MAPS, CRDS, NAMESPACES, SECRETS, Resource
 from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.objects import finalizers_of, is_deleting, owner_references
+from steelyard_kube.resource import CONFIG_MAPS, CRDS, NAMESPACES, SECRETS, Resource
 from tests.kubernetes_controllers.conftest import OURS, REAL
 from tests.kubernetes_controllers.sandbox import Sandbox, until
 from tests.kubernetes_differential.embedded import embedded_server

@@ -1,8 +1,8 @@
 """Jobs: what their status says, which Pods they have, and how they end."""
 
-from steelyard.kube.objects import finalizers_of, status_of
-from steelyard.kube.resource import JOBS, PODS
 from steelyard_common.types import Json
+from steelyard_kube.objects import finalizers_of, status_of
+from steelyard_kube.resource import JOBS, PODS
 from tests.kubernetes_controllers.sandbox import Sandbox, conditions, index_of, make_job, template, until
 
 COMPLETE = [

@@ -1,8 +1,8 @@
 """Deployments and ReplicaSets: rollouts, their bounds, revisions, and replacements."""
 
-from steelyard.kube.objects import annotations_of, labels_of, status_of
-from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of, labels_of, status_of
+from steelyard_kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from tests.kubernetes_controllers.sandbox import Sandbox, conditions, make_set, now, template, until
 
 REVISION = "deployment.kubernetes.io/revision"

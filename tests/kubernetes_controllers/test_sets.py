@@ -2,8 +2,9 @@
 
 import time
 
-from steelyard.kube.objects import labels_of, owner_references, status_of
-from steelyard.kube.resource import (
+from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of, owner_references, status_of
+from steelyard_kube.resource import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     JOBS,
@@ -11,7 +12,6 @@ from steelyard.kube.resource import (
     PODS,
     STATEFUL_SETS,
 )
-from steelyard_common.types import Json
 from tests.kubernetes_controllers.sandbox import Sandbox, make, make_job, make_set, template, until
 
 

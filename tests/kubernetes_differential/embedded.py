@@ -9,8 +9,6 @@ from pathlib import Path
 
 import yaml
 
-from steelyard.kube.client import connect
-from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.controllers.caches import BUILT_IN, Caches, Listener
@@ -18,6 +16,8 @@ from steelyard.local.controllers.garbage.run import run_garbage_collector
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.faults import Faults
 from steelyard_common.types import Json
+from steelyard_kube.client import connect
+from steelyard_kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
 
 TOKEN = "a token of tests"
 

@@ -25,8 +25,6 @@ from steelyard.accounts.secrets import Secrets
 from steelyard.api.kinds import KINDS
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING
 from steelyard.broker.open import open_log
-from steelyard.kube.leader import Candidate, SystemClock
-from steelyard.kube.memory import MemoryCluster
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
@@ -40,6 +38,8 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from steelyard_common.types import Json
+from steelyard_kube.leader import Candidate, SystemClock
+from steelyard_kube.memory import MemoryCluster
 from steelyard_schema.crd import custom_resource_definitions
 from steelyard_schema.dependencies import has_workflow
 from steelyard_schema.entities import PLURALS, entity_of

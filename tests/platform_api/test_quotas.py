@@ -11,10 +11,10 @@ import pytest
 
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quotas import QuotaSettings
-from steelyard.kube.memory import MemoryCluster
 from steelyard.services.orchestrator.rules import rules_of
 from steelyard.services.simulation.platform import PlatformHarness
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
 from steelyard_schema.quota import quota_id
 from tests.platform_api.memory_platform import MemoryPlatform, client_of, grant, make_platform, model
 

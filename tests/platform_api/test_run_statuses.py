@@ -1,8 +1,8 @@
 """The status of a run and of a submission is stored: it follows their workflows, and queries find it."""
 
-from steelyard.kube.memory import MemoryCluster
 from steelyard.services.reaper.reaper import reap
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
 from tests.platform_api.memory_platform import MemoryPlatform, dataset
 from tests.platform_api.test_backup import MONTH, forgotten
 from tests.platform_api.test_collection import a_service, a_submission

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from steelyard.kube.objects import conditions_of, status_of
+from steelyard_kube.objects import conditions_of, status_of
 from tests.refusals.refusing import BUSY, TAKEN, RefusingCluster
 
 MINUTE = 60.0

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
-from steelyard.kube.errors import (
+from steelyard.operator.simulation.simulator import BEGIN
+from steelyard_common.types import Json, JsonValue
+from steelyard_kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -18,11 +20,9 @@ from steelyard.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import LEASES, Resource
-from steelyard.kube.store import key_of
-from steelyard.operator.simulation.simulator import BEGIN
-from steelyard_common.types import Json, JsonValue
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import LEASES, Resource
+from steelyard_kube.store import key_of
 from tests.exploration.live import LoopClock
 
 NAMESPACE = "default"

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from steelyard.kube.resource import CONFIG_MAPS, CRDS, JOBS
-from steelyard.kube.served import Served
 from steelyard.local.controllers.garbage.run import run_garbage_collector
+from steelyard_kube.resource import CONFIG_MAPS, CRDS, JOBS
+from steelyard_kube.served import Served
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import RefusingCluster, lasting_ways

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from steelyard.kube.resource import CONFIG_MAPS, PODS, Resource, resource_of
 from steelyard_common.types import Json
+from steelyard_kube.resource import CONFIG_MAPS, PODS, Resource, resource_of
 from tests.exploration.virtual_time import run
 from tests.refusals import test_embedded, test_garbage, test_operator
 from tests.refusals.refusing import NAMESPACE, RefusingCluster

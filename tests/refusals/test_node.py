@@ -9,9 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import is_deleting
-from steelyard.kube.resource import EVENTS, PODS
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.pod_object import PodObject
 from steelyard.local.kubelet.scheduler import Scheduler
@@ -20,6 +17,9 @@ from steelyard.local.kubelet.test_placement import NO_EXECUTE, make_node
 from steelyard.local.kubelet.testing import make_config, make_pod
 from steelyard.local.kubelet.worker import PodWorker
 from steelyard_common.types import Json
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.objects import is_deleting
+from steelyard_kube.resource import EVENTS, PODS
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import BUSY, RefusingCluster, lasting_ways

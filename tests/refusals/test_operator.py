@@ -7,7 +7,13 @@ from functools import cache
 
 import pytest
 
-from steelyard.kube.resource import (
+from steelyard.operator.main import Operator
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation import resources
+from steelyard.operator.training.frameworks.test_definition import make_framework
+from steelyard.operator.workflow import WORKFLOWS
+from steelyard_common.types import Json
+from steelyard_kube.resource import (
     ANALYSES,
     AUDITS,
     DATA_SOURCES,
@@ -22,12 +28,6 @@ from steelyard.kube.resource import (
     TRAINING,
     Resource,
 )
-from steelyard.operator.main import Operator
-from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.simulation import resources
-from steelyard.operator.training.frameworks.test_definition import make_framework
-from steelyard.operator.workflow import WORKFLOWS
-from steelyard_common.types import Json
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import NAMESPACE, WAYS, RefusingCluster, ways_of

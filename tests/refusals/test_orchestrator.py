@@ -9,8 +9,6 @@ import pytest
 
 from steelyard.accounts.database import Claim
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.kube.resource import Resource
-from steelyard.kube.workqueue import Backoff, WorkQueue
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge
 from steelyard.services.orchestrator.manifest import KUBE
@@ -21,6 +19,8 @@ from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.workers import Quarantine, Workers
 from steelyard.services.simulation.entities import START, make_all_kinds
 from steelyard.services.status_commands import Status
+from steelyard_kube.resource import Resource
+from steelyard_kube.workqueue import Backoff, WorkQueue
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.names import namespace_of
 from tests.exploration.virtual_time import run

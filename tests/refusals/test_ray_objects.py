@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.resource import EVENTS, RAY_CLUSTERS, Resource
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.operator.ray.run import Surroundings, run_ray
 from steelyard.operator.ray.serving.server import Served
 from steelyard.operator.ray.settings import RaySettings
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.resource import EVENTS, RAY_CLUSTERS, Resource
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import TAKEN, Attempt, RefusingCluster, lasting_ways

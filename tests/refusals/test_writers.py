@@ -8,8 +8,8 @@ from tests.source import place, short_name
 CALLS = frozenset({"create", "patch", "replace", "delete"})
 PARTS = ("kube", "local", "operator", "services")
 WRITERS = {
-    "kube/events.py": "its writes are counted in every table here",
-    "kube/leader.py": "a lease is renewed at a fixed pace: kube/test_leader.py",
+    "steelyard_kube/events.py": "its writes are counted in every table here",
+    "steelyard_kube/leader.py": "a lease is renewed at a fixed pace: steelyard_kube/test_leader.py",
     "local/controllers/adoption.py": "test_embedded.py",
     "local/controllers/garbage/run.py": "test_garbage.py",
     "local/controllers/sync.py": "test_embedded.py",

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 
 from steelyard.evaluation.doubles import free_port
 from steelyard.figures import Figures
-from steelyard.kube.memory import MemoryCluster
 from steelyard.monitoring import Address, served
 from steelyard.operator.ray.serving.server import serving
 from steelyard.operator.ray.settings import RaySettings
@@ -21,6 +20,7 @@ from steelyard.steps.common import Log
 from steelyard.steps.evaluation_metrics import Metrics
 from steelyard.steps.mock_inference_service import Faults, Mock, make_app
 from steelyard.steps.session_identity import serve
+from steelyard_kube.memory import MemoryCluster
 from tests.platform_api.test_served import served as served_api
 
 HOST = "127.0.0.1"

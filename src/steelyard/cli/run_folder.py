@@ -15,16 +15,16 @@ from steelyard.cli.display import Display, Row, open_display
 from steelyard.cli.manifests import Manifest, freshen, read_manifests
 from steelyard.cli.next_steps import Finished, closing_words
 from steelyard.errors import SteelyardError, UsageError
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, Unreachable
-from steelyard.kube.objects import conditions_of, status_of
-from steelyard.kube.resource import Resource, resource_of
 from steelyard.local.detached import UpOptions, running, start_detached, stop
 from steelyard.local.state import StateDir
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
 from steelyard_common.types import Json, mapping
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, Unreachable
+from steelyard_kube.objects import conditions_of, status_of
+from steelyard_kube.resource import Resource, resource_of
 from steelyard_schema.locations import complete_location
 from steelyard_schema.names import PROGRESS
 

@@ -13,11 +13,11 @@ from steelyard.cli.ray.connecting import config_of
 from steelyard.cli.train.convert import convert
 from steelyard.cli.train.framework_file import read as read_framework
 from steelyard.errors import SteelyardError
-from steelyard.kube.kubeconfig import KubeconfigError
-from steelyard.kube.kubeconfig import load as load_kubeconfig
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.tasks import load_task
 from steelyard.whole_files import DOCUMENT_BYTES
+from steelyard_kube.kubeconfig import KubeconfigError
+from steelyard_kube.kubeconfig import load as load_kubeconfig
 
 _LEVELS = 40
 

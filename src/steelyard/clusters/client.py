@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # each group is imported when it is first used: an import of 
     from steelyard.clusters.queues import AsyncQueues, Queues
     from steelyard.clusters.ray.groups import AsyncRay, Ray
     from steelyard.clusters.training_jobs import AsyncTraining, Training
-    from steelyard.kube.exec_login import Login
+    from steelyard_kube.exec_login import Login
 
 
 class AsyncClient:

@@ -15,10 +15,10 @@ from steelyard.clusters.errors import Fault, Right
 from steelyard.clusters.kinds import Kind
 from steelyard.clusters.login import FIELD_MANAGER
 from steelyard.clusters.versions import warn_of_dropped
-from steelyard.kube import errors as api
-from steelyard.kube.cluster import Cluster, LogLine, Patch, PodLogs
-from steelyard.kube.resource import Resource, resource_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube import errors as api
+from steelyard_kube.cluster import Cluster, LogLine, Patch, PodLogs
+from steelyard_kube.resource import Resource, resource_of
 
 _REVIEW_KIND = Kind(
     "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from steelyard.kube.exec_login import MARGIN, Credential, LoginFailed
 from steelyard_common.types import Json
+from steelyard_kube.exec_login import MARGIN, Credential, LoginFailed
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 LOGIN_SECONDS = 600.0

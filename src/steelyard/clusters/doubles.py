@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from steelyard.clusters import kinds
 from steelyard.clusters.kinds import Kind
-from steelyard.kube.cluster import Resource
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.memory import MemoryCluster
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Resource
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.memory import MemoryCluster
 
 GROUPS = {
     "ray.io": ["v1"],

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from steelyard.kube.resource import EVENTS as EVENT_RESOURCE
-from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Resource
+from steelyard_kube.resource import EVENTS as EVENT_RESOURCE
+from steelyard_kube.resource import PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Resource
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from steelyard.clusters.errors import NotConfigured
 
 if TYPE_CHECKING:
-    from steelyard.kube.client import RestCluster
-    from steelyard.kube.exec_login import Login
+    from steelyard_kube.client import RestCluster
+    from steelyard_kube.exec_login import Login
 
 FIELD_MANAGER = "steelyard"
 """The manager of all fields that this client writes, by an apply and by other calls."""
@@ -66,7 +66,7 @@ class Target:
         return _cluster(server, tls, _token(self.token), self.login), ""
 
     def _of_kubeconfig(self) -> tuple["RestCluster", str]:
-        from steelyard.kube.kubeconfig import KubeconfigError, load
+        from steelyard_kube.kubeconfig import KubeconfigError, load
 
         path = Path(self.kubeconfig).expanduser() if self.kubeconfig is not None else None
         if path is not None and not path.exists():
@@ -96,13 +96,13 @@ class Target:
 def _cluster(
     url: str, tls: ssl.SSLContext | None, token: "Callable[[], str] | str | None", login: "Login | None"
 ) -> "RestCluster":
-    from steelyard.kube.client import RestCluster
+    from steelyard_kube.client import RestCluster
 
     return RestCluster(url, tls=tls, token=token, login=login, page=PAGE, manager=FIELD_MANAGER)
 
 
 def _token(token: Token | None) -> "Callable[[], str] | str | None":
-    from steelyard.kube.kubeconfig import FileToken
+    from steelyard_kube.kubeconfig import FileToken
 
     if isinstance(token, Path):
         if not os.access(token, os.R_OK):

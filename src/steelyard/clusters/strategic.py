@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steelyard.clusters.errors import Fault
-from steelyard.kube.strategic import Unmergeable, strategic_merge
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.strategic import Unmergeable, strategic_merge
 from steelyard_schema.unknown_fields import pod_template_schema, unknown_fields
 
 KEYS = {

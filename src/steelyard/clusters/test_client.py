@@ -35,10 +35,10 @@ from steelyard.clusters.training import (
     WaitedTooLong,
 )
 from steelyard.clusters.training_jobs import AsyncTraining, Training
-from steelyard.kube import errors as api
-from steelyard.kube.resource import PYTORCH_JOBS
-from steelyard.kube.store import key_of
 from steelyard_common.types import Json
+from steelyard_kube import errors as api
+from steelyard_kube.resource import PYTORCH_JOBS
+from steelyard_kube.store import key_of
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from steelyard.clusters.device_login import DeviceLogin, Prompt
-from steelyard.kube.exec_login import LoginFailed
 from steelyard_common.types import Json
+from steelyard_kube.exec_login import LoginFailed
 
 
 class Provider:

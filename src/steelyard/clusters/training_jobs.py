@@ -10,9 +10,9 @@ from steelyard.clusters.connection import Connection, wrapped
 from steelyard.clusters.errors import Failed, Fault
 from steelyard.clusters.kinds import Kind
 from steelyard.clusters.training import BadJob, JobRequest, JobView, TrainingFramework
-from steelyard.kube import errors as api
-from steelyard.kube.resource import TRAINING, resource_of
 from steelyard_common.types import Json, mapping
+from steelyard_kube import errors as api
+from steelyard_kube.resource import TRAINING, resource_of
 
 
 class AsyncTraining:

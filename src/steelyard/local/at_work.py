@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steelyard.kube.objects import annotations_of
-from steelyard.kube.resource import Resource
 from steelyard.local.state import write_atomically
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
+from steelyard_kube.resource import Resource
 
 RELEASE = "steelyard.io/release"
 """Annotation of an object that was set aside: with another value of it the object is worked on again."""

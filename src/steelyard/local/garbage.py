@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
 from steelyard_common.types import Json
+from steelyard_kube.objects import finalizers_of, is_deleting, owner_references
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 OwnerState = Literal["alive", "gone", "waiting"]

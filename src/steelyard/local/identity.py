@@ -10,8 +10,8 @@ import re
 import socket
 from pathlib import Path
 
-from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.local.state import process_start
+from steelyard_kube.leader import Candidate, SystemClock
 
 _IDENTITY = re.compile(r"(?P<host>.+)_(?P<pids>\d+)-(?P<pid>\d+)-(?P<started>[0-9a-f]+-\d+)")
 

@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 
 import orjson
 
-from steelyard.kube.errors import ApiError
-from steelyard.kube.kubeconfig import Access, load
-from steelyard.kube.pods import phase_of
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.shim import OWN_PYTHON
 from steelyard_common.types import sequence
+from steelyard_kube.errors import ApiError
+from steelyard_kube.kubeconfig import Access, load
+from steelyard_kube.pods import phase_of
+from steelyard_kube.resource import PODS
 
 IMAGE = "localhost/steelyard/kubectl"
 HOSTS = Path("/etc/mpi/hostfile")
@@ -38,7 +38,7 @@ def deliver(kubeconfig: Path, folder: Path, namespace: str, hosts: list[str]) ->
 
 async def _all_running(kubeconfig: Path, namespace: str, hosts: list[str]) -> None:
     # Only here: the supervisor needs the image's name of this module, and no HTTP client.
-    from steelyard.kube.client import connect
+    from steelyard_kube.client import connect
 
     cluster = await connect(kubeconfig)
     waiting = list(hosts)

@@ -8,10 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
-from steelyard.kube.client import connect
-from steelyard.kube.errors import ApiError
-from steelyard.kube.objects import annotations_of, status_of
-from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES
 from steelyard.local.leftovers import living
 from steelyard.local.lock import is_held
 from steelyard.local.names.table import is_of_the_api
@@ -20,6 +16,10 @@ from steelyard.local.process import PARTS
 from steelyard.local.process import SERVICES as PLATFORM_SERVICES
 from steelyard.local.state import Record, StateDir, read_ready, read_record, why_no_state_folder
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.client import connect
+from steelyard_kube.errors import ApiError
+from steelyard_kube.objects import annotations_of, status_of
+from steelyard_kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES
 
 GPUS = "steelyard/gpus"
 """Annotation of a Node, by the kubelet (`gpus/gpus.py`)."""

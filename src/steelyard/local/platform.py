@@ -22,8 +22,6 @@ from steelyard.accounts.secrets import Secrets
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
 from steelyard.disk_space import once_room
 from steelyard.errors import UsageError
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
 from steelyard.local.engines import Engines, advice, engine_files, engines, on_servers
 from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
@@ -36,6 +34,8 @@ from steelyard.monitoring import listen_address, served
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.storage.store import open_store
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
 from steelyard_schema.ids import random_id
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 
 from steelyard.errors import Refused, SteelyardError, leaves, words_of_file_error
-from steelyard.kube.leader import LeaseLost
 from steelyard.local.lock import FileLock, LockHeld
 from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
 from steelyard.local.renewal import Renewal, execute_again
 from steelyard.local.state import StateDir, prepare
+from steelyard_kube.leader import LeaseLost
 
 SERVICES = (
     "aggregator",

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.processes import resident
 from steelyard_common.types import mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import PODS
 
 log = logging.getLogger(__name__)
 SAMPLE_SECONDS = 60.0

@@ -16,12 +16,6 @@ from urllib.parse import urlsplit
 
 from steelyard.figures import Figures
 from steelyard.gpu_settings import GpuSettings
-from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists
-from steelyard.kube.objects import annotations_of
-from steelyard.kube.patches import merge_patch
-from steelyard.kube.resource import CRDS, NODES
 from steelyard.local.at_work import AtWork
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.faults import Faults
@@ -38,6 +32,12 @@ from steelyard.local.set_aside import tell_set_aside
 from steelyard.local.sleeps import sleep_watch
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
+from steelyard_kube.client import connect
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists
+from steelyard_kube.objects import annotations_of
+from steelyard_kube.patches import merge_patch
+from steelyard_kube.resource import CRDS, NODES
 
 if TYPE_CHECKING:
     from steelyard.settings import Settings

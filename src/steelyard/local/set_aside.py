@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, NotFound
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.resource import resource_of
 from steelyard.local.at_work import SET_ASIDE, AtWork, Mark
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, NotFound
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.resource import resource_of
 
 
 async def tell_set_aside(cluster: Cluster, at_work: AtWork, now: Callable[[], datetime]) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.at_work import RELEASE, SLOTS, AtWork, SetAside, set_aside_in
 from steelyard_common.types import Json
+from steelyard_kube.resource import JOBS, PODS
 
 DIE = """
 import asyncio, os, signal, sys, threading
 from pathlib import Path
-from steelyard.kube.resource import PODS
+from steelyard_kube.resource import PODS
 from steelyard.local.at_work import AtWork, SetAside
 from steelyard.local.test_at_work import make
 

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from steelyard.kube.test_tables import MANY, ROOM, largest, make
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.server import ApiServerConfig, make_parts
 from steelyard.local.apiserver.store import Store
 from steelyard.local.kubelet.ended_pods import EndedPods
+from steelyard_kube.test_tables import MANY, ROOM, largest, make
 
 
 async def test_a_store_whose_objects_are_gone_is_small() -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import Refused, SteelyardError
-from steelyard.kube.leader import LeaseLost
 from steelyard.local import files
 from steelyard.local import state as folders
 from steelyard.local.process import in_lines
 from steelyard.local.state import Record, StateDir
 from steelyard.serving.bounded import bound
 from steelyard.sqlite import DatabaseError
+from steelyard_kube.leader import LeaseLost
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from steelyard.kube.client import RestCluster
-from steelyard.kube.resource import EVENTS, JOBS, PODS
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.direct import Handler, direct_cluster
 from steelyard.local.apiserver.messages import Request, Response
@@ -14,6 +12,8 @@ from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard.local.controllers.caches import BUILT_IN, Caches
 from steelyard.local.controllers.run import run_controllers
 from steelyard_common.types import Json, sequence
+from steelyard_kube.client import RestCluster
+from steelyard_kube.resource import EVENTS, JOBS, PODS
 
 PATH = re.compile(r".*/namespaces/default/(?P<kind>\w+)(?P<name>/[^/]+)?(?P<part>/\w+)?")
 JOB: Json = {

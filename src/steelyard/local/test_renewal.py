@@ -5,8 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS
 from steelyard.local.renewal import (
     QUIET_SAMPLES,
     QUIET_WRITES,
@@ -16,6 +14,8 @@ from steelyard.local.renewal import (
     command_again,
     watch_memory,
 )
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS
 
 MB = 1 << 20
 SMALL, LARGE = 80 * MB, 160 * MB

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import CRDS
 from steelyard.local.definitions.building import EMBEDDED
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard.local.kubectl import IMAGE as KUBECTL
@@ -14,6 +12,8 @@ from steelyard.local.state import StateDir
 from steelyard.operator.settings import TrainingSettings
 from steelyard.settings import load
 from steelyard_common.types import copied
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import CRDS
 from steelyard_schema.definitions import installed_definitions
 
 

@@ -5,10 +5,15 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Protocol
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Change, Informer, drop_managed_fields
-from steelyard.kube.objects import labels_of, status_of
-from steelyard.kube.resource import (
+from steelyard.operator.edge import Key
+from steelyard.operator.names import ENTITY, OWNER
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.observed.caches import JOB_INDEXES, TrainingCaches, slim_job
+from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Change, Informer, drop_managed_fields
+from steelyard_kube.objects import labels_of, status_of
+from steelyard_kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     INFERENCE_SESSIONS,
@@ -19,11 +24,6 @@ from steelyard.kube.resource import (
     Resource,
     resource_of,
 )
-from steelyard.operator.edge import Key
-from steelyard.operator.names import ENTITY, OWNER
-from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.observed.caches import JOB_INDEXES, TrainingCaches, slim_job
-from steelyard_common.types import Json
 
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 _TRAINING = frozenset(TRAINING)

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from steelyard.awake import pause_lasts
-from steelyard.kube.objects import controller_uid, is_deleting, labels_of, status_of, true_condition
-from steelyard.kube.pods import all_container_statuses, conditions_by_type, terminated_state, waiting_state
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
 from steelyard_common.types import Json
+from steelyard_kube.objects import controller_uid, is_deleting, labels_of, status_of, true_condition
+from steelyard_kube.pods import all_container_statuses, conditions_by_type, terminated_state, waiting_state
 from steelyard_schema.steps import EXIT_PERMANENT
 
 POD_GRACE = timedelta(seconds=5)

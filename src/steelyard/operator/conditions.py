@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from steelyard.kube.objects import status_of, true_condition
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import status_of, true_condition
 from steelyard_schema.resources import RESOURCES
 
 State = Literal["progressing", "ready", "complete", "failed", "expired"]

@@ -8,11 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from steelyard.awake import Sleeps, no_sleeps
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.objects import status_of
-from steelyard.kube.refusals import ToldRefusals
-from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Event
 from steelyard.operator.edge import (
     Caches,
@@ -30,6 +25,11 @@ from steelyard.operator.trouble import ERROR, error_text
 from steelyard.operator.workflow import WORKFLOWS, Workflow
 from steelyard.operator.writes import Writes
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.objects import status_of
+from steelyard_kube.refusals import ToldRefusals
+from steelyard_kube.resource import Resource
 
 UNSEEN = timedelta(seconds=30)
 """Pause before the next reconciliation while a new child is missing from the cache: one that is deleted before the

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from steelyard.kube.errors import ApiError
-from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Event
 from steelyard.operator.settings import OperatorSettings
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError
+from steelyard_kube.resource import Resource
 
 
 class Stale(Exception):

@@ -10,12 +10,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from steelyard.awake import Sleeps, no_sleeps
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost, until
-from steelyard.kube.resource import TRAINING
-from steelyard.kube.workqueue import WorkQueue, spare_worker
 from steelyard.monitoring import Address, served
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import Controller
@@ -25,6 +19,12 @@ from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import workflows
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.leader import Candidate, LeaderElector, LeaseLost, until
+from steelyard_kube.resource import TRAINING
+from steelyard_kube.workqueue import WorkQueue, spare_worker
 
 if TYPE_CHECKING:
     from steelyard.operator.ray.serving.server import Served

@@ -6,8 +6,8 @@ from prometheus_client import Counter as Total
 from prometheus_client import Gauge, Histogram
 
 from steelyard.figures import Figures
-from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
 from steelyard.operator.training.metrics import TrainingMetrics
+from steelyard_kube.metrics import ReconcileMetrics, WorkQueueMetrics
 
 
 class Metrics:

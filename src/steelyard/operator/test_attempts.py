@@ -6,8 +6,6 @@ from datetime import timedelta
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
-from steelyard.kube.objects import true_condition
-from steelyard.kube.resource import JOBS, resource_of
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key
 from steelyard.operator.simulation import environment as env
@@ -23,6 +21,8 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Simulator
 from steelyard_common.types import Json
+from steelyard_kube.objects import true_condition
+from steelyard_kube.resource import JOBS, resource_of
 from steelyard_schema.resources import RESOURCES
 
 Effect = Callable[[Simulator, Json], None]

@@ -4,10 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import true_condition
-from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
 from steelyard.operator.edge import Defect, Key, Stale, Synced
@@ -23,6 +19,10 @@ from steelyard.operator.simulation.resources import (
 from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.operator.workflow import TRAINING_WORKFLOW
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.objects import true_condition
+from steelyard_kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
 
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 

@@ -11,21 +11,6 @@ import orjson
 import pytest
 from prometheus_client import generate_latest
 
-from steelyard.kube.errors import Conflict
-from steelyard.kube.leader import Candidate, SystemClock
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import (
-    CONFIG_MAPS,
-    EVALUATIONS,
-    EVENTS,
-    INFERENCE_SESSIONS,
-    JOBS,
-    LEASES,
-    MODELS,
-    PODS,
-    PYTORCH_JOBS,
-    REPORTS,
-)
 from steelyard.monitoring import Address
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import UNSEEN
@@ -43,6 +28,21 @@ from steelyard.operator.simulation.resources import (
 from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.operator.workflow import workflows
 from steelyard_common.types import Json
+from steelyard_kube.errors import Conflict
+from steelyard_kube.leader import Candidate, SystemClock
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import (
+    CONFIG_MAPS,
+    EVALUATIONS,
+    EVENTS,
+    INFERENCE_SESSIONS,
+    JOBS,
+    LEASES,
+    MODELS,
+    PODS,
+    PYTORCH_JOBS,
+    REPORTS,
+)
 
 PATIENCE = UNSEEN.total_seconds() - 5
 """Seconds, on a machine that has other work to do; less than the pause after which an operator reconciles again

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from steelyard.kube.resource import ANALYSES
 from steelyard.operator.children import Children
 from steelyard.operator.jobs import Step, job_and_config, step_config
 from steelyard.operator.session_objects import session_objects
@@ -25,6 +24,7 @@ from steelyard.operator.simulation.resources import (
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session, service_name
 from steelyard_common.types import Json
+from steelyard_kube.resource import ANALYSES
 from steelyard_schema.bounds import ENTITY_BYTES
 from steelyard_schema.egress import EgressPolicy, EgressSettings
 from steelyard_schema.resources import InferenceSessionResourceSpec

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from steelyard.kube.resource import ANALYSES
 from steelyard.operator.children import Children
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.session_objects import session_objects
@@ -14,6 +13,7 @@ from steelyard.operator.simulation.resources import make_analysis, make_evaluati
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session
 from steelyard_common.types import Json
+from steelyard_kube.resource import ANALYSES
 from steelyard_schema.resources import InferenceSessionResourceSpec
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")

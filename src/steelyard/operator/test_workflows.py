@@ -5,8 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
-from steelyard.kube.objects import true_condition
-from steelyard.kube.resource import resource_of
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import History, Phase, make_status
 from steelyard.operator.desired import Desired
@@ -26,6 +24,8 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard_common.types import Json
+from steelyard_kube.objects import true_condition
+from steelyard_kube.resource import resource_of
 from steelyard_schema.resources import RESOURCES
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from steelyard.kube.objects import annotations_of
 from steelyard.tracing import TRACEPARENT, valid
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.names import TRACE
 
 SPANNED = frozenset({"Job", "Deployment", "Pod", "InferenceSession"})

@@ -6,9 +6,9 @@ not go on.
 
 from datetime import datetime
 
-from steelyard.kube.objects import status_of, true_condition
 from steelyard.operator.conditions import time_text
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import status_of, true_condition
 from steelyard_schema.faults import exception_text
 from steelyard_schema.resources import RESOURCES
 

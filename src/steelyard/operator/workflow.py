@@ -4,19 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.resource import (
-    ANALYSES,
-    AUDITS,
-    DATA_SOURCES,
-    DATASETS,
-    EVALUATIONS,
-    INFERENCE_SERVICES,
-    INFERENCE_SESSIONS,
-    MODELS,
-    REPORTS,
-    TRAINING,
-    Resource,
-)
 from steelyard.operator import conditions, trouble
 from steelyard.operator.children import Children, observe
 from steelyard.operator.desired import Desired, Event, Patch
@@ -37,6 +24,19 @@ from steelyard.operator.workflows import (
     report,
 )
 from steelyard_common.types import Json
+from steelyard_kube.resource import (
+    ANALYSES,
+    AUDITS,
+    DATA_SOURCES,
+    DATASETS,
+    EVALUATIONS,
+    INFERENCE_SERVICES,
+    INFERENCE_SESSIONS,
+    MODELS,
+    REPORTS,
+    TRAINING,
+    Resource,
+)
 
 Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
 

@@ -2,18 +2,6 @@
 
 import re
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    NotFound,
-    ServerTimeout,
-    TooManyRequests,
-    Unreachable,
-)
-from steelyard.kube.objects import controller_of, controller_uid, identity_of, is_deleting, labels_of
-from steelyard.kube.resource import Resource, resource_of
 from steelyard.operator import concurrency
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Patch, Precondition
@@ -23,6 +11,18 @@ from steelyard.operator.traces import SPANNED, carry, trace_of
 from steelyard.operator.workflow import Workflow
 from steelyard.tracing import environment_for_steps, span
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerTimeout,
+    TooManyRequests,
+    Unreachable,
+)
+from steelyard_kube.objects import controller_of, controller_uid, identity_of, is_deleting, labels_of
+from steelyard_kube.resource import Resource, resource_of
 
 _INVALID = frozenset({400, 413, 422})
 """HTTP statuses that a repeat does not change: the object is unreadable, too large, or breaks a rule of its kind."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import Gauge
 
-from steelyard.kube.leader import LeaderElector, LeaseLost, until
+from steelyard_kube.leader import LeaderElector, LeaseLost, until
 
 _log = logging.getLogger(__name__)
 

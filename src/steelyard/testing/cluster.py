@@ -1,10 +1,10 @@
 """A Kubernetes cluster in memory, for tests of programs that create, watch and delete its objects.
 
-`MemoryCluster` has the methods of the cluster that `steelyard.kube.client.connect` returns. Tests change objects behind
+`MemoryCluster` has the methods of the cluster that `steelyard_kube.client.connect` returns. Tests change objects behind
 the program's back by its `store`, and let calls fail, or the process die, by `before_call` and `after_call`.
 """
 
-from steelyard.kube.errors import (
+from steelyard_kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -13,8 +13,8 @@ from steelyard.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from steelyard.kube.memory import Crash, MemoryCluster
-from steelyard.kube.resource import Resource, resource_of
+from steelyard_kube.memory import Crash, MemoryCluster
+from steelyard_kube.resource import Resource, resource_of
 
 __all__ = [
     "AlreadyExists",

@@ -24,7 +24,7 @@ def with_client(cluster: ClusterOptions, work: Callable[["Client"], T]) -> T:
     from steelyard.clusters import Client
 
     # Imported before the cluster is looked for: an installation without its packages names the extra.
-    importlib.import_module("steelyard.kube.client")
+    importlib.import_module("steelyard_kube.client")
     place = cluster.find()
     with Client(kubeconfig=place.kubeconfig, context=place.context, namespace=place.namespace) as client:
         return work(client)

@@ -14,8 +14,8 @@ from steelyard.cli.extras import needs
 from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
-    from steelyard.kube.client import RestCluster
     from steelyard.local.state import StateDir
+    from steelyard_kube.client import RestCluster
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class ClusterOptions:
 
     def place(self, kubeconfig: Path | None, state: "StateDir | None" = None) -> ClusterTarget:
         """Return the place of a cluster, in the namespace that kubectl would take."""
-        from steelyard.kube.kubeconfig import namespace_of
+        from steelyard_kube.kubeconfig import namespace_of
 
         own = namespace_of(kubeconfig, self.context) or "default"
         return ClusterTarget(self.namespace or own, kubeconfig, self.context, state, own)
@@ -138,8 +138,8 @@ def on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T
     import asyncio
 
     from steelyard.errors import SteelyardError
-    from steelyard.kube.errors import ApiError, Unreachable
-    from steelyard.kube.kubeconfig import KubeconfigError
+    from steelyard_kube.errors import ApiError, Unreachable
+    from steelyard_kube.kubeconfig import KubeconfigError
 
     try:
         return asyncio.run(_on(place, work))
@@ -153,7 +153,7 @@ def on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T
 
 async def _on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
     from steelyard.cli.train.outage import outages_told
-    from steelyard.kube.client import connect
+    from steelyard_kube.client import connect
 
     cluster = await connect(place.kubeconfig, context=place.context)
     try:

@@ -9,7 +9,7 @@ from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_clus
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
     from steelyard.clusters.training.view import JobView
-    from steelyard.kube.client import RestCluster
+    from steelyard_kube.client import RestCluster
 
 JobsArgument = Annotated[
     list[str], typer.Argument(metavar="JOB...", help="Names of jobs, or KIND/NAME such as pytorchjob/digits.")

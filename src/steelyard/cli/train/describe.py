@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
-from steelyard.kube.objects import annotations_of
-from steelyard.kube.pods import phase_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
+from steelyard_kube.pods import phase_of
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
@@ -64,7 +64,7 @@ async def _reports(api: "LogCluster", pods: Sequence["Json"]) -> dict[str, "Prog
 
 
 async def _events(api: "LogCluster", job: "JobView") -> list["Json"]:
-    from steelyard.kube.resource import EVENTS as RESOURCE
+    from steelyard_kube.resource import EVENTS as RESOURCE
 
     events = await api.list(RESOURCE, job.namespace, field_selector=f"involvedObject.uid={job.uid}")
     # The API gives events in no order, and repeats change their times.

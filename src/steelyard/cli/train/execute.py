@@ -32,7 +32,7 @@ from steelyard.errors import SteelyardError, UsageError
 from steelyard_common.types import Json
 
 if TYPE_CHECKING:
-    from steelyard.kube.client import RestCluster
+    from steelyard_kube.client import RestCluster
 
 
 class Interrupted(SteelyardError):

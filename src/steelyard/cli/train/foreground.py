@@ -19,8 +19,8 @@ from steelyard.clusters.training.following import follow
 from steelyard.clusters.training.logs import LogCluster
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
-from steelyard.kube.objects import status_of
 from steelyard_common.types import mapping
+from steelyard_kube.objects import status_of
 
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0

@@ -9,12 +9,12 @@ from steelyard.clusters.training import jobs
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import TrainingFramework, of_resource
 from steelyard.errors import UsageError
-from steelyard.kube.errors import AlreadyExists
-from steelyard.kube.resource import FRAMEWORKS
 from steelyard_common.types import Json, value_text
+from steelyard_kube.errors import AlreadyExists
+from steelyard_kube.resource import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from steelyard.kube.client import RestCluster
+    from steelyard_kube.client import RestCluster
 
 ENDINGS = (".yaml", ".yml", ".json")
 _OBJECT = 'Invalid value: "object": '

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from steelyard.cli.train.screen import CLEAR
 
-WATCHES = "steelyard.kube.informer"
+WATCHES = "steelyard_kube.informer"
 AGAIN_SECONDS = 60.0
 
 

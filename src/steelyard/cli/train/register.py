@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from steelyard.clusters.training.view import JobView
-    from steelyard.kube.client import RestCluster
     from steelyard.local.state import StateDir
+    from steelyard_kube.client import RestCluster
     from steelyard_schema.model import Model
 
 OUTPUT_SECONDS = 600.0

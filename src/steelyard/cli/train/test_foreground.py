@@ -19,8 +19,8 @@ from steelyard.clusters.training.errors import WaitedTooLong
 from steelyard.clusters.training.following import follow
 from steelyard.clusters.training.view import JobView
 from steelyard.errors import UsageError
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import EVENTS
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import EVENTS
 
 
 async def until(holds: Callable[[], object]) -> None:

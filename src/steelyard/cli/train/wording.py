@@ -9,9 +9,9 @@ from steelyard.clusters.training.logs import container_status, replica_of
 from steelyard.clusters.training.progress import Pace, Progress, number, parse
 from steelyard.clusters.training.records import FailureView, lines
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.objects import status_of
-from steelyard.kube.pods import waiting_state
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
+from steelyard_kube.pods import waiting_state
 
 LAST_LINES = 12
 """Maximum number of a failed program's last lines that are shown at the end of a job."""

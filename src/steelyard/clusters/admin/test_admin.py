@@ -15,8 +15,8 @@ from steelyard.clusters import (
     errors,
 )
 from steelyard.clusters.doubles import MemoryApi
-from steelyard.kube.errors import Forbidden
-from steelyard.kube.resource import Resource
+from steelyard_kube.errors import Forbidden
+from steelyard_kube.resource import Resource
 
 
 def make_group(**quota: Any) -> QuotaGroup:

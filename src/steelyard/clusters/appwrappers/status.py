@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import condition_of, number, part, text
-from steelyard.kube.objects import labels_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
 
 _EXPLAINING = ("Unhealthy", "PodsReady", "ResourcesDeployed", "QuotaReserved")
 

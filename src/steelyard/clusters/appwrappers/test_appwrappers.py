@@ -11,8 +11,8 @@ from steelyard.clusters.appwrappers.status import app_wrapper_status
 from steelyard.clusters.doubles import MemoryApi
 from steelyard.clusters.kinds import APP_WRAPPER, WORKLOAD
 from steelyard.clusters.ray.doubles import make_workload
-from steelyard.kube import errors as api
 from steelyard_common.types import Json
+from steelyard_kube import errors as api
 
 
 @pytest.fixture

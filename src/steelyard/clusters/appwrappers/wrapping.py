@@ -9,8 +9,8 @@ from steelyard.clusters.config import Annotations, Config, DnsLabel, LabelName, 
 from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.config import ClusterConfig, QueuePolicy
-from steelyard.kube.objects import spec_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import spec_of
 from steelyard_schema.unknown_fields import unknown_pod_fields
 
 PREFIX = "workload.codeflare.dev.appwrapper/"

@@ -6,8 +6,8 @@ from steelyard.clusters.kinds import WORKLOAD
 from steelyard.clusters.queues.view import WorkloadView
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import text
-from steelyard.kube.objects import labels_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
 
 
 async def set_active(connection: Connection, job: Json, active: bool) -> bool:

@@ -9,7 +9,7 @@ from statistics import median
 from steelyard.clusters.object_view import ObjectView
 from steelyard.clusters.ray.names import DEFAULT_QUEUE
 from steelyard.clusters.reading import condition_of, holds, items, number, part, text, time_of
-from steelyard.kube.objects import annotations_of, owner_references
+from steelyard_kube.objects import annotations_of, owner_references
 
 MIN_ADMISSIONS = 3
 """Number of admissions from which on the time of the next one is estimated."""

@@ -16,8 +16,8 @@ from steelyard.clusters.errors import Failed, Unsupported, WaitTimeout
 from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.reading import text
 from steelyard.durable import rename_durably
-from steelyard.kube.objects import annotations_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 
 if TYPE_CHECKING:

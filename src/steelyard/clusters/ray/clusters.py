@@ -32,8 +32,8 @@ from steelyard.clusters.ray.view import RayCluster
 from steelyard.clusters.ray.volumes import NewClaim, NewSecret
 from steelyard.clusters.reading import items, number, text
 from steelyard.clusters.waiting import POLL_SECONDS, STUCK_SECONDS, wait_for
-from steelyard.kube.objects import labels_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
 
 AUTOSCALER = "python-requests"
 """Field manager of Ray's autoscaler, which names none: the API takes the name of its HTTP client."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import items, part, text
-from steelyard.kube.objects import labels_of, owner_references
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of, owner_references
 
 
 def belongs(obj: Json, cluster: Json) -> bool:

@@ -9,8 +9,8 @@ from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import Problem, pod_problems
 from steelyard.clusters.reading import number, part, text, time_of
-from steelyard.kube.objects import labels_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
 
 JobPhase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Stopped", "Retrying", "Unknown"]
 _STARTING = frozenset({"", "new", "initializing", "waiting", "scheduling", "scheduled"})

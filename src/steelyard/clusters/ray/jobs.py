@@ -31,9 +31,9 @@ from steelyard.clusters.ray.submissions import AsyncSubmissions, Dashboard, Subm
 from steelyard.clusters.reading import items, text
 from steelyard.clusters.training.logs import Tail
 from steelyard.clusters.waiting import POLL_SECONDS, STUCK_SECONDS, wait_for
-from steelyard.kube import errors as api
-from steelyard.kube.objects import labels_of
 from steelyard_common.types import Json
+from steelyard_kube import errors as api
+from steelyard_kube.objects import labels_of
 
 SUBMITTER_LABEL = "job-name"
 """Label of a submitter's Pod, with the name of the RayJob."""

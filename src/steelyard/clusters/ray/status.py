@@ -9,8 +9,8 @@ from typing import Literal
 from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import condition_of, items, number, part, text, time_of
-from steelyard.kube.objects import labels_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
 
 Phase = Literal["Queued", "Starting", "Ready", "Suspended", "Failed", "Deleting", "Unknown"]
 STUCK = frozenset({

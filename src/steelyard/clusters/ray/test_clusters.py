@@ -13,8 +13,8 @@ from steelyard.clusters.queues.choice import QueueWarning
 from steelyard.clusters.ray.doubles import make_cluster, make_event, make_pod, make_queue, make_workload
 from steelyard.clusters.ray.names import QUEUE
 from steelyard.clusters.ray.plan import changes
-from steelyard.kube.store import key_of
 from steelyard_common.types import Json
+from steelyard_kube.store import key_of
 
 DEMO = ClusterConfig(name="demo")
 

@@ -19,11 +19,11 @@ from steelyard.clusters.ray.doubles import make_cluster, make_pod, make_queue, m
 from steelyard.clusters.ray.job_status import JobStatus, job_status
 from steelyard.clusters.ray.packing import packed
 from steelyard.clusters.ray.scripts import script_of
-from steelyard.kube.cluster import LogLine
-from steelyard.kube.errors import Forbidden, Unreachable
-from steelyard.kube.resource import PODS, SECRETS, Resource
-from steelyard.kube.store import key_of
 from steelyard_common.types import Json
+from steelyard_kube.cluster import LogLine
+from steelyard_kube.errors import Forbidden, Unreachable
+from steelyard_kube.resource import PODS, SECRETS, Resource
+from steelyard_kube.store import key_of
 
 OWN = ClusterConfig(name="own")
 

@@ -7,7 +7,7 @@ from steelyard.clusters.object_view import ObjectView
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import ClusterStatus, cluster_status
 from steelyard.clusters.reading import items, number, text
-from steelyard.kube.objects import annotations_of, labels_of
+from steelyard_kube.objects import annotations_of, labels_of
 from steelyard_schema import ray_annotations
 
 

@@ -2,7 +2,7 @@
 
     from pathlib import Path
     from steelyard.clusters import training
-    from steelyard.kube.client import connect
+    from steelyard_kube.client import connect
 
     cluster = await connect(Path(".steelyard/kubeconfig"))
     job = await training.find(cluster, "digits", "default")

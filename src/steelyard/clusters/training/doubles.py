@@ -6,10 +6,10 @@ from steelyard.clusters.names import ATTEMPT, JOB_NAME, REPLICA_INDEX, REPLICA_T
 from steelyard.clusters.training.frameworks import BY_NAME
 from steelyard.clusters.training.manifest import JobRequest, Program
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.cluster import LogLine
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, PYTORCH_JOBS
 from steelyard_common.types import Json
+from steelyard_kube.cluster import LogLine
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS, PYTORCH_JOBS
 
 NAMESPACE = "default"
 

@@ -20,10 +20,10 @@ from steelyard.clusters.training.logs import (
 )
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import changes
-from steelyard.kube.errors import ApiError, NotFound
-from steelyard.kube.informer import Informer
-from steelyard.kube.resource import EVENTS, PODS
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, NotFound
+from steelyard_kube.informer import Informer
+from steelyard_kube.resource import EVENTS, PODS
 
 WAITING = 2000
 """Lines read and not yet taken; beyond them reading waits."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from steelyard.clusters.names import MAX_REPLICAS
 from steelyard.clusters.training.errors import BadJob
-from steelyard.kube.resource import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import (
     DL_JOBS,
     JAX_JOBS,
     MX_JOBS,
@@ -20,7 +21,6 @@ from steelyard.kube.resource import (
     XGBOOST_JOBS,
     Resource,
 )
-from steelyard_common.types import Json
 
 WORKER = "Worker"
 

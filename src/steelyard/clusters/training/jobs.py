@@ -10,11 +10,11 @@ from steelyard.clusters.names import JOB_NAME
 from steelyard.clusters.training.errors import BadJob, NoSuchJob
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, of_resource
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
-from steelyard.kube.objects import owner_references
-from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
+from steelyard_kube.objects import owner_references
+from steelyard_kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
 from steelyard_schema.definitions import spec_schema_of
 from steelyard_schema.unknown_fields import unknown_fields
 

@@ -8,11 +8,11 @@ from typing import Protocol
 from steelyard.clusters.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.clusters.training.frameworks import KNOWN
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.cluster import Cluster, LogLine, PodLogs
-from steelyard.kube.errors import ApiError, NotFound
-from steelyard.kube.objects import annotations_of, labels_of
-from steelyard.kube.pods import container_statuses, is_terminal
 from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster, LogLine, PodLogs
+from steelyard_kube.errors import ApiError, NotFound
+from steelyard_kube.objects import annotations_of, labels_of
+from steelyard_kube.pods import container_statuses, is_terminal
 
 MAIN = frozenset({*(framework.container for framework in KNOWN), "mpi"})
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

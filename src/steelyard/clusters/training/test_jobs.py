@@ -19,9 +19,9 @@ from steelyard.clusters.training.doubles import (
     written,
 )
 from steelyard.clusters.training.errors import BadJob
-from steelyard.kube.cluster import WatchEvent
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
+from steelyard_kube.cluster import WatchEvent
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
 
 
 @pytest.fixture

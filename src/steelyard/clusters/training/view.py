@@ -13,9 +13,9 @@ from steelyard.clusters.training.records import (
     replica_of_status,
     time_of,
 )
-from steelyard.kube.objects import annotations_of, status_of
-from steelyard.kube.resource import Resource, resource_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, status_of
+from steelyard_kube.resource import Resource, resource_of
 
 SPECS = re.compile("ReplicaSpecs$|^roles$")
 """Names of the fields that hold the replica types, of all kinds."""

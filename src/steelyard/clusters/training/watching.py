@@ -6,9 +6,9 @@ from contextlib import aclosing
 
 from steelyard.clusters.training.errors import JobDeleted, WaitedTooLong
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
 
 
 async def wait(

@@ -12,7 +12,7 @@ from steelyard.clusters import Client, widgets
 from steelyard.clusters.doubles import MemoryApi
 from steelyard.clusters.kinds import RAY_CLUSTER, RAY_JOB
 from steelyard.clusters.ray.doubles import make_cluster
-from steelyard.kube.errors import Forbidden, Unreachable
+from steelyard_kube.errors import Forbidden, Unreachable
 
 
 @pytest.fixture

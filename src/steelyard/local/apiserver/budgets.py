@@ -3,12 +3,12 @@
 `subresources.py` asks; the disruption controller counts again afterwards.
 """
 
-from steelyard.kube.objects import is_deleting, status_of
-from steelyard.kube.pods import is_ready, is_terminal, phase_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.objects import Objects
 from steelyard.local.controllers.disruption import selects
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import is_deleting, status_of
+from steelyard_kube.pods import is_ready, is_terminal, phase_of
 
 BUCKET = "poddisruptionbudgets.policy"
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from steelyard.kube.objects import conditions_of, status_of
-from steelyard.kube.pods import conditions_by_type, is_ready
 from steelyard.local.apiserver.clock import parse_stamp
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.common import expression_text
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import conditions_of, status_of
+from steelyard_kube.pods import conditions_by_type, is_ready
 
 Cell = Callable[[Json, datetime], Any]
 NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from steelyard.kube.objects import conditions_of, status_of
 from steelyard.local.apiserver.columns import NONE, UNSET, Cell, duration
 from steelyard.local.apiserver.kinds import field_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import conditions_of, status_of
 
 _SHOWN = 3  # entries of a long list
 

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from steelyard.kube.objects import status_of
 from steelyard.local.apiserver.columns import NONE, UNSET, Cell, age, at
 from steelyard.local.apiserver.kinds import field_of
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import status_of
 
 _MODES = {
     "ReadWriteOnce": "RWO",

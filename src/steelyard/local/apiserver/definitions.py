@@ -4,8 +4,6 @@ import logging
 
 import orjson
 
-from steelyard.kube.objects import status_of
-from steelyard.kube.resource import CRDS
 from steelyard.local.apiserver.admission.server import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item, Key
@@ -17,6 +15,8 @@ from steelyard.local.apiserver.store import Store
 from steelyard.local.at_work import AtWork, SetAside
 from steelyard.local.faults import Faults
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
+from steelyard_kube.resource import CRDS
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """Rules for when a deleted object goes: finalizers, the time that a Pod gets to end, namespaces that are still full."""
 
-from steelyard.kube.objects import spec_of, status_of
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import spec_of, status_of
 
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
 

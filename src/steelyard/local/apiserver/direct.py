@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 from urllib.parse import unquote
 
-from steelyard.kube.client import RestCluster
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.messages import JSON, Request, Response
+from steelyard_kube.client import RestCluster
 
 
 class Handler(Protocol):

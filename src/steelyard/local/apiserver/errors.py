@@ -1,6 +1,6 @@
 """The API's refusals: Status objects worded like the real server's. Every part of the core raises them.
 
-`steelyard.kube.errors` are the same words read by a client; here they are spoken.
+`steelyard_kube.errors` are the same words read by a client; here they are spoken.
 """
 
 from collections.abc import Iterator

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 
-from steelyard.kube.tables import shrunk
 from steelyard.local.apiserver.clock import Clock, parse_stamp
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
+from steelyard_kube.tables import shrunk
 
 log = logging.getLogger(__name__)
 EVENT_SECONDS = 3600.0  # a real server's --event-ttl

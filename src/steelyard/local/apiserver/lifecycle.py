@@ -9,7 +9,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator
 
-from steelyard.kube.objects import finalizers_of, owner_references, status_of
 from steelyard.local import garbage
 from steelyard.local.apiserver.admission.server import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
@@ -34,6 +33,7 @@ from steelyard.local.apiserver.rules.cluster import FINALIZER
 from steelyard.local.faults import Faults
 from steelyard.local.garbage import FOREGROUND, ORPHAN, OwnerState
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import finalizers_of, owner_references, status_of
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
@@ -18,6 +17,7 @@ from steelyard.local.apiserver.ring import VersionForgotten
 from steelyard.local.apiserver.selection import everything, selection
 from steelyard.local.apiserver.store import Store
 from steelyard_common.types import Json
+from steelyard_kube.selectors import parse_labels
 
 _VERSION = "meta.k8s.io/v1"
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from steelyard.kube.objects import status_of
 from steelyard.line_files import lines_backwards
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.errors import Cause
@@ -21,6 +20,7 @@ from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import integer
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
 
 POLL_SECONDS = 0.1
 LONGEST = 10**9  # seconds; before that there were no Pods

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from steelyard.kube.objects import annotations_of, spec_of, status_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.admission.admission import Admission
 from steelyard.local.apiserver.clock import Clock, stamp
@@ -27,6 +26,7 @@ from steelyard.local.apiserver.options import Deletion, Options
 from steelyard.local.apiserver.schema import fill_defaults
 from steelyard.local.apiserver.store import Store
 from steelyard_common.types import Json, copied
+from steelyard_kube.objects import annotations_of, spec_of, status_of
 
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 DEPLOYMENTS = "deployments.apps"

@@ -4,8 +4,6 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
-from steelyard.kube.patches import merge_patch
-from steelyard.kube.strategic import MissingMergeKey, UnknownDirective, Unmergeable, strategic_merge
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, is_too_deep
 from steelyard.local.apiserver.errors import Refusal
@@ -17,6 +15,8 @@ from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.patch_refusals import go_text
 from steelyard.local.apiserver.strict import has_key_twice, strict_faults
 from steelyard_common.types import Json, JsonValue
+from steelyard_kube.patches import merge_patch
+from steelyard_kube.strategic import MissingMergeKey, UnknownDirective, Unmergeable, strategic_merge
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

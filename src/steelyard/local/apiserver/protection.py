@@ -1,12 +1,12 @@
 """Storage in use: a claim stays until no Pod uses it, a volume until no claim is bound to it. `lifecycle.py` asks."""
 
-from steelyard.kube.objects import conditions_of, finalizers_of
-from steelyard.kube.pods import phase_of
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.storage import ATTRIBUTES_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION
 from steelyard.local.apiserver.store import Store
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import conditions_of, finalizers_of
+from steelyard_kube.pods import phase_of
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 NETWORKS = "servicecidrs.networking.k8s.io"

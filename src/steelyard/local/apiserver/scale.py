@@ -4,7 +4,6 @@ from typing import Any
 
 import orjson
 
-from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.bodies import read_object
 from steelyard.local.apiserver.columns import selector_text
@@ -26,6 +25,7 @@ from steelyard.local.apiserver.patching import make_patch
 from steelyard.local.apiserver.published import schema_node
 from steelyard.local.apiserver.rest import Target
 from steelyard_common.types import Json
+from steelyard_kube.objects import spec_of
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

@@ -5,14 +5,14 @@ where needed.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steelyard.kube.errors import ApiError
-from steelyard.kube.label_selectors import Requirement, whole_number
-from steelyard.kube.selectors import FieldTest, field_text, parse_fields, parse_labels
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.names import key_causes, value_causes
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError
+from steelyard_kube.label_selectors import Requirement, whole_number
+from steelyard_kube.selectors import FieldTest, field_text, parse_fields, parse_labels
 
 Selects = Callable[[Item], bool]
 _NAMES = ("metadata.name", "metadata.namespace")

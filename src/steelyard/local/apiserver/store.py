@@ -12,10 +12,10 @@ from typing import Protocol
 
 import orjson
 
-from steelyard.kube.tables import shrunk
 from steelyard.local.apiserver.item import Item, Key, make_item
 from steelyard.local.apiserver.ring import Change, Ring
 from steelyard_common.types import Json
+from steelyard_kube.tables import shrunk
 
 log = logging.getLogger(__name__)
 Row = tuple[str, str, str, bytes | None]  # kind, namespace, name, JSON; without JSON the object goes

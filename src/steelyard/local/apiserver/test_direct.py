@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.client import RestCluster
-from steelyard.kube.errors import NotFound, Unreachable
-from steelyard.kube.resource import CONFIG_MAPS
-from steelyard.kube.simulation import contract
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.direct import direct_cluster
 from steelyard.local.apiserver.server import ApiServerConfig, make_parts
+from steelyard_kube.client import RestCluster
+from steelyard_kube.errors import NotFound, Unreachable
+from steelyard_kube.resource import CONFIG_MAPS
+from steelyard_kube.simulation import contract
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from steelyard.kube.strategic import strategic_merge
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.content import MAX_DEPTH, MAX_PARTS, TOO_MANY, BadContent, is_too_deep
@@ -19,6 +18,7 @@ from steelyard.local.apiserver.schema import Node
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.apiserver.strict import strict_faults
 from steelyard_common.types import Json
+from steelyard_kube.strategic import strategic_merge
 
 TESTER = administrator("tester")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import ENDPOINT_SLICES, SERVICES, Resource
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.direct import direct_cluster
 from steelyard.local.apiserver.own_service import HOSTS
 from steelyard.local.apiserver.server import ApiServerConfig, RunningServer, serve
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import ENDPOINT_SLICES, SERVICES, Resource
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import Conflict, Invalid, NotFound
-from steelyard.kube.objects import (
+from steelyard.local.controllers.pods import matches, owner_reference
+from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import Conflict, Invalid, NotFound
+from steelyard_kube.objects import (
     controller_of,
     controller_uid,
     finalizers_of,
@@ -19,9 +21,7 @@ from steelyard.kube.objects import (
     labels_of,
     owner_references,
 )
-from steelyard.kube.resource import Resource, resource_of
-from steelyard.local.controllers.pods import matches, owner_reference
-from steelyard_common.types import Json, mapping
+from steelyard_kube.resource import Resource, resource_of
 
 
 def _every(obj: Json) -> bool:

@@ -7,11 +7,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from steelyard.kube.cached_objects import Index
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
-from steelyard.kube.pods import is_terminal, unended
-from steelyard.kube.resource import (
+from steelyard.local.controllers import job
+from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
+from steelyard.local.controllers.kinds import KINDS, Key, find_owner
+from steelyard.local.faults import Faults
+from steelyard_common.types import Json, mapping
+from steelyard_kube.cached_objects import Index
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
+from steelyard_kube.pods import is_terminal, unended
+from steelyard_kube.resource import (
     APP_WRAPPERS,
     CONTROLLER_REVISIONS,
     CRON_JOBS,
@@ -31,11 +36,6 @@ from steelyard.kube.resource import (
     TRAINING,
     Resource,
 )
-from steelyard.local.controllers import job
-from steelyard.local.controllers.adoption import orphan_keys, selector_key, selects
-from steelyard.local.controllers.kinds import KINDS, Key, find_owner
-from steelyard.local.faults import Faults
-from steelyard_common.types import Json, mapping
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]

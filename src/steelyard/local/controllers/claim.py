@@ -7,9 +7,9 @@ claim goes: the volume is then Released, by `volumes_to_release`.
 
 from datetime import datetime
 
-from steelyard.kube.objects import annotations_of, is_deleting, status_of
 from steelyard.local.controllers.decision import Decision, Event
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, is_deleting, status_of
 
 DRIVER = "folders.steelyard"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}

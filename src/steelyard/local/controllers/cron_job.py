@@ -8,11 +8,11 @@ Without `timeZone` schedules are in UTC, as in the containers of a real controll
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339
 from steelyard.local.controllers.pods import is_true, owner_reference
 from steelyard.local.cron_schedule import Schedule, parse_schedule, time_zone
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, is_deleting, labels_of, status_of
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LONGEST_LOOK = (

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.kube.events import EventType
 from steelyard_common.types import Json
+from steelyard_kube.events import EventType
 
 FIRST_BATCH, LARGEST_BATCH = 8, 256  # Pods made or deleted in one decision
 MOST_PODS = 2000  # of one owner at once: the node takes 1,000 in all, and each that waits takes memory

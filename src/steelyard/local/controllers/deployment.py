@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil, floor
 
-from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.local.controllers.decision import FAILURE, Decision, seconds_until, with_condition
 from steelyard.local.controllers.pods import make_condition, owner_reference, suffix
 from steelyard.local.controllers.replica_set import replicas
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, labels_of, status_of
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

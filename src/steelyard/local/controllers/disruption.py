@@ -6,11 +6,11 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from steelyard.kube.objects import is_deleting, owner_references, status_of
-from steelyard.kube.pods import is_ready
 from steelyard.local.controllers.decision import parse_time, with_condition
 from steelyard.local.controllers.pods import matches
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import is_deleting, owner_references, status_of
+from steelyard_kube.pods import is_ready
 
 EVICTION_SECONDS = 120.0  # after which an evicted Pod that is still there counts again
 Owner = Callable[[str, str], Json | None]  # kind and name, in the budget's namespace

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Protocol
 
 from steelyard.awake import SleptSince, never_slept
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.objects import is_later
-from steelyard.kube.resource import Resource
 from steelyard.local.controllers.decision import Event
 from steelyard.local.controllers.kinds import Key
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.objects import is_later
+from steelyard_kube.resource import Resource
 
 
 class View(Protocol):

@@ -8,8 +8,6 @@ first, Complete and Failed once no Pod is left running. A Job whose `managedBy` 
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import conditions_of, is_deleting, status_of
-from steelyard.kube.pods import is_ready, is_terminal
 from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers.decision import (
     Decision,
@@ -31,6 +29,8 @@ from steelyard.local.controllers.job_pods import excess, missing
 from steelyard.local.controllers.job_policies import is_indexed, is_suspended
 from steelyard.local.controllers.pods import is_active, is_true, make_condition
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import conditions_of, is_deleting, status_of
+from steelyard_kube.pods import is_ready, is_terminal
 
 MANAGER = "kubernetes.io/job-controller"
 

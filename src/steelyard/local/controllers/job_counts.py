@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steelyard.kube.objects import conditions_of, finalizers_of, status_of
-from steelyard.kube.pods import phase_of
 from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers.decision import seconds_until
 from steelyard.local.controllers.job_policies import format_indexes, is_indexed, parse_indexes, pod_index
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import conditions_of, finalizers_of, status_of
+from steelyard_kube.pods import phase_of
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 READINESS_SECONDS = 1.0  # in which a status may lag that would only report how many Pods are ready

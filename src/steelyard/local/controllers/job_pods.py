@@ -8,8 +8,6 @@ from datetime import datetime
 from itertools import islice
 
 from steelyard.awake import pause_lasts
-from steelyard.kube.objects import is_deleting
-from steelyard.kube.pods import containers_of, is_ready, phase_of
 from steelyard.local.controllers import job_policies as policies
 from steelyard.local.controllers.decision import most_pods
 from steelyard.local.controllers.job_counts import FINALIZER, Counts, completions
@@ -22,6 +20,8 @@ from steelyard.local.controllers.pods import (
     pod_from_template,
 )
 from steelyard_common.types import Json
+from steelyard_kube.objects import is_deleting
+from steelyard_kube.pods import containers_of, is_ready, phase_of
 
 FIRST_DELAY, LONGEST_DELAY = 10.0, 600.0  # seconds between a failure and the next Pod, doubling
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"

@@ -8,8 +8,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import annotations_of, conditions_of, is_deleting
-from steelyard.kube.pods import (
+from steelyard.local.controllers.decision import parse_time
+from steelyard.local.controllers.pods import is_active, is_true
+from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, conditions_of, is_deleting
+from steelyard_kube.pods import (
     conditions_by_type,
     container_statuses,
     init_container_statuses,
@@ -17,9 +20,6 @@ from steelyard.kube.pods import (
     phase_of,
     terminated_state,
 )
-from steelyard.local.controllers.decision import parse_time
-from steelyard.local.controllers.pods import is_active, is_true
-from steelyard_common.types import Json, mapping, sequence
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"

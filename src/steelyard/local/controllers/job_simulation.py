@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import edge, ended_status, make_job
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import JOBS, PODS
 
 KEY = ("default", "demo")
 ENDED = ("Succeeded", "Failed")

@@ -7,25 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.objects import controller_uid, finalizers_of, labels_of, owner_references
-from steelyard.kube.resource import (
-    APP_WRAPPERS,
-    CONTROLLER_REVISIONS,
-    CRON_JOBS,
-    DEPLOYMENTS,
-    JOBS,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-    RAY_CLUSTERS,
-    RAY_JOBS,
-    REPLICA_SETS,
-    SERVICES,
-    STATEFUL_SETS,
-    TRAINING,
-    Resource,
-)
 from steelyard.local.controllers import (
     claim,
     cron_job,
@@ -45,6 +26,25 @@ from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.ray import dashboard
 from steelyard.local.controllers.ray import job as ray_job
 from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.objects import controller_uid, finalizers_of, labels_of, owner_references
+from steelyard_kube.resource import (
+    APP_WRAPPERS,
+    CONTROLLER_REVISIONS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    RAY_CLUSTERS,
+    RAY_JOBS,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+    TRAINING,
+    Resource,
+)
 
 Key = tuple[str, str]  # namespace, name
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Resource
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import Key, owner_key
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Resource
 
 TEMPLATE: Json = {
     "metadata": {"labels": {"app": "demo"}},

@@ -3,15 +3,15 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from steelyard.kube.objects import (
+from steelyard_common.types import Json, copied, mapping, sequence
+from steelyard_kube.objects import (
     annotations_of,
     conditions_of,
     controller_uid,
     is_deleting,
     labels_of,
 )
-from steelyard.kube.pods import is_terminal
-from steelyard_common.types import Json, copied, mapping, sequence
+from steelyard_kube.pods import is_terminal
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, so no words
 

@@ -6,8 +6,6 @@
 from datetime import datetime
 from itertools import islice
 
-from steelyard.kube.objects import labels_of, status_of
-from steelyard.kube.pods import is_ready, phase_of
 from steelyard.local.controllers.decision import (
     FAILURE,
     Decision,
@@ -26,6 +24,8 @@ from steelyard.local.controllers.pods import (
     pod_from_template,
 )
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of, status_of
+from steelyard_kube.pods import is_ready, phase_of
 
 
 def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:

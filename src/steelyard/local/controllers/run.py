@@ -9,22 +9,6 @@ from functools import cache
 
 from steelyard.awake import SleptSince, never_slept
 from steelyard.figures import Figures
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.metrics import ReconcileMetrics, WorkQueueMetrics
-from steelyard.kube.resource import (
-    DEPLOYMENTS,
-    ENDPOINT_SLICES,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    SERVICES,
-    STATEFUL_SETS,
-    Resource,
-)
-from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.at_work import SET_ASIDE, AtWork, SetAside
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.claim import claim_key
@@ -37,6 +21,22 @@ from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.controllers.writes import say_failure
 from steelyard.local.faults import Faults
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.metrics import ReconcileMetrics, WorkQueueMetrics
+from steelyard_kube.resource import (
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
+from steelyard_kube.workqueue import Backoff, WorkQueue, spare_worker
 
 SHORTEST_WAIT = 0.05  # a decision that wants another one at once must not keep all others waiting
 WORKERS = 8

@@ -7,11 +7,11 @@ as on a cluster. A load balancer's address is the Service's own, which this mach
 
 from collections.abc import Iterable
 
-from steelyard.kube.objects import is_deleting, labels_of, status_of
-from steelyard.kube.pods import is_ready, is_terminal
 from steelyard.local.controllers.decision import Decision
 from steelyard.local.controllers.pods import matches, owner_reference, suffix
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import is_deleting, labels_of, status_of
+from steelyard_kube.pods import is_ready, is_terminal
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}

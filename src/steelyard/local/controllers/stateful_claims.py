@@ -6,9 +6,9 @@ scaled away only if `persistentVolumeClaimRetentionPolicy` says Delete, and then
 
 from copy import deepcopy
 
-from steelyard.kube.objects import labels_of, owner_references
 from steelyard.local.controllers.pods import owner_reference
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import labels_of, owner_references
 
 
 def claim_name(sset: Json, template: Json, number: int) -> str:

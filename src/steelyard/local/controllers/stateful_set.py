@@ -9,8 +9,6 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
-from steelyard.kube.pods import is_ready, phase_of
 from steelyard.local.controllers import stateful_claims as claims_of
 from steelyard.local.controllers.decision import (
     FAILURE,
@@ -24,6 +22,8 @@ from steelyard.local.controllers.decision import (
 from steelyard.local.controllers.pods import owner_reference, pod_from_template, suffix
 from steelyard.local.controllers.replica_set import available_in, replicas
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, is_deleting, labels_of, status_of
+from steelyard_kube.pods import is_ready, phase_of
 
 REVISION = "controller-revision-hash"
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"

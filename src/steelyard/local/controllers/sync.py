@@ -9,17 +9,6 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.objects import controller_uid, finalizers_of, is_later, status_of
-from steelyard.kube.resource import (
-    ENDPOINT_SLICES,
-    JOBS,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-    SERVICES,
-    resource_of,
-)
 from steelyard.local.controllers import claim, job_counts, service
 from steelyard.local.controllers.adoption import claim_children
 from steelyard.local.controllers.decision import Decision, parse_time
@@ -28,6 +17,17 @@ from steelyard.local.controllers.kinds import CLAIM, JOB, Key, Kind
 from steelyard.local.controllers.pods import select_owned, selector_text
 from steelyard.local.controllers.writes import record_events, refusal, write_children, write_owner
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.objects import controller_uid, finalizers_of, is_later, status_of
+from steelyard_kube.resource import (
+    ENDPOINT_SLICES,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SERVICES,
+    resource_of,
+)
 
 NEXT_BATCH = -1.0  # the answer of a sync that has made a batch and wants its next turn
 TURNS = (

@@ -3,18 +3,18 @@ counts Pods."""
 
 from contextlib import suppress
 
-from steelyard.kube.errors import Conflict, NotFound
-from steelyard.kube.resource import (
+from steelyard.local.controllers import disruption
+from steelyard.local.controllers.edge import Edge
+from steelyard.local.controllers.kinds import Key
+from steelyard_common.types import Json
+from steelyard_kube.errors import Conflict, NotFound
+from steelyard_kube.resource import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from steelyard.local.controllers import disruption
-from steelyard.local.controllers.edge import Edge
-from steelyard.local.controllers.kinds import Key
-from steelyard_common.types import Json
 
 _SCALED = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Deployment": DEPLOYMENTS}
 

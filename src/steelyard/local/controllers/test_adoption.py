@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import controller_uid, labels_of
-from steelyard.kube.resource import PODS, REPLICA_SETS
 from steelyard.local.controllers.adoption import orphan_keys, selector_key
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import REPLICA_SET
 from steelyard.local.controllers.objects import StoreView, edge, make_deployment, make_pod
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.objects import controller_uid, labels_of
+from steelyard_kube.resource import PODS, REPLICA_SETS
 
 KEY = ("default", "demo")
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from steelyard.local.controllers.decision import Event
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.kinds import CLAIM
 from steelyard.local.controllers.objects import StoreView
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 
 KEY = ("default", "data")
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import CRON_JOBS, JOBS
 from steelyard.local.controllers.cron_job import LONGEST_LOOK, SCHEDULED
 from steelyard.local.controllers.decision import Event
 from steelyard.local.controllers.edge import Edge
@@ -15,6 +13,8 @@ from steelyard.local.controllers.kinds import CRON_JOB
 from steelyard.local.controllers.objects import TEMPLATE, StoreView
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import CRON_JOBS, JOBS
 
 KEY = ("default", "nightly")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

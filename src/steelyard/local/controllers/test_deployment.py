@@ -3,15 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.pods import is_ready, phase_of
-from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from steelyard.local.controllers.deployment import REVISION, template_hash
 from steelyard.local.controllers.kinds import DEPLOYMENT, REPLICA_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.pods import is_ready, phase_of
+from steelyard_kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 
 KEY = ("default", "demo")
 

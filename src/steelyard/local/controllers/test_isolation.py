@@ -11,9 +11,6 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.kube.errors import Invalid
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, REPLICA_SETS, Resource
 from steelyard.local.controllers import job, replica_set, stateful_set
 from steelyard.local.controllers.decision import FIRST_BATCH, MOST_POD_BYTES, MOST_PODS, Decision, Event
 from steelyard.local.controllers.edge import Edge
@@ -24,6 +21,9 @@ from steelyard.local.controllers.ray import cluster as ray_cluster
 from steelyard.local.controllers.run import Work, work, work_queue
 from steelyard.local.faults import Faults
 from steelyard_common.types import Json
+from steelyard_kube.errors import Invalid
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS, REPLICA_SETS, Resource
 
 LARGEST = 2**31 - 1
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers import job_counts
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_policies import INDEX, format_indexes, parse_indexes
@@ -14,6 +13,7 @@ from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.resource import JOBS, PODS
 
 
 async def test_a_pod_that_succeeds_completes_its_job() -> None:

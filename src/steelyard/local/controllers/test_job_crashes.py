@@ -2,9 +2,6 @@
 
 import pytest
 
-from steelyard.kube.errors import ServerTimeout
-from steelyard.kube.memory import Crash, CrashAt
-from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.edge import Edge
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_simulation import ENDED, KEY, JobSimulation
@@ -12,6 +9,9 @@ from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import StoreView
 from steelyard.local.controllers.sync import sync
 from steelyard.local.controllers.writes import Refused
+from steelyard_kube.errors import ServerTimeout
+from steelyard_kube.memory import Crash, CrashAt
+from steelyard_kube.resource import JOBS, PODS
 
 
 async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_pod() -> None:

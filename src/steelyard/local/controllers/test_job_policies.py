@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, CrashAt
-from steelyard.kube.resource import PODS
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_counts import is_tracked
 from steelyard.local.controllers.job_policies import (
@@ -21,6 +19,8 @@ from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.objects import make_job, make_pod
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import Crash, CrashAt
+from steelyard_kube.resource import PODS
 
 INDEXED: Json = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": 100}
 

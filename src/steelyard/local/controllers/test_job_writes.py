@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.kube.errors import Forbidden
-from steelyard.kube.resource import PODS, Resource
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_simulation import KEY, JobSimulation
 from steelyard.local.controllers.kinds import JOB
 from steelyard.local.controllers.sync import sync
 from steelyard.local.controllers.writes import Refused
 from steelyard_common.types import Json
+from steelyard_kube.errors import Forbidden
+from steelyard_kube.resource import PODS, Resource
 
 
 def record_writes(simulation: JobSimulation) -> list[str]:

@@ -1,11 +1,11 @@
 """The Service controller: which endpoints its slices list."""
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES
 from steelyard.local.controllers.objects import edge, make_pod, make_service
 from steelyard.local.controllers.service import decide
 from steelyard.local.controllers.sync import sync_service
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import ENDPOINT_SLICES, PODS, SERVICES
 
 KEY = ("default", "demo")
 

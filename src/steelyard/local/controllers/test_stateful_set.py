@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from steelyard.local.controllers.kinds import STATEFUL_SET
 from steelyard.local.controllers.objects import TEMPLATE, edge
 from steelyard.local.controllers.stateful_set import POD_INDEX, REVISION
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 
 KEY = ("default", "web")
 CLAIM: Json = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}

@@ -1,12 +1,12 @@
 """The status of a disruption budget follows its Pods."""
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import POD_DISRUPTION_BUDGETS, PODS
 from steelyard.local.controllers.caches import FOLLOWED
 from steelyard.local.controllers.objects import edge, make_pod
 from steelyard.local.controllers.run import COUNTED
 from steelyard.local.controllers.sync_budget import sync_budget
 from steelyard.local.controllers.test_disruption import make_budget
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import POD_DISRUPTION_BUDGETS, PODS
 
 
 async def test_the_status_of_a_budget_follows_its_pods() -> None:

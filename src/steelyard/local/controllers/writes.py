@@ -8,9 +8,16 @@ status that differs at each try would be a write without end.
 import logging
 from datetime import datetime
 
-from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from steelyard.kube.objects import annotations_of, controller_of, status_of
-from steelyard.kube.resource import (
+from steelyard.local.controllers.adoption import claim_children, may_adopt
+from steelyard.local.controllers.decision import FAILURE, Decision, Event, with_condition
+from steelyard.local.controllers.edge import Edge
+from steelyard.local.controllers.kinds import KINDS
+from steelyard.local.controllers.pods import make_condition
+from steelyard.local.controllers.ray import status as ray_status
+from steelyard_common.types import Json, sequence
+from steelyard_kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from steelyard_kube.objects import annotations_of, controller_of, status_of
+from steelyard_kube.resource import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     DEPLOYMENTS,
@@ -21,13 +28,6 @@ from steelyard.kube.resource import (
     Resource,
     resource_of,
 )
-from steelyard.local.controllers.adoption import claim_children, may_adopt
-from steelyard.local.controllers.decision import FAILURE, Decision, Event, with_condition
-from steelyard.local.controllers.edge import Edge
-from steelyard.local.controllers.kinds import KINDS
-from steelyard.local.controllers.pods import make_condition
-from steelyard.local.controllers.ray import status as ray_status
-from steelyard_common.types import Json, sequence
 
 _log = logging.getLogger(__name__)
 TAKEN = 2  # names that turn out to be others' in one sync; one more is a refusal

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard.kube.pods import containers_of
 from steelyard.local.gpus import assignments
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.devices import Device, Finder
 from steelyard.local.gpus.ledger import Ledger, News
 from steelyard.local.kubelet.quantity import container_requests, requests_of
 from steelyard_common.types import Json
+from steelyard_kube.pods import containers_of
 
 if TYPE_CHECKING:
     from steelyard.gpu_settings import GpuSettings

@@ -4,10 +4,10 @@ A worker holds its Pod's manifest, the runs of its containers and a task: of tho
 the process's memory. What else there is to know lies in the Pod's folder, as after a restart of the kubelet.
 """
 
-from steelyard.kube.objects import is_deleting, is_later
-from steelyard.kube.pods import is_terminal
-from steelyard.kube.tables import shrunk
 from steelyard_common.types import Json
+from steelyard_kube.objects import is_deleting, is_later
+from steelyard_kube.pods import is_terminal
+from steelyard_kube.tables import shrunk
 
 
 class EndedPods:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from dataclasses import field as field_of
 from types import MappingProxyType
 
-from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.quantity import number
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import containers_of
 from steelyard_schema.bounds import ARGUMENT_BYTES
 from steelyard_schema.variables import START_BYTES, TooLarge, expand, size_of
 

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, NotFound
-from steelyard.kube.resource import LEASES, NODES
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, NotFound
+from steelyard_kube.resource import LEASES, NODES
 
 NAMESPACE = "kube-node-lease"
 RENEW_SECONDS = 300.0

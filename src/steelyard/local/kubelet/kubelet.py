@@ -17,13 +17,6 @@ from prometheus_client import Gauge
 from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.figures import Figures
 from steelyard.gpu_settings import GpuSettings
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.informer import Informer, key_of
-from steelyard.kube.objects import labels_of
-from steelyard.kube.pods import is_terminal, unended
-from steelyard.kube.resource import NAMESPACES, NODES, PODS, SERVICES, Resource
 from steelyard.local.at_work import AtWork
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
@@ -47,6 +40,13 @@ from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import PublishedNames
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, ApiError
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.informer import Informer, key_of
+from steelyard_kube.objects import labels_of
+from steelyard_kube.pods import is_terminal, unended
+from steelyard_kube.resource import NAMESPACES, NODES, PODS, SERVICES, Resource
 
 __all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_pods"]
 

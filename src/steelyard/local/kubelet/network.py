@@ -2,8 +2,8 @@
 whether it trains.
 """
 
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of, labels_of
 
 HOST_NAME_LIMIT = 63
 _TRAINING = "training.kubeflow.org/"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from steelyard import __version__
-from steelyard.kube.objects import annotations_of, status_of
 from steelyard.local.gpus.gpus import ANNOTATION, PREFIX, Gpus
 from steelyard.local.kubelet.quantity import quantity_text
 from steelyard.local.release import KUBERNETES
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, status_of
 
 GPU_LOST = "GPULost"
 """Type of the Node's condition that holds while a GPU is lost, or their state is unknown."""

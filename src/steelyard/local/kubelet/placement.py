@@ -7,10 +7,10 @@ it, and as there the first one is the answer.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.kube.objects import is_deleting, labels_of
-from steelyard.kube.pods import containers_of
 from steelyard.local.controllers.pods import matches
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import is_deleting, labels_of
+from steelyard_kube.pods import containers_of
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 NAMESPACE_NAME = "kubernetes.io/metadata.name"

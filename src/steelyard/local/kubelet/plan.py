@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from steelyard.awake import SleptSince, never_slept, pause_lasts
-from steelyard.kube.pods import containers_of, is_sidecar, sidecars
 from steelyard.local.kubelet.records import Failure, Run
 from steelyard_common.types import Json, sequence
+from steelyard_kube.pods import containers_of, is_sidecar, sidecars
 
 HEALTHY_SECONDS = 600  # a run as long as this forgives earlier crashes
 

@@ -7,11 +7,11 @@ may arrive in any order.
 import contextlib
 from collections.abc import Callable
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import Conflict, NotFound
-from steelyard.kube.objects import is_later
-from steelyard.kube.resource import PODS
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import Conflict, NotFound
+from steelyard_kube.objects import is_later
+from steelyard_kube.resource import PODS
 
 
 class PodObject:

@@ -10,10 +10,6 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import NotFound
-from steelyard.kube.objects import status_of
-from steelyard.kube.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import images, network, service_links, shim, tokens, volumes
 from steelyard.local.kubelet.abilities import Abilities
@@ -34,6 +30,10 @@ from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.splice import Mount, rewrite
 from steelyard.local.names.folder import file_name, hosts_folder, namespace_file
 from steelyard_common.types import Json, sequence
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import NotFound
+from steelyard_kube.objects import status_of
+from steelyard_kube.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES
 from steelyard_schema.object_names import name_faults
 
 HOST_IP = "127.0.0.1"

@@ -6,10 +6,10 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.kube.pods import all_container_statuses, sidecars
 from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.local.kubelet.shim_processes import program
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import all_container_statuses, sidecars
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from decimal import Decimal
 
-from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import is_sidecar, sidecars
 from steelyard_schema.quantity import amount as amount_of
 
 CONTAINERS = 4

@@ -17,10 +17,10 @@ from typing import Literal
 
 import orjson
 
-from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import processes, shim, versions
 from steelyard.local.lock import is_held
 from steelyard_common.types import Json
+from steelyard_kube.pods import containers_of
 
 MESSAGE_LIMIT = 4096
 TAIL_LIMIT, TAIL_LINES = 2048, 80

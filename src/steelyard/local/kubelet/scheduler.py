@@ -15,13 +15,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import conditions_of, owner_references, status_of
-from steelyard.kube.refusals import BUSY, Pauses
-from steelyard.kube.resource import PODS
-from steelyard.kube.workqueue import Backoff
 from steelyard.local.faults import Faults
 from steelyard.local.gpus.gpus import Gpus
 from steelyard.local.kubelet import node as fits
@@ -37,6 +30,13 @@ from steelyard.local.kubelet.placement import (
 from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.objects import conditions_of, owner_references, status_of
+from steelyard_kube.refusals import BUSY, Pauses
+from steelyard_kube.resource import PODS
+from steelyard_kube.workqueue import Backoff
 
 log = logging.getLogger(__name__)
 STARTING = 32  # Pods of one namespace that are bound and have not yet begun to run

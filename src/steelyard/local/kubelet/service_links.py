@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from steelyard.kube.informer import key_of
-from steelyard.kube.objects import spec_of
 from steelyard.local.kubelet.env import Room
 from steelyard_common.types import Json, sequence
+from steelyard_kube.informer import key_of
+from steelyard_kube.objects import spec_of
 
 API = ("default", "kubernetes")
 """The API server's own Service, whose variables all Pods get, whether or not they have a token for it."""

@@ -6,11 +6,11 @@ It keeps only the version of each object: a Pod's worker that is woken reads the
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
-from steelyard.kube.resource import CONFIG_MAPS, SECRETS, Resource
 from steelyard.local.kubelet.env import references_of_volumes
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
+from steelyard_kube.resource import CONFIG_MAPS, SECRETS, Resource
 
 Name = tuple[str, str, str]  # kind, namespace, name
 _KEPT = ("name", "namespace", "uid", "resourceVersion")

@@ -5,15 +5,15 @@ import math
 import shutil
 from datetime import datetime
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import tokens, volumes
 from steelyard.local.kubelet.env import ConfigMissing, has_secret_variables
 from steelyard.local.kubelet.preparation import RunPreparer, fetch_volume_objects
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard_common.types import Json, sequence
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.pods import containers_of
 
 RETRY_SECONDS = 1.0
 

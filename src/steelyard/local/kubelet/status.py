@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steelyard.kube.objects import conditions_of
-from steelyard.kube.pods import is_sidecar, sidecars
 from steelyard.local.kubelet.plan import Runs
 from steelyard.local.kubelet.records import LOST, OUT_OF_MEMORY, Failure, Run, Sandbox
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import conditions_of
+from steelyard_kube.pods import is_sidecar, sidecars
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import conditions_of, is_deleting
-from steelyard.kube.refusals import BUSY, Pauses
-from steelyard.kube.resource import PODS
-from steelyard.kube.workqueue import Backoff
 from steelyard.local.kubelet.placement import has_taint, toleration_seconds
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.objects import conditions_of, is_deleting
+from steelyard_kube.refusals import BUSY, Pauses
+from steelyard_kube.resource import PODS
+from steelyard_kube.workqueue import Backoff
 
 log = logging.getLogger(__name__)
 RETRIES = Backoff(base=1.0, cap=10.0)

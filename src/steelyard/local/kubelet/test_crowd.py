@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.memory import MemoryCluster
 from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.names.run import _AddressedPods
 from steelyard_common.types import Json
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.memory import MemoryCluster
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

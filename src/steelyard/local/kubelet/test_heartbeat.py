@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import LEASES, NODES
 from steelyard.local.kubelet.heartbeat import NAMESPACE, renew
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import LEASES, NODES
 
 
 async def test_the_lease_of_a_node_is_made_and_renewed() -> None:

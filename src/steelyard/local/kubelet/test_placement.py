@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.kubelet.placement import NAMESPACE_NAME, Residents, refusal, toleration_seconds
 from steelyard.local.kubelet.taints import TaintEviction
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard_common.types import Json
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST, ZONE = "kubernetes.io/hostname", "zone"

@@ -1,10 +1,10 @@
 """A Pod's object: in which order the watch and the answers to writes may show its states."""
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import is_deleting
-from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.pod_object import PodObject
 from steelyard.local.kubelet.testing import make_pod
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.objects import is_deleting
+from steelyard_kube.resource import PODS
 
 
 async def test_a_state_that_an_answer_has_overtaken_is_not_taken_back() -> None:

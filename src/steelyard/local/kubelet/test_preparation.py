@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PERSISTENT_VOLUME_CLAIMS
 from steelyard.local.kubelet.env import VolumeMissing
 from steelyard.local.kubelet.preparation import ensure_bound, write_profile
 from steelyard_common.types import Json
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PERSISTENT_VOLUME_CLAIMS
 
 
 def pod_with(claim: str) -> Json:

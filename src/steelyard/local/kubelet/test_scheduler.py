@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import ServerTimeout
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, Resource
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import BATCH, START_SECONDS, STARTING, Scheduler, in_turn
 from steelyard.local.kubelet.testing import make_config, make_container, make_pod
 from steelyard_common.types import Json
+from steelyard_kube.errors import ServerTimeout
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS, Resource
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

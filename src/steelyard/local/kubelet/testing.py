@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import conditions_of, status_of
-from steelyard.kube.resource import CONFIG_MAPS, PODS
 from steelyard.local.kubelet.abilities import abilities
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import SharedPods, run_kubelet
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.names.shown import PublishedNames
 from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.objects import conditions_of, status_of
+from steelyard_kube.resource import CONFIG_MAPS, PODS
 
 IMAGE = "localhost/steelyard/steps"
 ENDED = ("Succeeded", "Failed")

@@ -11,13 +11,13 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import NotFound
-from steelyard.kube.pods import containers_of
-from steelyard.kube.resource import SERVICE_ACCOUNTS, Resource
 from steelyard.local.kubelet import versions, volumes
 from steelyard.local.kubelet.records import PodFolder
 from steelyard_common.types import Json, sequence
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import NotFound
+from steelyard_kube.pods import containers_of
+from steelyard_kube.resource import SERVICE_ACCOUNTS, Resource
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 VOLUME = "kube-api-access"

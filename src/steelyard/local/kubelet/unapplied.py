@@ -5,8 +5,8 @@ A cluster would act on each; failing the Pod would keep most published charts fr
 
 import os
 
-from steelyard.kube.pods import containers_of
 from steelyard_common.types import Json, mapping
+from steelyard_kube.pods import containers_of
 
 _OF_THE_POD = ("fsGroup", "supplementalGroups", "sysctls")
 _OF_BOTH = ("seccompProfile", "appArmorProfile", "seLinuxOptions", "procMount")

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet import versions
 from steelyard.local.kubelet.env import (
     ConfigMissing,
@@ -26,6 +25,7 @@ from steelyard.local.kubelet.probes import PROBES
 from steelyard.local.kubelet.records import OPEN
 from steelyard.local.kubelet.splice import Mount
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import containers_of
 from steelyard_schema.variables import TooLarge, expand
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim", "projected")

@@ -16,13 +16,6 @@ from datetime import datetime
 
 from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.disk_space import no_room
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import status_of
-from steelyard.kube.pods import containers_of
-from steelyard.kube.refusals import BUSY
-from steelyard.kube.resource import PODS
 from steelyard.local.at_work import SET_ASIDE, AtWork, SetAside
 from steelyard.local.gpus.assignments import Assignment
 from steelyard.local.gpus.gpus import ANNOTATION, Gpus
@@ -47,6 +40,13 @@ from steelyard.local.kubelet.status import ObservedPod, pod_status
 from steelyard.local.kubelet.unapplied import unapplied_fields
 from steelyard.local.names.shown import PublishedNames
 from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.objects import status_of
+from steelyard_kube.pods import containers_of
+from steelyard_kube.refusals import BUSY
+from steelyard_kube.resource import PODS
 from steelyard_schema.variables import TooLarge
 
 log = logging.getLogger(__name__)

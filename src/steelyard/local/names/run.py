@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from steelyard.disk_space import POLL_SECONDS, no_room
-from steelyard.kube.informer import key_of
-from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.faults import Faults
 from steelyard.local.names.datagrams import DatagramForwarders
@@ -27,6 +25,8 @@ from steelyard.local.names.table import (
     table,
 )
 from steelyard_common.types import Json
+from steelyard_kube.informer import key_of
+from steelyard_kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 
 _log = logging.getLogger(__name__)
 

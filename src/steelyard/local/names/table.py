@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from steelyard.kube.objects import labels_of, spec_of, status_of
-from steelyard.kube.pods import containers_of
 from steelyard.local.kubelet.network import host_name
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import labels_of, spec_of, status_of
+from steelyard_kube.pods import containers_of
 
 HOST_IP = "127.0.0.1"
 SERVICE_NAME = "kubernetes.io/service-name"

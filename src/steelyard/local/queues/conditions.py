@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from steelyard.kube.objects import status_of
 from steelyard.local.controllers.decision import with_condition
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
 
 RESERVED, ADMITTED, EVICTED = "QuotaReserved", "Admitted", "Evicted"
 FINISHED, PODS_READY, REQUEUED, ACTIVE = "Finished", "PodsReady", "Requeued", "Active"

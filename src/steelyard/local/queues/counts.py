@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from steelyard.kube.objects import status_of
 from steelyard.local.queues import conditions
 from steelyard.local.queues.cohorts import Quota, Usage
 from steelyard.local.queues.conditions import ACTIVE, ADMITTED, FINISHED, RESERVED, holds
 from steelyard.local.queues.quota import text, workload_usage
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
 
 
 def cluster_queue_counts(

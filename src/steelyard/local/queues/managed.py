@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from steelyard.kube.objects import conditions_of, labels_of, owner_references, spec_of, status_of
-from steelyard.kube.resource import (
+from steelyard.local.controllers.ray.submitter import submitter_template
+from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import conditions_of, labels_of, owner_references, spec_of, status_of
+from steelyard_kube.resource import (
     APP_WRAPPERS,
     JOBS,
     RAY_CLUSTERS,
@@ -13,8 +15,6 @@ from steelyard.kube.resource import (
     Resource,
     resource_of,
 )
-from steelyard.local.controllers.ray.submitter import submitter_template
-from steelyard_common.types import Json, mapping, sequence
 
 DEFAULT = "default"
 """Name of the LocalQueue that takes the jobs of its namespace which name none."""

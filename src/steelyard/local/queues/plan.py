@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steelyard.kube.objects import controller_uid, is_deleting, labels_of, status_of
 from steelyard.local.controllers.pods import matches
 from steelyard.local.queues import conditions
 from steelyard.local.queues.cohorts import Quota, quotas
@@ -14,6 +13,7 @@ from steelyard.local.queues.managed import is_queued
 from steelyard.local.queues.quota import fit, workload_usage
 from steelyard.local.queues.workloads import queue_time, sync_job, workload_priority
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import controller_uid, is_deleting, labels_of, status_of
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from steelyard.kube.objects import status_of
 from steelyard.local.controllers.ray.status import amount_text
 from steelyard.local.kubelet.quantity import number, requests_of
 from steelyard.local.queues.cohorts import Quota, Usage
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import status_of
 
 _ROUNDING = 1e-6  # error of added fractions: 0.2 three times is more than 0.6
 

@@ -9,11 +9,18 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.events import EventRecorder
-from steelyard.kube.objects import labels_of
-from steelyard.kube.resource import (
+from steelyard.local.controllers.caches import Caches
+from steelyard.local.controllers.decision import Event
+from steelyard.local.faults import Faults
+from steelyard.local.queues.managed import MANAGED, QUEUE
+from steelyard.local.queues.plan import Snapshot, plan
+from steelyard.local.queues.writes import Refusals, drop_refused, write
+from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.events import EventRecorder
+from steelyard_kube.objects import labels_of
+from steelyard_kube.resource import (
     CLUSTER_QUEUES,
     COHORTS,
     KUEUE,
@@ -24,14 +31,7 @@ from steelyard.kube.resource import (
     WORKLOADS,
     Resource,
 )
-from steelyard.kube.workqueue import Backoff
-from steelyard.local.controllers.caches import Caches
-from steelyard.local.controllers.decision import Event
-from steelyard.local.faults import Faults
-from steelyard.local.queues.managed import MANAGED, QUEUE
-from steelyard.local.queues.plan import Snapshot, plan
-from steelyard.local.queues.writes import Refusals, drop_refused, write
-from steelyard_common.types import Json
+from steelyard_kube.workqueue import Backoff
 
 ROUNDS = 12  # at most: after one outside change a job needs four
 RETRIES = Backoff(base=1.0, cap=10.0)

@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import (
+from steelyard.local.controllers.objects import make_job
+from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
+from steelyard.local.queues.managed import job_kind
+from steelyard.local.queues.quota import demand
+from steelyard.local.queues.run import settle
+from steelyard_common.types import Json
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import (
     CLUSTER_QUEUES,
     COHORTS,
     JOBS,
@@ -19,12 +25,6 @@ from steelyard.kube.resource import (
     WORKLOADS,
     Resource,
 )
-from steelyard.local.controllers.objects import make_job
-from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
-from steelyard.local.queues.managed import job_kind
-from steelyard.local.queues.quota import demand
-from steelyard.local.queues.run import settle
-from steelyard_common.types import Json
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 

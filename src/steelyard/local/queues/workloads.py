@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from steelyard.kube.objects import is_deleting, labels_of, spec_of, status_of
 from steelyard.local.controllers.pods import owner_reference, suffix
 from steelyard.local.queues import conditions
 from steelyard.local.queues.conditions import ADMITTED, EVICTED, FINISHED, PODS_READY, RESERVED
 from steelyard.local.queues.managed import PRIORITY_CLASS, QUEUE, JobKind, job_kind
 from steelyard.local.queues.quota import demand
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import is_deleting, labels_of, spec_of, status_of
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ and all others are made: what one account may not have must stop nobody's admiss
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from steelyard.kube.objects import controller_of
-from steelyard.kube.refusals import BUSY, Pauses
-from steelyard.kube.resource import WORKLOADS, resource_of
 from steelyard.local.controllers.decision import Event
 from steelyard.local.queues.plan import Plan
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from steelyard_kube.objects import controller_of
+from steelyard_kube.refusals import BUSY, Pauses
+from steelyard_kube.resource import WORKLOADS, resource_of
 
 Record = Callable[[Json, Event], None]
 

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
-from steelyard.kube.objects import annotations_of, controller_uid, labels_of
-from steelyard.kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, resource_of
 from steelyard.operator.ray.admission.configurations import NAME
 from steelyard.operator.ray.owned import MANAGED
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from steelyard_kube.objects import annotations_of, controller_uid, labels_of
+from steelyard_kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, resource_of
 
 _log = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0

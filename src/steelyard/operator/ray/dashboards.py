@@ -2,7 +2,6 @@
 
 import hashlib
 
-from steelyard.kube.objects import annotations_of
 from steelyard.operator.ray.owned import (
     DASHBOARD,
     Platform,
@@ -12,6 +11,7 @@ from steelyard.operator.ray.owned import (
 )
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.ray_annotations import DASHBOARD as ADDRESS
 
 _MAX_LABEL = 63  # characters of the first part of a host's name

@@ -4,13 +4,13 @@ import base64
 import logging
 import os
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, NotFound
-from steelyard.kube.resource import SECRETS
 from steelyard.operator.ray.certificates.authorities import KEY_BYTES, PlatformKey
 from steelyard.operator.ray.owned import MANAGED
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, NotFound
+from steelyard_kube.resource import SECRETS
 
 _log = logging.getLogger(__name__)
 

@@ -1,12 +1,12 @@
 """Objects of the platform for one Ray cluster: a pure function of the cluster, the settings and the platform."""
 
-from steelyard.kube.objects import is_deleting
 from steelyard.operator.ray.certificates.decisions import certificate_changes, certificate_objects
 from steelyard.operator.ray.dashboards import address_change, dashboard_objects
 from steelyard.operator.ray.networks import head_policy, workers_policy
 from steelyard.operator.ray.owned import Platform
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
+from steelyard_kube.objects import is_deleting
 
 
 def objects_of(cluster: Json, settings: RaySettings, platform: Platform) -> list[Json]:

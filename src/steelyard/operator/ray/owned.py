@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from steelyard.kube.objects import annotations_of, status_of
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import annotations_of, status_of
 from steelyard_schema.ray_annotations import CERTIFICATES
 
 if TYPE_CHECKING:

@@ -13,12 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from steelyard.kube.cluster import Cluster, Resource
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.informer import Informer
-from steelyard.kube.objects import is_deleting
-from steelyard.kube.resource import ENDPOINT_SLICES, HTTP_ROUTES, PODS, RAY_CLUSTERS, ROUTES
-from steelyard.kube.workqueue import WorkQueue
 from steelyard.operator.ray.admission.configurations import configurations
 from steelyard.operator.ray.applying import RETRY_SECONDS, apply, apply_configurations
 from steelyard.operator.ray.certificates.authorities import SERVICE
@@ -29,6 +23,12 @@ from steelyard.operator.ray.owned import CLUSTER, Platform, has_certificates
 from steelyard.operator.ray.serving.server import NOWHERE, Served, is_called_directly, utc_now
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, sequence
+from steelyard_kube.cluster import Cluster, Resource
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.informer import Informer
+from steelyard_kube.objects import is_deleting
+from steelyard_kube.resource import ENDPOINT_SLICES, HTTP_ROUTES, PODS, RAY_CLUSTERS, ROUTES
+from steelyard_kube.workqueue import WorkQueue
 
 Key = tuple[str, str]
 Record = Callable[[Json, Literal["Normal", "Warning"], str, str], None]

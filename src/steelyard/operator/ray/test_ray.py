@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import ApiError, Conflict, NotFound, ServerTimeout
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import (
+from steelyard.operator.ray.applying import apply_configurations, covers, remove_configurations
+from steelyard.operator.ray.certificates.authorities import new_key, request_for
+from steelyard.operator.ray.dashboards import host_of
+from steelyard.operator.ray.objects import annotation_changes, objects_of
+from steelyard.operator.ray.owned import Platform
+from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of, run_ray, sync
+from steelyard.operator.ray.settings import RaySettings
+from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, Conflict, NotFound, ServerTimeout
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import (
     CONFIG_MAPS,
     ENDPOINT_SLICES,
     HTTP_ROUTES,
@@ -24,14 +32,6 @@ from steelyard.kube.resource import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from steelyard.operator.ray.applying import apply_configurations, covers, remove_configurations
-from steelyard.operator.ray.certificates.authorities import new_key, request_for
-from steelyard.operator.ray.dashboards import host_of
-from steelyard.operator.ray.objects import annotation_changes, objects_of
-from steelyard.operator.ray.owned import Platform
-from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of, run_ray, sync
-from steelyard.operator.ray.settings import RaySettings
-from steelyard_common.types import Json
 from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from steelyard_schema.ray_annotations import DASHBOARD as ADDRESS
 

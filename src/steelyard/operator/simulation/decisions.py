@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import orjson
 
-from steelyard.kube.resource import resource_of
-from steelyard.kube.store import Key, Stored
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import Workflow
 from steelyard.operator.writes import missing
 from steelyard_common.types import Json
+from steelyard_kube.resource import resource_of
+from steelyard_kube.store import Key, Stored
 
 Objects = Mapping[Key, Stored]
 

@@ -5,14 +5,14 @@ Each function does one thing to the objects of a `Simulator`, as a controller, a
 
 from typing import Any
 
-from steelyard.kube.objects import annotations_of, controller_of, status_of
-from steelyard.kube.resource import JOBS, PODS, REPLICA_SETS, Resource, resource_of
 from steelyard.operator.children import live
 from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.names import owner_reference
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import Simulator, seconds
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import annotations_of, controller_of, status_of
+from steelyard_kube.resource import JOBS, PODS, REPLICA_SETS, Resource, resource_of
 
 FOREIGN = "somebody-elses"
 

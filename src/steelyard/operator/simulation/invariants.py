@@ -1,8 +1,5 @@
 """Invariants of the exploration, as checks of a change: each returns what is wrong, or an empty text."""
 
-from steelyard.kube.objects import controller_of, status_of, true_condition
-from steelyard.kube.resource import EVALUATIONS, JOBS
-from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.children import live
 from steelyard.operator.edge import Key
 from steelyard.operator.names import COMPONENT
@@ -10,6 +7,9 @@ from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import controller_of, status_of, true_condition
+from steelyard_kube.resource import EVALUATIONS, JOBS
+from steelyard_kube.store import Key as StoreKey
 
 
 def foreign_touched(before: State, changed: set[StoreKey]) -> str:

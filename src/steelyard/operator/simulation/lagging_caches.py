@@ -4,15 +4,15 @@ from functools import lru_cache
 
 import orjson
 
-from steelyard.kube.objects import labels_of
-from steelyard.kube.resource import INFERENCE_SESSIONS, PODS, Resource
-from steelyard.kube.store import Key as StoreKey
-from steelyard.kube.store import Stored
 from steelyard.operator.caches import CHILDREN, slim
 from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
+from steelyard_kube.resource import INFERENCE_SESSIONS, PODS, Resource
+from steelyard_kube.store import Key as StoreKey
+from steelyard_kube.store import Stored
 
 SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
 

@@ -6,16 +6,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from steelyard.kube.objects import controller_of, true_condition
-from steelyard.kube.resource import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
-    INFERENCE_SESSIONS,
-    JOBS,
-    PODS,
-    resource_of,
-)
-from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.edge import Key
 from steelyard.operator.names import COMPONENT, ENTITY, OWNER
 from steelyard.operator.simulation import environment as env
@@ -31,6 +21,16 @@ from steelyard.operator.simulation.invariants import (
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import GROUPS, Simulator, State, differing, seconds
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import controller_of, true_condition
+from steelyard_kube.resource import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    INFERENCE_SESSIONS,
+    JOBS,
+    PODS,
+    resource_of,
+)
+from steelyard_kube.store import Key as StoreKey
 
 OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from steelyard.kube.objects import controller_of, status_of, true_condition
-from steelyard.kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.scenarios import (
@@ -15,6 +13,8 @@ from steelyard.operator.simulation.scenarios import (
 )
 from steelyard.operator.simulation.simulator import Simulator
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import controller_of, status_of, true_condition
+from steelyard_kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 
 REPLICA_MOVES = frozenset(
     {"replica becomes ready", "replica is not ready", "replica finds no node", "runner crashes again and again",

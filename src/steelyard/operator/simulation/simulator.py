@@ -11,11 +11,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
 
-from steelyard.kube.errors import ApiError, Conflict, Unreachable
-from steelyard.kube.memory import Crash, MemoryCluster
-from steelyard.kube.resource import Resource
-from steelyard.kube.store import Key as StoreKey
-from steelyard.kube.store import Snapshot, Stored
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key, Stale
 from steelyard.operator.simulation.decisions import (
@@ -29,6 +24,11 @@ from steelyard.operator.simulation.decisions import (
 from steelyard.operator.simulation.lagging_caches import LaggingCaches, peek
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, Conflict, Unreachable
+from steelyard_kube.memory import Crash, MemoryCluster
+from steelyard_kube.resource import Resource
+from steelyard_kube.store import Key as StoreKey
+from steelyard_kube.store import Snapshot, Stored
 
 Interruption = tuple[str, int] | None
 T = TypeVar("T")

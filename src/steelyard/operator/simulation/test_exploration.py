@@ -2,15 +2,15 @@
 
 import pytest
 
-from steelyard.kube.objects import controller_of
-from steelyard.kube.resource import JOBS, PODS
-from steelyard.kube.store import key_of
 from steelyard.operator.simulation.exploration import Violation
 from steelyard.operator.simulation.merging import MergingCheck
 from steelyard.operator.simulation.resources import NAMESPACE, make_model, make_service
 from steelyard.operator.simulation.scenarios import InstantScenario, StepScenario
 from steelyard.operator.simulation.search import Search
 from steelyard.operator.simulation.simulator import Call, Simulator
+from steelyard_kube.objects import controller_of
+from steelyard_kube.resource import JOBS, PODS
+from steelyard_kube.store import key_of
 
 
 class NeverRight(InstantScenario):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training.job_status import status_fields
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import Counts, JobStatus, Tally, TrainingJob
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
 
 ConditionType = Literal["Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 ENDS = frozenset({"Succeeded", "Failed"})

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from steelyard.awake import pause_lasts
-from steelyard.kube.objects import identity_of, is_deleting, labels_of
 from steelyard.operator.desired import Precondition
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import replica_objects
@@ -14,6 +13,7 @@ from steelyard.operator.training.observed.pods import ObservedPod
 from steelyard.operator.training.observed.replicas import ENDED, ObservedJob
 from steelyard.operator.training.policies import autoscaler, depends_on, gang
 from steelyard_common.types import Json
+from steelyard_kube.objects import identity_of, is_deleting, labels_of
 
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
 MAX_OBJECTS = 256

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.kube.objects import conditions_of, controller_uid, is_deleting, status_of
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Event
 from steelyard.operator.settings import OperatorSettings
@@ -38,6 +37,7 @@ from steelyard.operator.training.policies import (
     suspend,
 )
 from steelyard_common.types import Json
+from steelyard_kube.objects import conditions_of, controller_uid, is_deleting, status_of
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """Value of `managedBy` for a job that runs on another cluster."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from steelyard.kube.objects import identity_of, is_deleting
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard_common.types import Json
+from steelyard_kube.objects import identity_of, is_deleting
 
 _KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 

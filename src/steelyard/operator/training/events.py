@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from steelyard.kube.objects import spec_of
-from steelyard.kube.pods import container_statuses, waiting_state
 from steelyard.operator.desired import Event
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import spec_of
+from steelyard_kube.pods import container_statuses, waiting_state
 
 _EVENT_TYPES: dict[str, Literal["Normal", "Warning"]] = {
     "Succeeded": "Normal",

@@ -2,9 +2,9 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
-from steelyard.kube.objects import spec_of, status_of
 from steelyard.operator.training.conditions import holds
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import spec_of, status_of
 
 _FRAMEWORKS = {
     "TFJob": "tensorflow",

@@ -9,9 +9,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.operator.settings import TrainingSettings
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of, labels_of
 
 if TYPE_CHECKING:
     from steelyard.operator.training.frameworks.framework import Framework

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from steelyard.kube.objects import spec_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import spec_of
 
 PATH = "/var/steelyard/output"
 """Default folder of the output. A program always finds the folder in $STEELYARD_OUTPUT."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.pods import container_statuses, terminated_state
 from steelyard.operator.children import Children, job_outcome, live, termination_message
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.names import ENTITY, OWNER
@@ -26,6 +25,7 @@ from steelyard.operator.training.output_folder import (
 )
 from steelyard.operator.training.output_folder import source as source_of
 from steelyard_common.types import Json, mapping
+from steelyard_kube.pods import container_statuses, terminated_state
 from steelyard_schema.names import place as location_of
 from steelyard_schema.names import resource_name
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
-from steelyard.kube.objects import annotations_of, spec_of, status_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import spec_types
 from steelyard.operator.training.frameworks.framework import Framework, RoleKind
@@ -25,6 +24,7 @@ from steelyard.operator.training.model import (
     TrainingJob,
 )
 from steelyard_common.types import Json, value_text
+from steelyard_kube.objects import annotations_of, spec_of, status_of
 from steelyard_schema.training.common import INT32, INT64, MAX_REPLICAS
 
 GENERIC = "DLJob"

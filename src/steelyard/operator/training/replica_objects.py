@@ -7,7 +7,6 @@ environment (never over the user's variables), and lets the last log lines of a 
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 
-from steelyard.kube.objects import labels_of
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import output_folder
 from steelyard.operator.training.frameworks.framework import Framework, Placement, Value
@@ -22,6 +21,7 @@ from steelyard.operator.training.labels import (
 from steelyard.operator.training.model import IN_PLACE, ReplicaId, Role, TrainingJob
 from steelyard.operator.training.policies import gang
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import labels_of
 
 
 def selector(job: TrainingJob) -> dict[str, str]:

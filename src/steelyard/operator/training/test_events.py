@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import EVENTS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.test_main import running, until
@@ -17,6 +14,9 @@ from steelyard.operator.training import events
 from steelyard.operator.training.metrics import TrainingMetrics
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, make_job
 from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import EVENTS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
 
 
 def condition(type: str, status: str = "True", reason: str | None = None) -> Json:

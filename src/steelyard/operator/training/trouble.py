@@ -6,11 +6,11 @@ decision depends on a false one. The first reconciliation that succeeds removes 
 
 from datetime import datetime
 
-from steelyard.kube.objects import status_of
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import conditions
 from steelyard.operator.trouble import ERROR, NOT_MADE, names_error
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import status_of
 
 _MESSAGE_LIMIT = 1000
 """Longest message of a condition, in characters."""

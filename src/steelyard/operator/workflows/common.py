@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 from pydantic import ValidationError
 
-from steelyard.kube.objects import is_deleting, status_of
 from steelyard.operator.attempts import ReconcileContext, StepProgress, advance
 from steelyard.operator.children import live
 from steelyard.operator.conditions import History, Phase, failed, finished_since, history_of, make_status
@@ -12,6 +11,7 @@ from steelyard.operator.desired import Desired, Precondition
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
 from steelyard_common.types import Json
+from steelyard_kube.objects import is_deleting, status_of
 from steelyard_schema.faults import faults_text
 from steelyard_schema.resources import RESOURCES
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.kube.objects import true_condition
 from steelyard.operator.attempts import ReconcileContext, StepProgress, advance, all_unchanged, attempted
 from steelyard.operator.children import Children, job_outcome
 from steelyard.operator.conditions import History, Phase, failed, history_of, make_status
@@ -14,6 +13,7 @@ from steelyard.operator.runners import PORT, runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, ended, following, reason_of, sessions
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import true_condition
 
 CLIENT_SUCCEEDED = "ClientSucceeded"
 REASONS = frozenset(

@@ -4,15 +4,6 @@ import signal
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.kube.objects import controller_of, is_deleting, status_of, true_condition
-from steelyard.kube.pods import (
-    all_container_statuses,
-    conditions_by_type,
-    init_container_statuses,
-    is_ready,
-    last_termination,
-    terminated_state,
-)
 from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import SHELL_SIGNAL, Children, termination_message, waiting_image
 from steelyard.operator.conditions import History, Phase, failed, history_of, make_status, parse_time
@@ -26,6 +17,15 @@ from steelyard.operator.trouble import NOT_MADE
 from steelyard.operator.workflows.common import common_decision, ended
 from steelyard.runners.table import kind_of_runner
 from steelyard_common.types import Json
+from steelyard_kube.objects import controller_of, is_deleting, status_of, true_condition
+from steelyard_kube.pods import (
+    all_container_statuses,
+    conditions_by_type,
+    init_container_statuses,
+    is_ready,
+    last_termination,
+    terminated_state,
+)
 from steelyard_schema.steps import EXIT_PERMANENT
 
 

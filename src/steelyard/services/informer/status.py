@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.broker.log import Message
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.services.orchestrator.manifest import ENTITY, KIND, KUBE
 from steelyard.services.status_commands import Status, command_id, status_command
 from steelyard.tracing import valid
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of, labels_of
 from steelyard_schema.names import TRACE, resource_kind, resource_name
 from steelyard_schema.status import failure_status
 

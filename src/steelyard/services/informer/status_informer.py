@@ -15,14 +15,14 @@ from steelyard.broker.log import Log, Message
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.errors import is_engine_failure
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
-from steelyard.kube.leader import Candidate, LeaderElector
-from steelyard.kube.resource import DYFF
 from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
 from steelyard.services.leadership import Leadership, ensure_leader, lead_until
 from steelyard.services.orchestrator.manifest import ENTITY
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
+from steelyard_kube.leader import Candidate, LeaderElector
+from steelyard_kube.resource import DYFF
 
 _log = logging.getLogger(__name__)
 

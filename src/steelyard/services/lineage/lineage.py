@@ -19,10 +19,10 @@ from prometheus_client import CollectorRegistry, Counter
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.errors import UsageError, is_engine_failure
-from steelyard.kube.leader import until
 from steelyard.services.aggregator.messages import State, state_of
 from steelyard.services.lineage.occurrences import Occurrence, Runs
 from steelyard.storage.store import ObjectMissing, StorageError, Store
+from steelyard_kube.leader import until
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.entities import entity_of
 

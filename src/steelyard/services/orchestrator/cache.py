@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
-from steelyard.kube.objects import conditions_of
-from steelyard.kube.resource import DYFF
 from steelyard.services.informer.status import entity_of
 from steelyard.services.informer.status import slim as slim_resource
 from steelyard.services.orchestrator.manifest import ENTITY
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
+from steelyard_kube.objects import conditions_of
+from steelyard_kube.resource import DYFF
 
 OnChange = Callable[[str, Json | None], None]
 """Receives an entity's id and, when its resource has gone, that resource."""

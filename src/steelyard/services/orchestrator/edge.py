@@ -10,21 +10,6 @@ from datetime import datetime
 from typing import Protocol
 
 from steelyard.accounts.database import Claim
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    NotFound,
-    ServerTimeout,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
-from steelyard.kube.objects import labels_of
-from steelyard.kube.pods import is_terminal
-from steelyard.kube.refusals import ToldRefusals
-from steelyard.kube.resource import PODS
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.desired import desired_resource, is_over
 from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
@@ -42,6 +27,21 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
 from steelyard.tracing import span
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerTimeout,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from steelyard_kube.objects import labels_of
+from steelyard_kube.pods import is_terminal
+from steelyard_kube.refusals import ToldRefusals
+from steelyard_kube.resource import PODS
 from steelyard_schema.bounds import MESSAGE_LENGTH, cut
 from steelyard_schema.entities import entity_of
 from steelyard_schema.names import namespace_of, resource_name

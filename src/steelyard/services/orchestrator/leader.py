@@ -14,9 +14,6 @@ from steelyard.accounts.database import Claim, Claims
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Message, Record
 from steelyard.errors import is_engine_failure
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.leader import Candidate
-from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.services.leadership import Leadership, ensure_leader
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.claim_parser import parse_claim, position_of
@@ -47,6 +44,9 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.orchestrator.workers import Quarantine, Workers
 from steelyard.services.status_commands import Status
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.leader import Candidate
+from steelyard_kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard_schema.names import namespace_of
 from steelyard_schema.quota import Quota, StoredQuota
 from steelyard_schema.status import TERMINAL

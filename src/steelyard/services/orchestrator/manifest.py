@@ -5,9 +5,9 @@ Pure: the same entity always gives the same manifest, so that a resource deleted
 
 from collections.abc import Iterator
 
-from steelyard.kube.resource import DYFF, Resource
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
 from steelyard_common.types import Json
+from steelyard_kube.resource import DYFF, Resource
 from steelyard_schema.artifact_images import image_of, with_image
 from steelyard_schema.audit import Audit
 from steelyard_schema.base import DyffEntity

@@ -8,10 +8,10 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, NotFound
-from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, NotFound
+from steelyard_kube.resource import NAMESPACES, SECRETS, Resource
 from steelyard_schema.names import namespace_of
 
 _log = logging.getLogger(__name__)

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from steelyard.accounts.database import Claims, Superseded
 from steelyard.broker.log import Log
 from steelyard.errors import leaves
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost
 from steelyard.services.leadership import Leadership, lead_until
 from steelyard.services.orchestrator.leader import Leader
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.leader import Candidate, LeaderElector, LeaseLost
 
 LEASE = "steelyard-orchestrator"
 

@@ -20,14 +20,14 @@ from pydantic import SecretStr
 
 from steelyard.accounts.database import Claim
 from steelyard.accounts.secrets import SecretUnreadable
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, Conflict, NotFound
-from steelyard.kube.objects import labels_of
-from steelyard.kube.resource import SECRETS
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.namespaces import REPLACES
 from steelyard.services.orchestrator.waiting import Decision, Wait
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import AlreadyExists, Conflict, NotFound
+from steelyard_kube.objects import labels_of
+from steelyard_kube.resource import SECRETS
 from steelyard_schema.entities import entity_of
 from steelyard_schema.names import namespace_of, resource_name
 from steelyard_schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed_secrets, object_name

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from steelyard.accounts.quotas import Quotas, QuotaSettings
-from steelyard.kube.resource import ANALYSES
 from steelyard.services.simulation.entities import (
     ACCOUNT,
     make_dataset,
@@ -16,6 +15,7 @@ from steelyard.services.simulation.entities import (
     make_safety_case,
 )
 from steelyard.services.simulation.platform import PlatformHarness, open_harness, until
+from steelyard_kube.resource import ANALYSES
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.names import namespace_of
 

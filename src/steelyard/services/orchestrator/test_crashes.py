@@ -15,8 +15,6 @@ import pytest
 from steelyard.accounts.database import Claims
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
-from steelyard.kube.memory import Crash
-from steelyard.kube.resource import SECRETS, Resource
 from steelyard.services.orchestrator.test_secrets import Values
 from steelyard.services.simulation.entities import (
     ACCOUNT,
@@ -29,6 +27,8 @@ from steelyard.services.simulation.entities import (
 )
 from steelyard.services.simulation.platform import QUICK, PlatformHarness, until
 from steelyard.sqlite import DatabaseError
+from steelyard_kube.memory import Crash
+from steelyard_kube.resource import SECRETS, Resource
 from steelyard_schema.base import DyffEntity
 
 EVALUATION = make_evaluation(annotations=[{"key": "steelyard/secret-provider", "value": "key"}])

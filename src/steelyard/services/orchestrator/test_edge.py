@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from steelyard.accounts.database import Claim
-from steelyard.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import MODELS, SECRETS, Resource
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
@@ -20,6 +17,9 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import ACCOUNT, START, make_model
 from steelyard.services.status_commands import Status
+from steelyard_kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import MODELS, SECRETS, Resource
 from steelyard_schema.names import TRACE, namespace_of
 
 MODEL = make_model()

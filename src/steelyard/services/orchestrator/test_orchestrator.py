@@ -9,9 +9,6 @@ import pytest
 
 from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.quotas import QuotaSettings
-from steelyard.kube.errors import Invalid, NotFound, Unreachable
-from steelyard.kube.leader import Candidate, SystemClock
-from steelyard.kube.resource import NAMESPACES, Resource
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
 from steelyard.services.orchestrator.orchestrator import run_orchestrator
@@ -35,6 +32,9 @@ from steelyard.services.simulation.platform import (
     released,
     until,
 )
+from steelyard_kube.errors import Invalid, NotFound, Unreachable
+from steelyard_kube.leader import Candidate, SystemClock
+from steelyard_kube.resource import NAMESPACES, Resource
 from steelyard_schema.names import namespace_of
 
 

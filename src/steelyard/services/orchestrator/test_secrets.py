@@ -14,9 +14,6 @@ from pydantic import SecretStr
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.accounts.secrets import SecretUnreadable
-from steelyard.kube.errors import Conflict, Forbidden, NotFound, Unreachable
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import MODELS, NAMESPACES, SECRETS, Resource
 from steelyard.services.orchestrator.cache import ResourceCache, slim
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
@@ -44,6 +41,9 @@ from steelyard.services.simulation.platform import (
     until,
 )
 from steelyard.services.status_commands import Status
+from steelyard_kube.errors import Conflict, Forbidden, NotFound, Unreachable
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import MODELS, NAMESPACES, SECRETS, Resource
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.names import namespace_of
 

@@ -11,12 +11,12 @@ from steelyard.broker.log import Log
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.errors import is_engine_failure
-from steelyard.kube.errors import ApiError
-from steelyard.kube.leader import Clock
-from steelyard.kube.workqueue import WorkQueue
 from steelyard.services.leadership import Leadership, ensure_leader
 from steelyard.services.orchestrator.edge import NotYet
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard_kube.errors import ApiError
+from steelyard_kube.leader import Clock
+from steelyard_kube.workqueue import WorkQueue
 
 _log = logging.getLogger(__name__)
 

@@ -15,9 +15,6 @@ from steelyard.accounts.quotas import GLOBAL, Rates, Shortage
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
 from steelyard.broker.partition import partition_of
-from steelyard.kube.leader import Candidate, SystemClock, Timing
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, Resource
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.informer.status_informer import run_informer
 from steelyard.services.orchestrator.admission import Limits
@@ -31,6 +28,9 @@ from steelyard.services.simulation.commands import restore
 from steelyard.services.simulation.entities import START
 from steelyard.services.status_commands import Status, status_command
 from steelyard_common.types import Json
+from steelyard_kube.leader import Candidate, SystemClock, Timing
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import PODS, Resource
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.commands import CreateEntity, ForgetEntity, command_time
 from steelyard_schema.entities import AnyEntity, entity_of

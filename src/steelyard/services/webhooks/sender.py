@@ -26,9 +26,9 @@ from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.egress.aiohttp_connector import guarded_session
 from steelyard.egress.policy import EgressRefused
-from steelyard.kube.leader import until
 from steelyard.services.aggregator.messages import state_of
 from steelyard.services.webhooks.signature import headers
+from steelyard_kube.leader import until
 from steelyard_schema.egress import EgressPolicy
 
 CONSUMER = "webhooks"

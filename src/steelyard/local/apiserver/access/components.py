@@ -3,13 +3,13 @@
 Its controller makes the components with rights of its own, and the API would drop from them what Pods do not have.
 """
 
-from steelyard.kube.resource import APP_WRAPPERS, resource_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.access.attributes import Attributes
 from steelyard.local.apiserver.access.rbac import Rbac
 from steelyard.local.apiserver.access.users import User
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.resource import APP_WRAPPERS, resource_of
 from steelyard_schema.unknown_fields import unknown_pod_fields
 
 _BUCKET = f"{APP_WRAPPERS.plural}.{APP_WRAPPERS.group}"

@@ -5,11 +5,11 @@ The kubelet mounts the volume that is added here; `server.py` asks before a Pod'
 
 from collections.abc import Callable, Iterator
 
-from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.store import Store
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import annotations_of
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 VOLUME = "kube-api-access-"

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.options import Options
 from steelyard.local.apiserver.rules.common import labels_match
 from steelyard.local.apiserver.store import Store
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import labels_of
 
 EXEMPT_GROUP = "admissionregistration.k8s.io"
 PARTS = {

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable
 
-from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.options import Options
@@ -11,6 +10,7 @@ from steelyard.local.apiserver.rules.service_types import needs_health_check_por
 from steelyard.local.apiserver.store import Store
 from steelyard.local.machine import port_is_free
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import spec_of
 
 FIRST, LAST = 30_000, 32_767
 _FIRST_CHOSEN = 30_086

@@ -1,6 +1,5 @@
 """Jobs that name a queue begin suspended, where the embedded form of Kueue admits them (`steelyard.local.queues`)."""
 
-from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.store import Store
 from steelyard.local.definitions.building import EMBEDDED
@@ -13,6 +12,7 @@ from steelyard.local.queues.managed import (
     takes_default_queue,
 )
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _QUEUES = "localqueues.kueue.x-k8s.io"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import SERVICES
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.direct import direct_cluster
 from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import SERVICES
 
 FIRST, SECOND = "127.210.128.0/17", "127.211.128.0/17"
 PORTS = [{"port": 80, "protocol": "TCP", "targetPort": 80}]

@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.kube.objects import labels_of
-from steelyard.kube.resource import APP_WRAPPERS, JOBS, PODS, PYTORCH_JOBS, RAY_CLUSTERS, RAY_JOBS, Resource
 from steelyard.local.apiserver.access.users import administrator
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json
+from steelyard_kube.objects import labels_of
+from steelyard_kube.resource import APP_WRAPPERS, JOBS, PODS, PYTORCH_JOBS, RAY_CLUSTERS, RAY_JOBS, Resource
 from steelyard_schema.definitions import installed_definitions
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -2,13 +2,13 @@
 
 import base64
 
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.apiserver.content import BadContent, decode_json
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, labels_of
 
 FINALIZER = "kubernetes"  # of namespaces
 _MAX_BYTES = 1 << 20

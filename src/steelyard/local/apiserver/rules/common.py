@@ -1,10 +1,10 @@
 """Rules that several kinds share."""
 
-from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.names import key_causes, labels_causes, value_causes
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.selectors import parse_labels
 
 __all__ = [
     "forbidden_field",

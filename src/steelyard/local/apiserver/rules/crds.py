@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.expressions.rules import compile_rules
 from steelyard.local.apiserver.kinds import Rules
@@ -19,6 +18,7 @@ from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
 from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.definitions import installed_definitions
 
 _APPROVED = "api-approved.kubernetes.io"

@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported, value_text
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import at_most, not_negative
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import containers_of
 
 _ACTIONS = ["Count", "FailIndex", "FailJob", "Ignore"]
 _OPERATORS = ["In", "NotIn"]

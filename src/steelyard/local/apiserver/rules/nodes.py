@@ -2,13 +2,13 @@
 
 import orjson
 
-from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import network_causes, network_warnings, quantity_causes
 from steelyard_common.types import Json, copied, mapping, sequence
+from steelyard_kube.objects import spec_of
 from steelyard_schema.object_names import is_counted, value_faults
 
 _EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"]

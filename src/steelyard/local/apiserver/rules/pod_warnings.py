@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import value_text
 from steelyard.local.apiserver.rules.fields import bounded_quantity
 from steelyard.local.apiserver.rules.overlaps import overlaps
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.object_names import name_faults
 
 _LABELS = {

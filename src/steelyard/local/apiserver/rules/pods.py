@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from steelyard.kube.objects import spec_of, status_of
-from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver.amounts import Amounts, add, amounts, texts
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
@@ -42,6 +40,8 @@ from steelyard.local.apiserver.rules.table import (
 )
 from steelyard.local.apiserver.rules.volumes import claim_name_causes, complete_volume, volume_causes
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import spec_of, status_of
+from steelyard_kube.pods import containers_of
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]

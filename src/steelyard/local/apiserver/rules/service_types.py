@@ -3,13 +3,13 @@
 `services.py` asks it; node ports and addresses are given out by `admission/node_ports.py` and `admission/server.py`.
 """
 
-from steelyard.kube.objects import spec_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import port_number
 from steelyard.local.apiserver.rules.table import choice
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import spec_of
 
 TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
 OUTSIDE = ("NodePort", "LoadBalancer")

@@ -5,7 +5,6 @@ import ipaddress
 
 import orjson
 
-from steelyard.kube.objects import annotations_of, spec_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
@@ -23,6 +22,7 @@ from steelyard.local.apiserver.rules.fields import (
 from steelyard.local.apiserver.rules.fields import port as any_port
 from steelyard.local.apiserver.rules.table import Rule, causes_by, choice, values
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, spec_of
 
 
 def _prepare(service: Json) -> None:

@@ -1,6 +1,5 @@
 """StatefulSets, DaemonSets, ReplicationControllers, their revisions, and templates of Pods."""
 
-from steelyard.kube.objects import labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
@@ -21,6 +20,7 @@ from steelyard.local.apiserver.rules.workloads import (
     warn_of_template,
 )
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import labels_of
 
 _POLICIES = ["OrderedReady", "Parallel"]
 _UPDATES = ["RollingUpdate", "OnDelete"]

@@ -1,6 +1,5 @@
 """Volumes, claims, and the classes, drivers and attachments of storage."""
 
-from steelyard.kube.objects import annotations_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import name_causes
@@ -9,6 +8,7 @@ from steelyard.local.apiserver.rules.fields import bounded_quantity, choice_caus
 from steelyard.local.apiserver.rules.pod_warnings import claim_warnings
 from steelyard.local.apiserver.rules.table import if_named
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 ATTRIBUTES_PROTECTION = "kubernetes.io/vac-protection"

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.names import annotations_causes, labels_causes
@@ -18,6 +17,7 @@ from steelyard.local.apiserver.rules.job_policies import default_policies, polic
 from steelyard.local.apiserver.rules.pod_warnings import job_warnings, name_warnings, template_warnings
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import annotations_of, labels_of
 from steelyard_schema.object_names import name_faults
 
 _JOB_NUMBERS = (

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from yarl import URL
 
-from steelyard.kube.pods import containers_of
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.kinds import field_of
@@ -16,6 +15,7 @@ from steelyard.local.apiserver.objects import Objects
 from steelyard.local.apiserver.rest import Target
 from steelyard.local.apiserver.streams.ports import is_port
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import containers_of
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 _SLICES = "endpointslices.discovery.k8s.io"

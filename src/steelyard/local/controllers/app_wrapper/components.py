@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import NotFound
-from steelyard.kube.objects import controller_uid, labels_of
-from steelyard.kube.pods import container_statuses, phase_of, terminated_state
-from steelyard.kube.resource import APP_WRAPPERS, resource_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.queues.managed import MANAGED, component_pods
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import NotFound
+from steelyard_kube.objects import controller_uid, labels_of
+from steelyard_kube.pods import container_statuses, phase_of, terminated_state
+from steelyard_kube.resource import APP_WRAPPERS, resource_of
 
 LABEL = "workload.codeflare.dev/appwrapper"
 ENDLESS = frozenset({"RayCluster", "Deployment", "StatefulSet", "ReplicaSet"})

@@ -6,7 +6,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import finalizers_of, is_deleting, status_of
 from steelyard.local.controllers.app_wrapper.components import (
     component,
     component_health,
@@ -17,6 +16,7 @@ from steelyard.local.controllers.app_wrapper.settings import Settings, read_sett
 from steelyard.local.controllers.decision import Decision, seconds_until, with_condition
 from steelyard.local.controllers.pods import is_true, make_condition
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import finalizers_of, is_deleting, status_of
 
 FINALIZER = "workload.codeflare.dev/finalizer"
 CONTROLLER = "workload.codeflare.dev/appwrapper"

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from steelyard.kube.objects import annotations_of
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
 
 _PREFIX = "workload.codeflare.dev.appwrapper/"
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import APP_WRAPPERS, CONFIG_MAPS, JOBS, PODS, RAY_CLUSTERS, resource_of
 from steelyard.local.controllers.app_wrapper.components import LABEL
 from steelyard.local.controllers.app_wrapper.settings import duration, read_settings
 from steelyard.local.controllers.kinds import APP_WRAPPER
@@ -15,6 +13,8 @@ from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import APP_WRAPPERS, CONFIG_MAPS, JOBS, PODS, RAY_CLUSTERS, resource_of
 
 KEY = ("default", "w")
 PREFIX = "workload.codeflare.dev.appwrapper/"

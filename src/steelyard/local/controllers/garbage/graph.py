@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
-from steelyard.kube.objects import owner_references
-from steelyard.kube.resource import Resource
-from steelyard.kube.served import Served
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
+from steelyard_kube.objects import owner_references
+from steelyard_kube.resource import Resource
+from steelyard_kube.served import Served
 
 IGNORED = frozenset({"events"})  # many, short-lived, and without owners
 KEPT = (

@@ -9,17 +9,17 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError, Conflict, NotFound
-from steelyard.kube.objects import finalizers_of, is_deleting, owner_references
-from steelyard.kube.resource import CRDS, Resource
-from steelyard.kube.served import Served
-from steelyard.kube.workqueue import Backoff, WorkQueue
 from steelyard.local import garbage
 from steelyard.local.controllers.garbage.graph import Graph
 from steelyard.local.faults import Faults
 from steelyard.local.garbage import FOREGROUND, ORPHAN, OwnerState
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, Conflict, NotFound
+from steelyard_kube.objects import finalizers_of, is_deleting, owner_references
+from steelyard_kube.resource import CRDS, Resource
+from steelyard_kube.served import Served
+from steelyard_kube.workqueue import Backoff, WorkQueue
 
 Key = tuple[Resource, str, str]  # resource, namespace, name
 WORKERS = 8

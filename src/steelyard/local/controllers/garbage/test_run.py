@@ -4,12 +4,12 @@ from typing import cast
 
 import pytest
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.resource import CONFIG_MAPS, Resource
-from steelyard.kube.served import Served
 from steelyard.local.controllers.garbage.run import Collector, ServingCluster
 from steelyard.local.faults import Faults
 from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.resource import CONFIG_MAPS, Resource
+from steelyard_kube.served import Served
 
 WIDGETS = Resource("example.dev", "v2", "widgets", "Widget")
 OWNER: Json = {"apiVersion": "example.dev/v2", "kind": "Widget", "name": "owner", "uid": "1"}

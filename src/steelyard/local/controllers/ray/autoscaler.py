@@ -5,10 +5,10 @@ It reads what Ray waits for, and writes `replicas` and `workersToDelete` of the 
 
 import shlex
 
-from steelyard.kube.pods import join_by
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import names
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.pods import join_by
 
 CONTAINER = "autoscaler"
 _RESOURCES = {"cpu": "500m", "memory": "512Mi"}

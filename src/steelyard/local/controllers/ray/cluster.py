@@ -7,8 +7,6 @@ from collections import defaultdict
 from datetime import datetime
 from itertools import islice
 
-from steelyard.kube.objects import is_deleting, labels_of, status_of
-from steelyard.kube.pods import is_ready, is_terminal, phase_of
 from steelyard.local.controllers.decision import Decision, Event, Room, batch
 from steelyard.local.controllers.pods import choose_free_names, name_series
 from steelyard.local.controllers.ray import autoscaler, names
@@ -16,6 +14,8 @@ from steelyard.local.controllers.ray.pods import head_pod, worker_pod
 from steelyard.local.controllers.ray.service import head_service
 from steelyard.local.controllers.ray.status import is_head, next_status, pod_count
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import is_deleting, labels_of, status_of
+from steelyard_kube.pods import is_ready, is_terminal, phase_of
 
 
 def labels(cluster: Json) -> Json:

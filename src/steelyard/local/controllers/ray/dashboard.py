@@ -6,12 +6,12 @@ That API has no watch, so the state of a RayJob that runs is polled.
 import json
 import logging
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.objects import status_of
 from steelyard.local.controllers.ray import names
 from steelyard.local.controllers.ray.job import SUBMISSION
 from steelyard.local.controllers.ray.submitter import runtime_environment
 from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.objects import status_of
 
 TIMEOUT_SECONDS = 5.0
 _log = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.objects import annotations_of, is_deleting, labels_of, status_of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339, seconds_until
 from steelyard.local.controllers.pods import is_true, make_condition, owner_reference, suffix
 from steelyard.local.controllers.ray import names
 from steelyard.local.controllers.ray.submitter import submitter_job
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import annotations_of, is_deleting, labels_of, status_of
 
 POLL_SECONDS = 2.0
 LOG_SECONDS = 30.0  # after the program's end, for the rest of its log

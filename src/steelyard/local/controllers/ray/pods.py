@@ -8,11 +8,11 @@ process of Ray's that only waits takes seconds of processor time.
 from collections.abc import Iterable
 from copy import deepcopy
 
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import autoscaler, names
 from steelyard.local.kubelet.quantity import number
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, labels_of
 
 SMALLEST_STORE = 80 * 2**20  # bytes; Ray refuses less than 75 MiB
 LARGEST_STORE = 2 * 2**30  # bytes, unless the group says otherwise: all Pods share the memory of one machine

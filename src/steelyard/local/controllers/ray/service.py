@@ -1,9 +1,9 @@
 """The Service of a Ray cluster's head."""
 
-from steelyard.kube.objects import annotations_of, labels_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard.local.controllers.ray import names
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, labels_of
 
 
 def head_service(cluster: Json) -> Json:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from steelyard.kube.objects import labels_of, status_of
-from steelyard.kube.pods import is_ready, phase_of
 from steelyard.local.controllers.decision import rfc3339, with_condition
 from steelyard.local.controllers.pods import make_condition
 from steelyard.local.controllers.ray import names
 from steelyard.local.kubelet.quantity import number
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import labels_of, status_of
+from steelyard_kube.pods import is_ready, phase_of
 from steelyard_schema.bounds import INT32
 
 HEAD_READY, PROVISIONED = "HeadPodReady", "RayClusterProvisioned"

@@ -6,10 +6,10 @@ from copy import deepcopy
 
 import yaml
 
-from steelyard.kube.objects import status_of
 from steelyard.local.controllers.pods import owner_reference
 from steelyard_common.bounded_yaml import load
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import status_of
 
 CONTAINER = "ray-job-submitter"
 

@@ -8,17 +8,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import Invalid
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import (
-    PODS,
-    RAY_CLUSTERS,
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    Resource,
-)
 from steelyard.local.controllers.kinds import RAY_CLUSTER
 from steelyard.local.controllers.objects import edge
 from steelyard.local.controllers.pods import make_condition
@@ -27,6 +16,17 @@ from steelyard.local.controllers.ray.pods import head_pod, start_command
 from steelyard.local.controllers.sync import sync
 from steelyard.local.controllers.writes import Refused
 from steelyard_common.types import Json
+from steelyard_kube.errors import Invalid
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import (
+    PODS,
+    RAY_CLUSTERS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
 
 KEY = ("default", "demo")
 

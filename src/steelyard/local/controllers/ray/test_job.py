@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.memory import Crash, CrashAt, MemoryCluster
-from steelyard.kube.resource import JOBS, RAY_CLUSTERS, RAY_JOBS
 from steelyard.local.controllers.kinds import RAY_JOB
 from steelyard.local.controllers.objects import edge
 from steelyard.local.controllers.ray.dashboard import submission
@@ -17,6 +14,9 @@ from steelyard.local.controllers.ray.submitter import command
 from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.local.controllers.sync import sync
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
+from steelyard_kube.resource import JOBS, RAY_CLUSTERS, RAY_JOBS
 
 KEY = ("default", "demo")
 

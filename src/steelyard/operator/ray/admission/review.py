@@ -4,11 +4,11 @@ import base64
 
 import orjson
 
-from steelyard.kube.objects import annotations_of
 from steelyard.operator.ray.admission.rules import Fault, faults_of, message_of
 from steelyard.operator.ray.certificates.templates import with_certificates
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.ray_annotations import CERTIFICATES
 
 

@@ -9,9 +9,9 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import NamedTuple
 
-from steelyard.kube.objects import annotations_of, controller_of, labels_of
 from steelyard.operator.ray.certificates.templates import CONTAINER, FILES_VOLUME, FOLDER, IDENTITY_VOLUME
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of, controller_of, labels_of
 from steelyard_schema.object_names import name_faults, value_faults, variable_faults
 from steelyard_schema.quantity import amount
 from steelyard_schema.ray_annotations import CERTIFICATES

@@ -9,13 +9,13 @@ import orjson
 import pytest
 import yaml
 
-from steelyard.kube.patches import apply_patch
 from steelyard.operator.ray.admission.configurations import configurations
 from steelyard.operator.ray.admission.review import NotAReview, mutated, validated
 from steelyard.operator.ray.admission.rules import MOST_FAULTS, QUEUE, WRAPPED, faults_of, message_of
 from steelyard.operator.ray.certificates.templates import CONTAINER, with_certificates
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
+from steelyard_kube.patches import apply_patch
 from steelyard_schema.ray_annotations import CERTIFICATES
 
 SETTINGS = RaySettings(certificates=True, admission=True)

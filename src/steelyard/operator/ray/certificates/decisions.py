@@ -9,7 +9,6 @@ import base64
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from steelyard.kube.objects import annotations_of
 from steelyard.operator.ray.certificates.authorities import (
     SERVICE,
     PlatformKey,
@@ -22,6 +21,7 @@ from steelyard.operator.ray.certificates.authorities import (
 from steelyard.operator.ray.owned import Platform, has_certificates, owned
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
+from steelyard_kube.objects import annotations_of
 from steelyard_schema.ray_annotations import ANSWER, REFUSED, REQUEST
 
 KEPT = timedelta(hours=1)

@@ -6,12 +6,12 @@ nothing else, and gets a certificate for the Pod's own address; no Pod sees the 
 
 from copy import deepcopy
 
-from steelyard.kube.objects import annotations_of
-from steelyard.kube.pods import join_by
 from steelyard.operator.ray.certificates.decisions import trust_name
 from steelyard.operator.ray.owned import address_of
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.objects import annotations_of
+from steelyard_kube.pods import join_by
 from steelyard_schema.ray_annotations import CERTIFICATES
 
 AUDIENCE = "steelyard-ray"

@@ -19,17 +19,17 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
-from steelyard.kube.informer import Informer
-from steelyard.kube.objects import status_of
-from steelyard.kube.resource import RAY_CLUSTERS
 from steelyard.operator.ray.dashboards import host_of, login_path
 from steelyard.operator.ray.owned import DASHBOARD, head_service
 from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.connections import TrackingConnector
 from steelyard_common.types import Json, mapping
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
+from steelyard_kube.informer import Informer
+from steelyard_kube.objects import status_of
+from steelyard_kube.resource import RAY_CLUSTERS
 
 _log = logging.getLogger(__name__)
 COOKIE = "steelyard-token"

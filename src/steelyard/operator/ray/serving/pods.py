@@ -2,16 +2,16 @@
 
 from datetime import datetime
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import NotFound
-from steelyard.kube.objects import controller_of, labels_of, status_of
-from steelyard.kube.resource import PODS, RAY_CLUSTERS
 from steelyard.operator.ray.certificates.authorities import PlatformKey, issue, nodes, requested_key
 from steelyard.operator.ray.certificates.decisions import node_bundle
 from steelyard.operator.ray.certificates.templates import AUDIENCE
 from steelyard.operator.ray.owned import CLUSTER, HEAD, NODE_TYPE, head_service
 from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard_common.types import Json, sequence
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import NotFound
+from steelyard_kube.objects import controller_of, labels_of, status_of
+from steelyard_kube.resource import PODS, RAY_CLUSTERS
 
 _ACCOUNT = "system:serviceaccount:"
 

@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.resource import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from steelyard_common.types import Json, mapping, sequence
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.resource import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 
 SECONDS = 20.0
 """Time for which an answer is kept: a revoked token, or a right that was taken away, ends this much later."""

@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from steelyard.errors import SteelyardError
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import ApiError
 from steelyard.monitoring import LOOPBACK, address
 from steelyard.operator.ray.admission.configurations import MUTATE, VALIDATE
 from steelyard.operator.ray.admission.review import NotAReview, mutated, validated
@@ -36,6 +34,8 @@ from steelyard.operator.ray.settings import RaySettings
 from steelyard.serving.aiohttp_server import serving_app
 from steelyard.serving.hosts import EVERY_HOST, Hosts
 from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError
 
 _log = logging.getLogger(__name__)
 _LIFE, _RENEW = timedelta(days=7), timedelta(hours=12)

@@ -6,11 +6,11 @@ import socket
 import pytest
 
 from steelyard.errors import SteelyardError
-from steelyard.kube.leader import LeaseLost
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import Resource
 from steelyard.operator.ray.serving.server import serving
 from steelyard.operator.ray.settings import RaySettings
+from steelyard_kube.leader import LeaseLost
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.resource import Resource
 
 SETTINGS = RaySettings(admission=True, login="127.0.0.1:0", listen="127.0.0.1:0")
 

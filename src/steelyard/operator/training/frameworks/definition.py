@@ -9,12 +9,12 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from steelyard.kube.objects import spec_of, status_of
 from steelyard.operator.training.frameworks import variables as template
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import spec_of, status_of
 from steelyard_schema.faults import fault_message
 from steelyard_schema.training.dl_job import FrameworkSpec
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping
 
-from steelyard.kube.objects import annotations_of
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, RuleResult, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Tally, TrainingJob
 from steelyard_common.types import sequence
+from steelyard_kube.objects import annotations_of
 
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
 TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"

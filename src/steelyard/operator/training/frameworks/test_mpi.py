@@ -1,6 +1,5 @@
 """MPIJob: the files that `mpirun` reads, what the launcher may do, and that both follow the workers."""
 
-from steelyard.kube.resource import CONFIG_MAPS, ROLES
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import parse
 from steelyard.operator.training import replica_objects as replica
@@ -8,6 +7,7 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.frameworks.test_frameworks import environment, job_of
 from steelyard.operator.training.model import ReplicaId
 from steelyard.operator.training.simulation.job_simulation import JobSimulation, make_job, make_template
+from steelyard_kube.resource import CONFIG_MAPS, ROLES
 
 
 def test_the_launcher_of_mpi_may_run_commands_in_its_workers_alone() -> None:

@@ -6,10 +6,16 @@ Children are found by the uid that controls them, and those without a controller
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
-from steelyard.kube.objects import annotations_of, controller_of, labels_of, spec_of, status_of
-from steelyard.kube.resource import (
+from steelyard.operator.edge import Key
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
+from steelyard.operator.training.observed.ownership import operator_name
+from steelyard.operator.training.policies.gang import VOLCANO
+from steelyard_common.types import Json
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.informer import Informer
+from steelyard_kube.objects import annotations_of, controller_of, labels_of, spec_of, status_of
+from steelyard_kube.resource import (
     CONFIG_MAPS,
     COSCHEDULING_POD_GROUPS,
     DL_JOBS,
@@ -24,12 +30,6 @@ from steelyard.kube.resource import (
     VOLCANO_POD_GROUPS,
     Resource,
 )
-from steelyard.operator.edge import Key
-from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
-from steelyard.operator.training.observed.ownership import operator_name
-from steelyard.operator.training.policies.gang import VOLCANO
-from steelyard_common.types import Json
 
 BY_CONTROLLER = "controller"
 BY_LABELS = "labels"

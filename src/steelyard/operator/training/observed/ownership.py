@@ -7,12 +7,12 @@ that has lost the labels is released.
 from collections.abc import Iterable
 from typing import Literal
 
-from steelyard.kube.objects import controller_of, is_deleting, labels_of, owner_references
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.operator.names import OWNER, owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard_common.types import Json
+from steelyard_kube.objects import controller_of, is_deleting, labels_of, owner_references
 
 
 def operator_name(kind: str) -> str:

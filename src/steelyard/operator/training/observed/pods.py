@@ -8,15 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from steelyard.kube.objects import labels_of, spec_of, status_of, true_condition
-from steelyard.kube.pods import (
-    conditions_by_type,
-    container_statuses,
-    init_container_statuses,
-    last_termination,
-    terminated_state,
-    waiting_state,
-)
 from steelyard.operator import children
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.times import later
@@ -24,6 +15,15 @@ from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, ReplicaId, TrainingJob
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import labels_of, spec_of, status_of, true_condition
+from steelyard_kube.pods import (
+    conditions_by_type,
+    container_statuses,
+    init_container_statuses,
+    last_termination,
+    terminated_state,
+    waiting_state,
+)
 
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 """Reasons of Pods that failed without a fault of their program."""

@@ -4,10 +4,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import controller_of
-from steelyard.kube.resource import PODS, PYTORCH_JOBS, Resource
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
 from steelyard.operator.edge import NullRecorder
@@ -19,6 +15,10 @@ from steelyard.operator.training.simulation.job_simulation import (
     make_job,
 )
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, BadRequest, Forbidden, Invalid
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.objects import controller_of
+from steelyard_kube.resource import PODS, PYTORCH_JOBS, Resource
 
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 

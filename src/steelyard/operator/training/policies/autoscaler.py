@@ -1,10 +1,10 @@
 """Autoscaler of an elastic job: `elasticPolicy` with metrics makes a HorizontalPodAutoscaler."""
 
-from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.model import TrainingJob
 from steelyard_common.types import Json, mapping
+from steelyard_kube.resource import HORIZONTAL_POD_AUTOSCALERS
 
 
 def pod_autoscaler(job: TrainingJob) -> Json | None:

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from steelyard.kube.objects import is_deleting
-from steelyard.kube.pods import phase_of
 from steelyard.operator.children import Children
 from steelyard.operator.training import conditions
 from steelyard.operator.training.model import CleanPods, TrainingJob
 from steelyard.operator.training.policies import back_off, deadline
 from steelyard_common.types import Json
+from steelyard_kube.objects import is_deleting
+from steelyard_kube.pods import phase_of
 
 _LIVE = frozenset({"Pending", "Running", "Unknown"})
 

@@ -1,10 +1,10 @@
 """Order of replica types, `dependsOn`: which types have to wait because others have not come so far."""
 
-from steelyard.kube.objects import is_deleting, labels_of
-from steelyard.kube.pods import is_ready, phase_of
 from steelyard.operator.children import Children
 from steelyard.operator.training.labels import REPLICA_TYPE
 from steelyard.operator.training.model import Dependency, Tally, TrainingJob
+from steelyard_kube.objects import is_deleting, labels_of
+from steelyard_kube.pods import is_ready, phase_of
 
 
 def held_roles(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 
-from steelyard.kube.objects import annotations_of, labels_of, status_of
-from steelyard.kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Event
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import annotations_of, labels_of, status_of
+from steelyard_kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard_schema.quantity import amount, quantity
 
 VOLCANO = "volcano"

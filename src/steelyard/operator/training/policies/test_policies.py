@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
-from steelyard.kube.errors import ApiError, NotFound
-from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, Resource
 from steelyard.operator.children import Children
 from steelyard.operator.controller import Controller
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
@@ -22,6 +20,8 @@ from steelyard.operator.training.simulation.job_simulation import (
     make_template,
 )
 from steelyard_common.types import Json
+from steelyard_kube.errors import ApiError, NotFound
+from steelyard_kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, Resource
 
 MASTER, FIRST, SECOND = PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
 DEADLINE = "PyTorchJob job has failed because it was active longer than specified deadline"

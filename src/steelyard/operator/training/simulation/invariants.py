@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
-from steelyard.kube.objects import annotations_of, controller_of, labels_of, status_of
-from steelyard.kube.resource import PODS
-from steelyard.kube.store import Key as StoreKey
-from steelyard.kube.store import Stored
 from steelyard.operator.simulation.exploration import Actor
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State, differing
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import annotations_of, controller_of, labels_of, status_of
+from steelyard_kube.resource import PODS
+from steelyard_kube.store import Key as StoreKey
+from steelyard_kube.store import Stored
 
 Objects = Mapping[StoreKey, Stored]
 

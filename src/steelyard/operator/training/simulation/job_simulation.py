@@ -5,11 +5,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.objects import controller_of, labels_of, status_of
-from steelyard.kube.pods import phase_of
-from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
-from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import concurrency
 from steelyard.operator.conditions import time_text
 from steelyard.operator.controller import Controller
@@ -20,6 +15,11 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import child_kinds, slim, slim_job, slim_pod
 from steelyard_common.types import Json, mapping
+from steelyard_kube.memory import MemoryCluster
+from steelyard_kube.objects import controller_of, labels_of, status_of
+from steelyard_kube.pods import phase_of
+from steelyard_kube.resource import PODS, SERVICES, Resource, resource_of
+from steelyard_kube.store import Key as StoreKey
 
 NAMESPACE = "default"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

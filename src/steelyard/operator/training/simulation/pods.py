@@ -5,15 +5,15 @@
 
 from collections.abc import Callable, Iterable
 
-from steelyard.kube.objects import controller_of, status_of
-from steelyard.kube.resource import PODS, resource_of
-from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.conditions import time_text
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.simulator import Simulator
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE
 from steelyard_common.types import Json, sequence
+from steelyard_kube.objects import controller_of, status_of
+from steelyard_kube.resource import PODS, resource_of
+from steelyard_kube.store import Key as StoreKey
 
 
 def own_pods(simulator: Simulator) -> list[Json]:

@@ -9,10 +9,6 @@ from functools import lru_cache
 
 import orjson
 
-from steelyard.kube.objects import conditions_of, controller_of, labels_of
-from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
-from steelyard.kube.store import Key as StoreKey
-from steelyard.kube.store import Store
 from steelyard.operator.edge import Key
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
@@ -25,6 +21,10 @@ from steelyard.operator.training.simulation.invariants import change_fault, end_
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, SETTINGS, StoreCaches
 from steelyard.operator.training.simulation.pods import ignored, own_pods, pod_moves, remove
 from steelyard_common.types import Json
+from steelyard_kube.objects import conditions_of, controller_of, labels_of
+from steelyard_kube.resource import PODS, SERVICES, Resource, resource_of
+from steelyard_kube.store import Key as StoreKey
+from steelyard_kube.store import Store
 
 OPERATOR_MOVES = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before delete", "crash before get",
