@@ -8,7 +8,7 @@ INSTALL = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --compile-bytecode --requ
 # Compiled files are kept whatever the caller's environment says: without them, tests are compiled anew at every run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup run check verify test test-engines test-gpu bench soak planted lock clean
+.PHONY: help setup run check verify packages test test-engines test-gpu bench soak planted lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
@@ -22,10 +22,10 @@ setup: .venv/.dev  ## everything that development needs, in .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@touch $@
 
-# The project itself: a .pth file into src/ beside a console script, so that an edit needs no new install.
-.venv/.project: .venv/bin/uv pyproject.toml requirements/build.txt
+# The packages themselves: .pth files into their src/ beside a console script, so that an edit needs no new install.
+.venv/.project: .venv/bin/uv pyproject.toml requirements/build.txt $(wildcard packages/*/pyproject.toml)
 	VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --require-hashes -r requirements/build.txt
-	VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --no-deps --no-build-isolation -e .
+	VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --no-deps --no-build-isolation $(addprefix -e ./,$(wildcard packages/*)) -e .
 	@touch $@
 
 .venv/.local: .venv/bin/uv requirements/local.txt .venv/.project
@@ -38,7 +38,7 @@ setup: .venv/.dev  ## everything that development needs, in .venv
 	@touch $@ .venv/.local
 
 run: .venv/.local  ## two models, uploaded, evaluated, reported on and audited
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m compileall -q src packages
 	@$(BIN)/steelyard demo --state-dir .steelyard
 
 check: setup  ## lint, types, layers, and that planted bugs still apply
@@ -47,9 +47,12 @@ check: setup  ## lint, types, layers, and that planted bugs still apply
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.planted --check
 
-verify: setup  ## generated files are what the schema says
+verify: setup packages  ## generated files are what the schema says, and each package stands alone
 	$(BIN)/python -m steelyard_schema.generate
-	git diff --exit-code -- deploy docs/reference packages/schema/src/steelyard_schema
+	git diff --exit-code -- deploy docs/reference packages/schema
+
+packages: setup  ## each package alone: its wheel, its own dependencies in a new environment, its unit tests there
+	$(BIN)/python -m tests.packages
 
 # Unit tests: each worker imports a fixed share of the files only, which saves more than uneven shares cost. No worker is
 # started again after a crash: the new one would have another share. Integration tests: in the order of the tree short
@@ -57,8 +60,8 @@ verify: setup  ## generated files are what the schema says
 # the tests also wait for processes, those of integration more than unit tests.
 DIVIDED := --dist each --divide-files --max-worker-restart 0 -o console_output_style=classic
 test: setup  ## unit tests, then integration on the embedded engines
-	@$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -q -n 3 $(DIVIDED) src
+	@$(BIN)/python -m compileall -q src packages
+	$(BIN)/pytest -q -n 3 $(DIVIDED) src packages
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
 
 test-engines: setup  ## the real engines, and other Pythons
@@ -71,8 +74,8 @@ bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
 	$(BIN)/python -m benchmarks
 
 soak: setup  ## the long forms of the tests, every Python, and training with every framework
-	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -n 2 src
-	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -m soak --timeout 7200 src tests --ignore tests/engines -s
+	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -n 2 src packages
+	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -m soak --timeout 7200 src packages tests --ignore tests/engines -s
 	$(BIN)/python -m tests.frameworks
 	$(BIN)/python -m tests.frameworks --kill first
 	$(BIN)/python -m tests.versions
@@ -84,7 +87,7 @@ planted: setup  ## planted bugs that named tests must find
 	$(BIN)/python -m tests.planted
 
 # Universal: one lock for every Python from 3.11 on, whichever of them makes it.
-COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
+COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q $(foreach name,$(notdir $(wildcard packages/*)),--no-emit-package steelyard-$(name))
 lock: .venv/bin/uv  ## lock the dependencies anew
 	$(COMPILE) pyproject.toml --extra local --extra analysis --extra hub --extra kafka --extra mongodb --extra postgresql --extra otel --extra openlineage --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt

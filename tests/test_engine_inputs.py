@@ -247,8 +247,8 @@ def test_every_suite_names_what_is_there_and_its_own_module() -> None:
             "src/steelyard/local/controllers/job.py",
             "src/steelyard/api/settings.py",
         ),
-        ("originals", "src/steelyard/report/rubrics/text.py", "src/steelyard/kube/client.py"),
-        ("Chromium", "src/steelyard/report/publish.py", "src/steelyard/kube/client.py"),
+        ("originals", "src/steelyard/report/rubrics/text.py", "packages/kube/src/steelyard_kube/client.py"),
+        ("Chromium", "src/steelyard/report/publish.py", "packages/kube/src/steelyard_kube/client.py"),
         ("Python 3.12", "docs/rubrics.md", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the built wheel."""
+"""Fixtures of the tests of the built wheels."""
 
 import subprocess
 import sys
@@ -21,16 +21,17 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
 
 
 def build(folder: Path) -> Path:
-    """The wheel of the tree, built into the folder."""
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
-    (built,) = folder.glob("*.whl")
+    """Build the wheels of all packages into the folder, and return that of `steelyard`."""
+    for package in (ROOT, *sorted((ROOT / "packages").iterdir())):
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=package)
+    (built,) = folder.glob("steelyard-*.whl")
     return built
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built once for all tests."""
-    return build(tmp_path_factory.mktemp("wheel"))
+    """The wheel of `steelyard` among those of all packages, built once for all tests."""
+    return build(tmp_path_factory.mktemp("wheels"))
 
 
 def make_environment(folder: Path, base: str | Path = sys.executable) -> Path:
@@ -42,7 +43,9 @@ def make_environment(folder: Path, base: str | Path = sys.executable) -> Path:
 
 def install_wheel(python: Path, wheel: Path, extras: str, *options: str | Path) -> None:
     folder = python.parent
-    run(UV, "pip", "install", "-q", *options, "--python", python, f"{wheel}{extras}", cwd=folder)
+    # The others are found beside it, as in any folder of wheels.
+    beside = ("--find-links", wheel.parent)
+    run(UV, "pip", "install", "-q", *options, *beside, "--python", python, f"{wheel}{extras}", cwd=folder)
 
 
 @pytest.fixture

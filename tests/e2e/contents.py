@@ -1,28 +1,31 @@
-"""Reads what the built wheel holds: its modules, their imports of one another, and which of them users reach."""
+"""Reads what the built wheels hold: their modules, their imports of one another, and which of them users reach."""
 
 import ast
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
 LISTED = Path(__file__).parent / "wheel.txt"
-MODULE = re.compile(r"steelyard(?:\.\w+)*")
+MODULE = re.compile(r"steelyard(?:_\w+)?(?:\.\w+)*")
 MAIN = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)
 
 
 class Contents:
-    """The modules of a wheel, by name, with their text."""
+    """The modules of the wheels, by name, with their text."""
 
-    def __init__(self, wheel: Path) -> None:
-        with zipfile.ZipFile(wheel) as archive:
-            self.files = sorted(archive.namelist())
-            self.modules: Mapping[str, str] = {
-                _module(name): archive.read(name).decode() for name in self.files if name.endswith(".py")
-            }
-            (entry_points,) = (name for name in self.files if name.endswith("entry_points.txt"))
-            self.entry_points = MODULE.findall(archive.read(entry_points).decode())
+    def __init__(self, wheels: Iterable[Path]) -> None:
+        self.files, self.modules = list[str](), dict[str, str]()
+        self.entry_points = list[str]()
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as archive:
+                for name in sorted(archive.namelist()):
+                    self.files.append(name)
+                    if name.endswith(".py"):
+                        self.modules[_module(name)] = archive.read(name).decode()
+                    elif name.endswith("entry_points.txt"):
+                        self.entry_points += MODULE.findall(archive.read(name).decode())
 
     @cached_property
     def packages(self) -> list[str]:
@@ -32,7 +35,7 @@ class Contents:
         return sorted([f"{folder}/" for folder in folders] + others)
 
     def missing(self) -> list[str]:
-        """Imports of modules of ours that the wheel does not hold."""
+        """Imports of modules of ours that no wheel holds."""
         return sorted(
             f"{module} imports {imported}"
             for module in self.modules
@@ -78,7 +81,7 @@ def _mentioned(text: str) -> tuple[set[str], set[str]]:
                 imports |= {f"{source}.{alias.name}" for alias in node.names}
             case ast.Constant(value=str(constant)):
                 named |= {*MODULE.findall(constant)}
-    return {name for name in imports if name.partition(".")[0] == "steelyard"}, named
+    return {name for name in imports if MODULE.fullmatch(name)}, named
 
 
 def _module(path: str) -> str:

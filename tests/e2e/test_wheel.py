@@ -1,4 +1,4 @@
-"""Tests of a user's installation: the modules of the built wheel, and the wheel with its extra in an empty
+"""Tests of a user's installation: the modules of the built wheels, and the wheel with its extra in an empty
 environment, with the newest dependencies and with the oldest that it names.
 """
 
@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def contents(wheel: Path) -> Contents:
-    return Contents(wheel)
+    return Contents(sorted(wheel.parent.glob("*.whl")))
 
 
-def test_the_wheel_holds_the_packages_that_are_listed(contents: Contents) -> None:
+def test_the_wheels_hold_the_packages_that_are_listed(contents: Contents) -> None:
     assert contents.packages == LISTED.read_text().splitlines(), "`python -m tests.e2e` lists them anew"
 
 
-def test_the_wheel_holds_no_module_that_tests_alone_use(contents: Contents) -> None:
+def test_the_wheels_hold_no_module_that_tests_alone_use(contents: Contents) -> None:
     assert sorted(set(contents.modules) - contents.reached(set(PUBLIC))) == []
 
 
-def test_the_wheel_holds_every_module_that_one_of_its_own_imports(contents: Contents) -> None:
+def test_the_wheels_hold_every_module_that_one_of_them_imports(contents: Contents) -> None:
     assert contents.missing() == []
 
 

@@ -239,7 +239,7 @@ def main() -> int:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="only bugs whose name, file or test matches, as in 'kube-*' or 'packages/kube/src/steelyard_kube/*'; may be repeated",
+        help="only bugs whose name, file or test matches, as in 'kube-*' or 'packages/kube/*'; may be repeated",
     )
     parser.add_argument(
         "--changed",

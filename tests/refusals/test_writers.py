@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.source import place, short_name
 
 CALLS = frozenset({"create", "patch", "replace", "delete"})
-PARTS = ("kube", "local", "operator", "services")
+PARTS = ("steelyard_kube", "local", "operator", "services")
 WRITERS = {
     "steelyard_kube/events.py": "its writes are counted in every table here",
     "steelyard_kube/leader.py": "a lease is renewed at a fixed pace: steelyard_kube/test_leader.py",

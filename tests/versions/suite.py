@@ -12,8 +12,8 @@ from tests.source import FOLDERS
 from tests.versions.interpreters import ROOT, interpreter
 
 LOCK = ROOT / "requirements" / "dev.txt"
-PACKAGES = ("client", "clusters", "schema", "cli", "evaluation", "report", "runs")
-USERS_SIDE = ("src/steelyard/test_progress.py", *(f"src/steelyard/{name}" for name in PACKAGES))
+PACKAGES = ("client", "clusters", "cli", "evaluation", "report", "runs")
+USERS_SIDE = ("src/steelyard/test_progress.py", *(f"src/steelyard/{name}" for name in PACKAGES), "packages")
 """Packages that run in programs of users: the client, the command line and the evaluation engine."""
 
 

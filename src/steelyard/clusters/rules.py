@@ -1,7 +1,7 @@
 """Rules for what a user may write: names, labels, annotations, quantities, images, namespaces.
 
-They are Kubernetes' own, from `steelyard_schema/object_names.py`, which the embedded API server refuses by as well; a test holds
-them against it. Each function answers with the faults of a value at a path.
+They are Kubernetes' own, from `steelyard_schema/object_names.py`, which the embedded API server refuses by as well; a
+test holds them against it. Each function answers with the faults of a value at a path.
 """
 
 import re

@@ -33,7 +33,7 @@ class Timers(Protocol):
 
 
 class QueueMetrics(Protocol, Generic[K_contra]):
-    """Receiver of what happens to a queue's keys; `kube/metrics.py` counts it for Prometheus."""
+    """Receiver of what happens to a queue's keys; `metrics.py` counts it for Prometheus."""
 
     def watch(self, length: Callable[[], int], now: Callable[[], float]) -> None:
         """A queue begins. A process that leads a second time has a second queue."""
