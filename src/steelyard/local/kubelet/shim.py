@@ -288,7 +288,10 @@ class Container:
             "stdin"
         )  # a terminal's input, too, is only for containers that ask for it
         end = stdin[1] if stdin else own if stdin_mode else None
-        self.output.attached = _attach().Attached(self.base, end, own, once=stdin_mode == "once")
+        # Only containers with an input or a terminal need it. Imported by its name, so that its type is checked.
+        from steelyard.local.kubelet.attach import AttachedCallers
+
+        self.output.attached = AttachedCallers(self.base, end, own, once=stdin_mode == "once")
 
     def follow_init(self, born: tuple[int, int], ended: tuple[int, int], *, direct: bool) -> None:
         """The child has made number 1, which is ours now since the child has ended; or it failed, and says why.
@@ -422,13 +425,6 @@ class Container:
                 if error.errno not in FULL or self.lease.expired():
                     raise
             time.sleep(ROOM_SECONDS)
-
-
-def _attach() -> ModuleType:
-    """Import the module of `attach`, which only containers with an input or a terminal need."""
-    from steelyard.local.kubelet import attach
-
-    return attach
 
 
 def _binds() -> ModuleType:
