@@ -225,7 +225,7 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "gzip with a flipped byte": (
         "a.jsonl.gz",
         _flipped(gzip.compress(JSONL)),
-        "is damaged: what is compressed in it",
+        "is damaged: its compressed content",
     ),
     "Zstandard": ("a.csv", b"\x28\xb5\x2f\xfd" + bytes(40), "it is compressed by Zstandard: unpack it first"),
     "a PDF document": (
