@@ -114,7 +114,7 @@ def ask(machine: Machine) -> tuple[int, httpx.Response]:
 
 
 async def client_runs(machine: Machine) -> None:
-    async with asyncio.timeout(60), machine.cluster() as cluster:
+    async with asyncio.timeout(300), machine.cluster() as cluster:
         while True:
             pods = (await cluster.list(PODS)).items
             if any("-client-" in pod["metadata"]["name"] and phase(pod) == "Running" for pod in pods):

@@ -69,6 +69,28 @@ async def failing() -> tuple[Engines, Failing]:
     return replace(await make_engines(), log=log), log
 
 
+async def test_a_request_that_the_end_of_the_process_interrupts_may_be_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with make_platform(services=False) as platform:
+        outbox, began = platform.engines.accounts_database.outbox, asyncio.Event()
+
+        async def hang(*rows: object) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(outbox, "add", hang)
+            request = asyncio.create_task(
+                platform.admin.post("/models", json={"account": "acme", **model()}, headers=KEY)
+            )
+            await began.wait()
+            request.cancel()  # as uvicorn does after the time that requests have to end
+            refused = await request
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        assert (await post(platform, KEY))["id"]
+
+
 async def test_what_the_view_does_not_show_yet_is_seen_all_the_same() -> None:
     async with make_platform(services=False) as platform:
         made = await post(platform)

@@ -168,6 +168,10 @@ class App:
             return await match.route.handler(self._context(match.route, match, request, access, reply))
         except ClientDisconnect:
             raise
+        except asyncio.CancelledError:
+            # The process is told to end, and has waited for this request as long as it may. A 500 would end the client.
+            reply.fail()
+            return self._answer(Unavailable("the API ends, and may begin again"), request.scope)
         except Exception as error:  # noqa: BLE001 - the outermost edge: any failure becomes an answer
             # The client learns nothing of what was accepted before the error, so the same request again is a repeat.
             reply.fail()

@@ -93,8 +93,9 @@ class SqliteDatabase:
         try:
             self._write(version, rows)
         except sqlite3.Error as error:
-            # Half a transaction left open would be committed with the next one.
-            self._connection.rollback()
+            # Half a transaction left open would be committed with the next one. Of a closed database none is open.
+            with contextlib.suppress(sqlite3.ProgrammingError):
+                self._connection.rollback()
             raise OSError(f"{self._path} could not be written: {error}") from error
 
     def _check_presence(self) -> None:

@@ -106,6 +106,14 @@ async def test_a_failed_commit_takes_its_turn_back() -> None:
     assert again.version > kept.version + 4, "a version that was taken back is not given out again"
 
 
+async def test_a_write_after_the_end_is_refused(tmp_path: Path) -> None:
+    store = Store(SqliteDatabase(tmp_path / "db"))
+    store.close()
+    store.put(KIND, obj("late"))
+    with pytest.raises(OSError, match="could not be written"):
+        await store.wait_durable()
+
+
 async def test_objects_outlive_the_process(tmp_path: Path) -> None:
     store = Store(SqliteDatabase(tmp_path / "db"))
     store.put(KIND, obj("a", v="1"))
