@@ -27,6 +27,7 @@ from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.clients import suite as clients
 from tests.engines.control_plane import OURS, control_plane
+from tests.engines.dyff_audit import suite as dyff_audit
 from tests.engines.inputs import ALL, Tree
 from tests.engines.lanes import LEFT_OUT, Summary, command_of, lanes, run_side_by_side
 from tests.engines.lm_eval import suite as lm_eval
@@ -48,8 +49,8 @@ from tests.kubernetes_workloads.__main__ import compare as workloads
 from tests.versions import suite as versions
 from tests.versions.interpreters import OTHERS, VERSIONS
 
-NOTEBOOKS = "STEELYARD_NOTEBOOKS"
-"""Name of the variable that lets the notebooks run, whatever its value."""
+NOTEBOOKS, DYFF_AUDIT = "STEELYARD_NOTEBOOKS", "STEELYARD_DYFF_AUDIT"
+"""Names of the variables that let a long suite run, whatever their value."""
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ("Kafka", "PostgreSQL", "S3", "Google Cloud Storage", "MongoDB")
 """Beginnings of the suites that are never left out where a JDK and Go are there."""
@@ -91,11 +92,11 @@ def controllers(*, ours: bool) -> int:
         return subprocess.run(command, cwd=ROOT, env=os.environ | chosen, check=False).returncode
 
 
-def notebook_session() -> int:
-    """Run the notebooks, where the environment asks for them: they take minutes that CI does not have."""
-    if not os.environ.get(NOTEBOOKS):
-        raise Missing(f"{NOTEBOOKS} is not set")
-    return notebooks.run()
+def long_suite(variable: str, suite: Callable[[], int]) -> int:
+    """Run a suite where the environment asks for it: it takes minutes that CI does not have."""
+    if not os.environ.get(variable):
+        raise Missing(f"{variable} is not set")
+    return suite()
 
 
 def model_server(name: str, suite: Callable[[], int]) -> int:
@@ -151,7 +152,7 @@ SUITES: dict[str, Suite] = {
         training.run, ("tests/engines/training",)
     ),
     "Notebooks (the guided demos: clusters, queues, Ray Train, Data and Tune, evaluation)": Suite(
-        notebook_session, ("tests/engines/notebooks",)
+        partial(long_suite, NOTEBOOKS, notebooks.run), ("tests/engines/notebooks",)
     ),
     "Ray's operators (the client's tests of clusters, jobs, queues, AppWrappers, rights; embedded)": Suite(
         partial(operators.run, "embedded"), RAY_OPERATORS
@@ -166,6 +167,9 @@ SUITES: dict[str, Suite] = {
     "lm-eval (its numbers beside ours)": Suite(lm_eval.run, ("tests/engines/lm_eval",)),
     "OpenAI's client (the newest, and 1.0: the mock, a hosted model, a session)": Suite(
         openai_clients.run, ("tests/engines/openai_clients",)
+    ),
+    "dyff-audit (its published tests on one machine, and a report by a rubric of its own)": Suite(
+        partial(long_suite, DYFF_AUDIT, dyff_audit.run), ("tests/engines/dyff_audit",)
     ),
     "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": Suite(
         originals.run, ("tests/engines/originals", "tests/answers")

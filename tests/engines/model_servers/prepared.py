@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steelyard.local.runners.environments import Environment, read
 from steelyard.local.runners.install import InstallFailed, install
-from steelyard.runners.table import KINDS
+from steelyard.runners.table import PROGRAMS
 from tests.engines.build import Missing, one_at_a_time
 from tests.engines.lm_eval.suite import LOCK as LM_EVAL_LOCK
 from tests.engines.lm_eval.tasks import write_tasks
@@ -35,7 +35,7 @@ def runner(name: str) -> Environment:
 
     Within `surroundings`. Raises Missing where its toolchain is not there.
     """
-    kind = KINDS[name]
+    kind = PROGRAMS[name]
     with one_at_a_time(cache() / name):
         if installed := read(kind):
             return installed
