@@ -53,10 +53,9 @@ async def test_an_evaluation_goes_on_when_there_is_room_again(
     machine.up()
     children = read_record(machine.state).children
     with machine.client(tries=30) as client:
-        made = await asyncio.to_thread(
-            small.make, client, tmp_path / "rows", rows=ROWS, arguments=("--latency-ms", "2000")
-        )
-        await client_runs(machine)
+        arguments = ("--latency-ms", "2000")
+        making = asyncio.to_thread(small.make, client, tmp_path / "rows", rows=ROWS, arguments=arguments)
+        made, _ = await asyncio.gather(making, client_runs(machine))
         disk.fill()
         await said(machine, "no room is left on the disk of")
         until = asyncio.get_running_loop().time() + FULL_SECONDS
@@ -114,7 +113,7 @@ def ask(machine: Machine) -> tuple[int, httpx.Response]:
 
 
 async def client_runs(machine: Machine) -> None:
-    async with asyncio.timeout(300), machine.cluster() as cluster:
+    async with asyncio.timeout(120), machine.cluster() as cluster:
         while True:
             pods = (await cluster.list(PODS)).items
             if any("-client-" in pod["metadata"]["name"] and phase(pod) == "Running" for pod in pods):

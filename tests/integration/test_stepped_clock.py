@@ -69,10 +69,9 @@ async def test_an_evaluation_ends_well_though_the_clock_is_set(
     """Ahead, when it is not written down before a kill; then back, before connections are made again."""
     machine.up()
     with machine.client(tries=60) as client:
-        made = await asyncio.to_thread(
-            small.make, client, tmp_path / "rows", rows=100, arguments=("--latency-ms", "1000")
-        )
-        await client_runs(machine)
+        arguments = ("--latency-ms", "2000")
+        making = asyncio.to_thread(small.make, client, tmp_path / "rows", rows=100, arguments=arguments)
+        made, _ = await asyncio.gather(making, client_runs(machine))
         os.kill(read_record(machine.state).pid, signal.SIGSTOP)
         clock.step(20 * HOUR)
         await asyncio.to_thread(strike, machine, "supervisor")
