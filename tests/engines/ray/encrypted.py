@@ -134,8 +134,8 @@ def use(own: Path) -> None:
     check((answer, "ray client connection timeout" in said), ("", True))
 
 
-def nodes(core: client.CoreV1Api, pod: str, address: str, folder: Path, program: str = PROGRAM) -> str:
-    """Return the number of nodes that a client with the files of a folder counts; it tries again as Ray's own would."""
+def nodes(core: client.CoreV1Api, pod: str, address: str, folder: Path | None, program: str = PROGRAM) -> str:
+    """Return the number of nodes that a client counts, with a folder's files; it tries again as Ray's own would."""
     said = ""
     for _ in range(TRIES):
         answer, said = connect(address, folder, program)

@@ -31,9 +31,9 @@ def run() -> int:
 
 
 def run_session(client: str) -> int:
-    """Run the session of one release of the client, which `client`.txt locks."""
+    """Run the sessions of one release of the client, which `client`.txt locks."""
     with _up(UpOptions(without=("platform", "operator")), client) as (_, session):
-        return session("tests.engines.ray.session")
+        return session("tests.engines.ray.session") or session("tests.engines.ray.published")
 
 
 def run_encrypted() -> int:
