@@ -18,7 +18,7 @@ from tests.servers.table import HOST, SERVERS, Server, answer
 
 SHORT = HttpLimits(head_seconds=0.5, stall_seconds=0.5, connections=50)
 MEBIBYTE = 1 << 20
-SENT = 24 * MEBIBYTE
+SENT = 48 * MEBIBYTE
 """Bytes that an attack sends at most; the server may keep a small part."""
 KEPT = 8 * MEBIBYTE
 AT_ONCE = 3
@@ -156,7 +156,7 @@ async def _check_memory(server: Server, names: Sequence[str]) -> None:
         attacks += [asyncio.create_task(_send(server, beginning, pieces)) for _ in range(8)]
     while not all(task.done() for task in attacks):
         await answer(server)
-        assert _memory() - before < 2 * KEPT, names
+        assert _memory() - before < 3 * KEPT, names
         await asyncio.sleep(0.05)
     await asyncio.gather(*attacks)
     assert _memory() - before < KEPT, names
