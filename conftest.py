@@ -84,7 +84,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in ("root", "mounts", "pids"):
         if item.get_closest_marker(name) is None:
             continue
-        from steelyard.local.kubelet.testing import missing_right
+        from steelyard_local_kubernetes.kubelet.testing import missing_right
 
         if reason := missing_right(name):
             pytest.skip(reason)
@@ -113,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _holds_unit_tests(path: Path) -> bool:
     root = INTEGRATION.parent
-    return any(path.is_relative_to(root / folder) for folder in ("src", "packages"))
+    return any(path.is_relative_to(root / folder) for folder in ("src", "packages", "deploy"))
 
 
 @pytest.fixture(scope="module", autouse=True)

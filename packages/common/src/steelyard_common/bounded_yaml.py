@@ -92,7 +92,7 @@ class _Counter:
     def count(self, event: Any) -> None:
         match event:
             case yaml.AliasEvent():
-                self._add(self._named(event.anchor or ""))
+                self._add(self._find_anchor(event.anchor or ""))
             case yaml.ScalarEvent():
                 _check_scalar(event)
                 size = _Size(1, len(event.value) + len(event.tag or ""))
@@ -116,7 +116,7 @@ class _Counter:
             case yaml.DocumentStartEvent():
                 self.anchors.clear()
 
-    def _named(self, anchor: str) -> _Size:
+    def _find_anchor(self, anchor: str) -> _Size:
         size = self.anchors.get(anchor, _Size(1))  # an unknown one is the loader's to refuse
         if size is None:
             raise BadYaml(f"the alias *{anchor[:100]} stands inside what it names")

@@ -54,7 +54,7 @@ class TrackingConnector(aiohttp.TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"socket_factory": make_socket, **options})
         self._transports: dict[ResponseHandler, asyncio.WriteTransport] = {}
-        self._factory: Any = lambda: _Tracked(self)
+        self._factory: Any = lambda: _TrackedHandler(self)
 
     async def close(self, **options: Any) -> None:
         await super().close(**options)
@@ -74,7 +74,7 @@ class TrackingConnector(aiohttp.TCPConnector):
         self._transports.pop(protocol, None)
 
 
-class _Tracked(ResponseHandler):
+class _TrackedHandler(ResponseHandler):
     def __init__(self, connector: TrackingConnector) -> None:
         super().__init__(asyncio.get_running_loop())
         self._connector = connector

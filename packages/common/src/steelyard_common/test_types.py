@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard_common.types import LONGEST_VALUE, copied, mapping, sequence, value_text
+from steelyard_common.types import LONGEST_VALUE, copy_value, mapping, sequence, shorten, value_text
 
 EMPTY: list[Any] = [None, "", 0, False, [], {}]
 
@@ -51,7 +51,7 @@ def test_what_is_no_list_does_not_pass_for_an_empty_one(wrong: Any) -> None:
 
 def test_a_copy_shares_nothing_that_can_change() -> None:
     document = {"spec": {"args": ["a", {"b": None}], "count": 2**70, "on": True}}
-    copy = copied(document)
+    copy = copy_value(document)
     assert copy == document
     copy["spec"]["args"][1]["b"] = "changed"
     copy["spec"]["args"].append("more")
@@ -72,3 +72,8 @@ def test_a_copy_shares_nothing_that_can_change() -> None:
 )
 def test_a_message_shows_a_value_as_its_document_does(value: Any, text: str) -> None:
     assert value_text(value) == text
+
+
+@pytest.mark.parametrize(("text", "short"), [("12345", "12345"), ("123456", "1234…"), ("", "")])
+def test_a_long_text_is_cut_to_a_number_of_characters(text: str, short: str) -> None:
+    assert shorten(text, 5) == short

@@ -60,13 +60,18 @@ def value_text(value: object) -> str:
         text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError):  # YAML has more: a date as a key, a list that holds itself
         text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    return shorten(text, LONGEST_VALUE + 1)
 
 
-def copied(value: JsonValue) -> JsonValue:
+def shorten(text: str, most: int) -> str:
+    """Return at most this many characters; a text that is cut ends with `…`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def copy_value(value: JsonValue) -> JsonValue:
     """A copy that shares no object and no list, in a quarter of the time of `copy.deepcopy`."""
     if isinstance(value, dict):
-        return {name: copied(member) for name, member in value.items()}
+        return {name: copy_value(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [copy_value(item) for item in value]
     return value

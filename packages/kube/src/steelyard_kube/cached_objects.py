@@ -18,7 +18,7 @@ Packed = bool | Callable[[Json], bool]
 """Choice of the objects that are packed: all, none, or those for which it returns true."""
 
 
-class _Held(NamedTuple):
+class _Entry(NamedTuple):
     uid: str
     version: str
     content: Json | bytes
@@ -31,7 +31,7 @@ class CachedObjects:
 
     def __init__(self, indexes: Mapping[str, Index], *, packed: Packed = False) -> None:
         self._packs = packed if callable(packed) else lambda obj: packed
-        self._objects: dict[ObjectKey, _Held] = {}
+        self._objects: dict[ObjectKey, _Entry] = {}
         self._of = tuple(indexes.values())
         self._indexes: dict[str, dict[str, dict[ObjectKey, None]]] = {name: {} for name in indexes}
 
@@ -87,7 +87,7 @@ class CachedObjects:
             for value in keys:
                 index.setdefault(value, {})[key] = None
         metadata = obj["metadata"]
-        held = _Held(metadata.get("uid", ""), metadata["resourceVersion"], self._pack(obj), values)
+        held = _Entry(metadata.get("uid", ""), metadata["resourceVersion"], self._pack(obj), values)
         self._objects[key] = held
 
     def drop(self, key: ObjectKey) -> None:
@@ -111,7 +111,7 @@ class CachedObjects:
         return bytes(memoryview(orjson.dumps(obj))) if self._packs(obj) else obj
 
 
-def _content(held: _Held) -> Json:
+def _content(held: _Entry) -> Json:
     content = held.content
     if isinstance(content, bytes):
         obj: Json = orjson.loads(content)

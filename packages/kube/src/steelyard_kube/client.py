@@ -21,9 +21,9 @@ from steelyard_common.types import Json, sequence
 from steelyard_kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard_kube.errors import ApiError, Unreachable, error_from_status
 from steelyard_kube.exec_login import Credential, Login
-from steelyard_kube.kubeconfig import Token, load
+from steelyard_kube.kubeconfig import SERVICE_ACCOUNT, KubeconfigError, Token, load
 from steelyard_kube.resource import PODS
-from steelyard_kube.served import Served, served
+from steelyard_kube.served import KindVersion, list_kinds
 
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"
@@ -72,9 +72,18 @@ class Carrier(Protocol):
         ...
 
 
-async def connect(kubeconfig: Path | None = None, *, context: str | None = None) -> "RestCluster":
-    """A client of the cluster that a kubeconfig names; without one, as kubectl and Pods find it."""
-    access = load(kubeconfig, context=context)
+async def connect(
+    kubeconfig: Path | None = None,
+    *,
+    context: str | None = None,
+    in_cluster: bool = False,
+    account: Path = SERVICE_ACCOUNT,
+) -> "RestCluster":
+    """A client of the cluster that a kubeconfig names; without one, as kubectl and Pods find it.
+
+    `in_cluster` takes the account of the Pod, from the folder `account`. Raises KubeconfigError.
+    """
+    access = load(kubeconfig, context=context, in_cluster=in_cluster, account=account)
     return RestCluster(access.url, tls=access.tls, token=access.token, login=access.login)
 
 
@@ -153,12 +162,14 @@ class RestCluster:
         namespace = obj["metadata"].get("namespace")
         if resource.namespaced and not namespace:
             raise ValueError(f"a new {resource.kind} needs a namespace")
-        return await self._json("POST", resource.path(namespace), _typed(resource, obj), query=self._written)
+        return await self._json(
+            "POST", resource.path(namespace), _with_type(resource, obj), query=self._written
+        )
 
     async def replace(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
         metadata = obj["metadata"]
         path = resource.path(metadata.get("namespace"), quote(metadata["name"]), subresource)
-        return await self._json("PUT", path, _typed(resource, obj), query=self._written)
+        return await self._json("PUT", path, _with_type(resource, obj), query=self._written)
 
     async def patch(
         self,
@@ -183,16 +194,18 @@ class RestCluster:
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         if dry_run:
             query["dryRun"] = "All"
-        return await self._json("PATCH", path, _typed(resource, obj), query=query, content_type=_APPLY_PATCH)
+        return await self._json(
+            "PATCH", path, _with_type(resource, obj), query=query, content_type=_APPLY_PATCH
+        )
 
     async def group_versions(self) -> dict[str, Sequence[str]]:
         """The versions that the server has, by API group."""
         groups = sequence(await self._json("GET", "/apis"), "groups")
         return {group["name"]: [item["version"] for item in sequence(group, "versions")] for group in groups}
 
-    async def served(self) -> Sequence[Served]:
+    async def list_kinds(self) -> Sequence[KindVersion]:
         """All kinds that the server has, in all versions."""
-        return await served(lambda path: self._json("GET", path))
+        return await list_kinds(lambda path: self._json("GET", path))
 
     async def plurals(self, group: str, version: str) -> Sequence[str]:
         """The kinds that a group has in one version, by their plural names."""
@@ -302,8 +315,11 @@ class RestCluster:
 
     async def _credentials(self) -> tuple[str, Credential | None]:
         credential = await self._login.current() if self._login else None
-        # Asked at each request: tokens of Pods are replaced in their file before they end.
-        return credential.token if credential else self._token() if self._token else "", credential
+        try:
+            # Asked at each request: tokens of Pods are replaced in their file before they end.
+            return credential.token if credential else self._token() if self._token else "", credential
+        except KubeconfigError as error:
+            raise Unreachable(f"{self.url}: {error}") from error
 
     @asynccontextmanager
     async def _answer(
@@ -337,7 +353,9 @@ class RestCluster:
                     method, url, data=data, headers=headers, timeout=timeout, ssl=tls
                 ) as answer:
                     if answer.status == 401 and self._login and credential and not last:
-                        self._login.refused(credential)  # nothing was done: the request may be sent again
+                        self._login.note_refusal(
+                            credential
+                        )  # nothing was done: the request may be sent again
                         continue
                     if answer.status >= 400:
                         raise _error(answer, await answer.read())
@@ -398,7 +416,7 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
-def _typed(resource: Resource, obj: Json) -> Json:
+def _with_type(resource: Resource, obj: Json) -> Json:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
 
 

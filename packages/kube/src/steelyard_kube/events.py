@@ -23,6 +23,7 @@ from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, ApiError, NotFound
 from steelyard_kube.resource import EVENTS
 from steelyard_kube.tables import shrunk
+from steelyard_kube.times import format_time
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class _Occurrence:
 
 
 @dataclass(slots=True)
-class _Written:
+class _Event:
     """An event that the API has, and how often it happened."""
 
     namespace: str
@@ -124,7 +125,7 @@ class EventRecorder:
         self._pause, self._sweep = pause, sweep
         self._now = now
         self._pending: dict[str, OrderedDict[_Key, _Occurrence]] = {}  # by namespace
-        self._written: OrderedDict[bytes, _Written] = OrderedDict()  # by digest, the latest last
+        self._written: OrderedDict[bytes, _Event] = OrderedDict()  # by digest, the latest last
         self._allowance = _Allowance()
         self._wake = asyncio.Event()
 
@@ -152,7 +153,7 @@ class EventRecorder:
         while True:
             # Nothing more may ever be recorded, and what is remembered must go all the same.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(due if self.remembered else None):
+                async with asyncio.timeout_at(due if self.count_events else None):
                     await self._wake.wait()
             await self.flush()
             if clock() >= due:
@@ -161,7 +162,7 @@ class EventRecorder:
             await asyncio.sleep(self._pause)
 
     @property
-    def remembered(self) -> int:
+    def count_events(self) -> int:
         """Number of the events and allowances that are kept in memory after they were written."""
         return len(self._written) + len(self._allowance)
 
@@ -207,7 +208,7 @@ class EventRecorder:
         if known := self._written.pop(digest, None):
             known.count, known.last = known.count + new.count, new.last
             try:
-                patch = {"count": known.count, "lastTimestamp": _text(known.last)}
+                patch = {"count": known.count, "lastTimestamp": format_time(known.last)}
                 await self._cluster.patch(EVENTS, known.name, patch, known.namespace)
             except NotFound:  # expired: events live an hour
                 known = await self._create(key, new)
@@ -217,7 +218,7 @@ class EventRecorder:
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
-    async def _create(self, key: _Key, new: _Occurrence) -> _Written:
+    async def _create(self, key: _Key, new: _Occurrence) -> _Event:
         what = f"{key}{new.first.timestamp()}{self._instance}"
         suffix = f".{hashlib.sha256(what.encode()).hexdigest()[:16]}"
         name = str(new.involved["name"])[: _NAME - len(suffix)].rstrip(".-") + suffix
@@ -232,16 +233,12 @@ class EventRecorder:
             "reason": key.reason,
             "message": key.message,
             "count": new.count,
-            "firstTimestamp": _text(new.first),
-            "lastTimestamp": _text(new.last),
+            "firstTimestamp": format_time(new.first),
+            "lastTimestamp": format_time(new.last),
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
         }
         with contextlib.suppress(AlreadyExists):  # an answer that was lost: it is there
             await self._cluster.create(EVENTS, event)
-        return _Written(namespace, name, new.count, new.last)
-
-
-def _text(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _Event(namespace, name, new.count, new.last)

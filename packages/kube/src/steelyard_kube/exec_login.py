@@ -19,6 +19,7 @@ from typing import Literal, Protocol, get_args
 
 from steelyard_common.types import Json, sequence
 from steelyard_kube.errors import Unauthorized
+from steelyard_kube.times import parse_time
 
 Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -71,12 +72,12 @@ class Login(Protocol):
         """Return a credential that is good. Raises LoginFailed."""
         ...
 
-    def refused(self, credential: Credential) -> None:
+    def note_refusal(self, credential: Credential) -> None:
         """Take note that the API did not accept it."""
         ...
 
 
-def plugin_of(entry: Json, cluster: Json, folder: Path) -> Plugin:
+def parse_plugin(entry: Json, cluster: Json, folder: Path) -> Plugin:
     """Reads a plugin from the `exec` of a user and its cluster, as they are written. Raises BadPlugin."""
     version, command, mode = entry.get("apiVersion"), entry.get("command"), entry.get("interactiveMode")
     if version not in VERSIONS:
@@ -143,26 +144,26 @@ class ExecLogin:
                 self._newest.expires is not None and self._now() >= self._newest.expires - MARGIN
             ):
                 self._newest = None
-                self._newest = await self._asked()
+                self._newest = await self._ask()
             return self._newest
 
-    def refused(self, credential: Credential) -> None:
+    def note_refusal(self, credential: Credential) -> None:
         """The API did not take it: the next request needs another, unless there is one already."""
         # Several requests may have failed with the same credential: the new one of the first must not be thrown away.
         if self._newest is credential:
             self._newest = None
 
-    async def _asked(self) -> Credential:
+    async def _ask(self) -> Credential:
         interactive = self._plugin.mode != "Never" and self._terminal()
         if self._plugin.mode == "Always" and not interactive:
-            raise self._failed("it has to ask at a terminal (interactiveMode: Always), and there is none")
+            raise self._fail("it has to ask at a terminal (interactiveMode: Always), and there is none")
         credential = self._read(await self._output(interactive))
         if credential.certificate is None:
             return credential
         try:
             tls = self._tls(*credential.certificate)
         except (ssl.SSLError, OSError) as error:
-            raise self._failed(f"its certificate cannot be used: {error}") from None
+            raise self._fail(f"its certificate cannot be used: {error}") from None
         return Credential(credential.token, credential.certificate, credential.expires, tls)
 
     async def _output(self, interactive: bool) -> bytes:
@@ -184,14 +185,14 @@ class ExecLogin:
             )
         except FileNotFoundError:
             hint = f"\n{plugin.hint.strip()}" if plugin.hint else "; install it, or correct exec.command"
-            raise self._failed(f"there is no such program{hint}") from None
+            raise self._fail(f"there is no such program{hint}") from None
         except OSError as error:
-            raise self._failed(f"it cannot be run: {error.strerror}") from None
+            raise self._fail(f"it cannot be run: {error.strerror}") from None
         try:
             async with asyncio.timeout(None if interactive else SECONDS):
                 output, said = await process.communicate()
         except TimeoutError:
-            raise self._failed(f"it did not end within {SECONDS:.0f} s") from None
+            raise self._fail(f"it did not end within {SECONDS:.0f} s") from None
         finally:
             # Also after a cancellation: no login program is left behind.
             if process.returncode is None:
@@ -199,31 +200,31 @@ class ExecLogin:
                 await process.wait()
         if process.returncode:
             words = (said or b"").decode(errors="replace").strip()[-SHOWN:]
-            raise self._failed(f"it ended with exit status {process.returncode}{': ' * bool(words)}{words}")
+            raise self._fail(f"it ended with exit status {process.returncode}{': ' * bool(words)}{words}")
         return output
 
     def _read(self, output: bytes) -> Credential:
         try:
             said = json.loads(output)
         except ValueError:
-            raise self._failed("it printed no JSON") from None
+            raise self._fail("it printed no JSON") from None
         if not isinstance(said, dict) or said.get("kind") != "ExecCredential":
-            raise self._failed("it printed no ExecCredential")
+            raise self._fail("it printed no ExecCredential")
         if said.get("apiVersion") != self._plugin.version:
-            raise self._failed(
+            raise self._fail(
                 f"it speaks apiVersion {said.get('apiVersion')!r}, and the kubeconfig {self._plugin.version}"
             )
         status = said.get("status")
         if not isinstance(status, dict):
-            raise self._failed("its ExecCredential has no status")
+            raise self._fail("its ExecCredential has no status")
         token, certificate, key = (
             str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
         )
         # client-go's contract: a token, or a certificate together with its key, or both.
         if bool(certificate) != bool(key) or not (token or certificate):
-            raise self._failed("its status has neither a token nor clientCertificateData with clientKeyData")
+            raise self._fail("its status has neither a token nor clientCertificateData with clientKeyData")
         if not token.isprintable():
-            raise self._failed("its token has characters that no header takes")
+            raise self._fail("its token has characters that no header takes")
         return Credential(token, (certificate, key) if certificate else None, self._time(status))
 
     def _time(self, status: Json) -> datetime | None:
@@ -231,15 +232,13 @@ class ExecLogin:
         if not text:
             return None
         try:
-            when = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+            return parse_time(str(text))
         except ValueError:
-            raise self._failed(
+            raise self._fail(
                 f"its expirationTimestamp {str(text)[:40]!r} is not a time such as 2030-01-31T12:00:00Z"
             ) from None
-        # RFC 3339 demands a zone; some plugins leave it out and mean UTC.
-        return when if when.tzinfo else when.replace(tzinfo=UTC)
 
-    def _failed(self, why: str) -> LoginFailed:
+    def _fail(self, why: str) -> LoginFailed:
         return LoginFailed(f"the login program {self._plugin.command} of the kubeconfig: {why}")
 
 

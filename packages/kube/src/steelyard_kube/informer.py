@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from steelyard_common.backoff import backoff_seconds
 from steelyard_common.types import Json
 from steelyard_kube.cached_objects import CachedObjects, Index, ObjectKey, Packed
 from steelyard_kube.cluster import Cluster, Resource, WatchEvent
@@ -35,7 +36,7 @@ def drop_managed_fields(obj: Json) -> Json:
     return obj
 
 
-def key_of(obj: Json) -> ObjectKey:
+def object_key(obj: Json) -> ObjectKey:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
@@ -92,6 +93,8 @@ class Informer:
         self._version = ""  # of the last event seen; empty when only a list can go on
         self._listed = 0.0
         self._failures = 0
+        self.trouble = ""
+        """Reason for which the kind cannot be followed at the moment; empty where it can."""
 
     # ---- reading
 
@@ -122,7 +125,7 @@ class Informer:
         uid, version = obj["metadata"].get("uid", ""), obj["metadata"]["resourceVersion"]
         if not (version.isdigit() and self._version.isdigit()):
             return False
-        key = key_of(obj)
+        key = object_key(obj)
         if is_later(version, self._version) and is_later(version, self._shelf.version(key) or "0"):
             self._shelf.put(key, self._transform(obj))
         return bool(self._shelf.uid(key) == uid)
@@ -144,8 +147,9 @@ class Informer:
                     await asyncio.sleep(self._pace.absent)
                     continue
                 self._failures += 1
-                _log.warning("cannot follow %s, trying again: %s", self._resource.plural, error)
-            pause = min(self._pace.backoff_cap, self._pace.backoff * 2.0 ** min(self._failures, 30))
+                self.trouble = f"cannot follow {self._resource.plural}: {error}"
+                _log.warning("%s; trying again", self.trouble)
+            pause = backoff_seconds(self._failures + 1, self._pace.backoff, self._pace.backoff_cap)
             await asyncio.sleep(self.rng.uniform(0, pause))
 
     def _without(self, error: ApiError) -> None:
@@ -200,13 +204,13 @@ class Informer:
             async for page in pages:
                 version = version or page.resource_version  # what changes between two pages is watched
                 for obj in page.items:
-                    listed.add(key_of(obj))
-                    self._set(key_of(obj), obj)
+                    listed.add(object_key(obj))
+                    self._set(object_key(obj), obj)
         for key in self._shelf.names():
             if key not in listed:
                 self._set(key, None)
         self._version = version
-        self._absent = False
+        self._absent, self.trouble = False, ""
         self.synced.set()
 
     def _pages(self) -> Any:
@@ -228,7 +232,7 @@ class Informer:
         self._version = version
         if event.type == "BOOKMARK":
             return
-        key = key_of(event.object)
+        key = object_key(event.object)
         if is_later(version, self._shelf.version(key) or "0"):  # else it is older than what was written
             self._set(key, None if event.type == "DELETED" else event.object)
 

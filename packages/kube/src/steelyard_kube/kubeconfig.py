@@ -8,21 +8,22 @@ out.
 import base64
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steelyard_common import bounded_yaml
 from steelyard_common.types import Json, sequence
-from steelyard_kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
+from steelyard_kube.exec_login import BadPlugin, ExecLogin, parse_plugin, with_certificate
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
     from lightkube.config.models import User
 
 Token = Callable[[], str]
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Folder in which a Pod finds its account: the token, the authority of the API, and the namespace."""
 _DEFAULT = Path("~/.kube/config")
 _MOST_BYTES = 16 << 20
 _EXTENSION = "client.authentication.k8s.io/exec"
@@ -61,28 +62,57 @@ class FileToken:
         self._token = ""
 
     def __call__(self) -> str:
-        now = self._path.stat()
-        signature = (now.st_ino, now.st_mtime_ns, now.st_size)
-        if signature != self._seen:
-            self._token, self._seen = self._path.read_text().strip(), signature
+        try:
+            now = self._path.stat()
+            signature = (now.st_ino, now.st_mtime_ns, now.st_size)
+            if signature != self._seen:
+                self._token, self._seen = self._path.read_text().strip(), signature
+        except OSError as error:
+            # A token outlives its file by minutes, in which the file is mostly there again.
+            if not self._token:
+                raise KubeconfigError(f"cannot read the token {self._path}: {error.strerror}") from error
         return self._token
 
 
+def pod_namespace(environment: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> str | None:
+    """Return the namespace of the Pod that this process runs in with an account; None elsewhere.
+
+    A Pod whose account is not mounted knows the API's address, and has nothing to log in with.
+    """
+    if "KUBERNETES_SERVICE_HOST" not in environment or not (account / "token").is_file():
+        return None
+    try:
+        return (account / "namespace").read_text().strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
+
+
 def load(
-    path: Path | None = None, *, context: str | None = None, in_cluster: bool = False, user: bool = True
+    path: Path | None = None,
+    *,
+    context: str | None = None,
+    in_cluster: bool = False,
+    user: bool = True,
+    account: Path = SERVICE_ACCOUNT,
 ) -> Access:
     """The file's current or named context.
 
     Without a path: the file that KUBECONFIG names, else the Pod's account, else ~/.kube/config. `in_cluster` takes the
-    Pod's account, whatever else there is. Without `user`, the context's way to log in is left out: a certificate of it
-    would count before the caller's own token.
+    Pod's account, whatever else there is, from the folder `account`. Without `user`, the context's way to log in is
+    left out: a certificate of it would count before the caller's own token.
     """
+    if in_cluster and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise KubeconfigError("this process runs in no Pod of a cluster: KUBERNETES_SERVICE_HOST is not set")
+    if in_cluster and not (account / "token").is_file():
+        raise KubeconfigError(
+            f"the Pod has no token of an account: {account / 'token'} is not there (automountServiceAccountToken)"
+        )
     import msgspec
     import yaml
     from lightkube.core.exceptions import ConfigError
 
     try:
-        return _access(_of_pod() if in_cluster else _config(path), context, user)
+        return _access(_read_pod(account) if in_cluster else _config(path), context, user)
     except BadPlugin as error:
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
     except (
@@ -99,7 +129,7 @@ def load(
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
 
 
-def namespace_of(path: Path | None = None, context: str | None = None) -> str:
+def find_namespace(path: Path | None = None, context: str | None = None) -> str:
     """Return the namespace of the context that `load` would take; empty where it names none, or cannot be read."""
     import msgspec
     import yaml
@@ -118,8 +148,8 @@ def _config(path: Path | None) -> "KubeConfig":
     from lightkube.config.kubeconfig import KubeConfig
 
     named = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    if path is None and not named and "KUBERNETES_SERVICE_HOST" in os.environ and _SERVICE_ACCOUNT.exists():
-        return _of_pod()
+    if path is None and not named and pod_namespace() is not None:
+        return _read_pod(SERVICE_ACCOUNT)
     first = next((path for path in named if path.exists()), named[0] if named else _DEFAULT)
     file = path or first
     # lightkube reads it by PyYAML alone, which a few aliases keep busy for ever.
@@ -130,10 +160,10 @@ def _config(path: Path | None) -> "KubeConfig":
     return KubeConfig.from_file(file)
 
 
-def _of_pod() -> "KubeConfig":
+def _read_pod(account: Path) -> "KubeConfig":
     from lightkube.config.kubeconfig import KubeConfig
 
-    return KubeConfig.from_service_account(_SERVICE_ACCOUNT)
+    return KubeConfig.from_service_account(account)
 
 
 def _access(contexts: "KubeConfig", name: str | None, with_user: bool) -> Access:
@@ -155,7 +185,7 @@ def _access(contexts: "KubeConfig", name: str | None, with_user: bool) -> Access
     token = _token(user.token, config.abs_file(user.token_file) if user.token_file else None)
     # As in client-go, a token or a certificate that is written down goes before a program.
     program = user.exec is not None and token is None and not (user.client_cert or user.client_cert_data)
-    namespace = config.context.namespace or ""
+    namespace = (config.context.namespace or "").strip()
     return Access(url, _tls(config, user), token, _login(config) if program else None, namespace)
 
 
@@ -176,13 +206,13 @@ def _login(config: "SingleConfig") -> ExecLogin:
 
     file = Path(config.fname or _DEFAULT).expanduser()
     written = bounded_yaml.load(file.read_text())
-    entry = _named(written, "user", config.context.user)["exec"]
-    cluster = _named(written, "cluster", config.context.cluster)
-    plugin = plugin_of(entry, _information(config, cluster), file.absolute().parent)
+    entry = _find_entry(written, "user", config.context.user)["exec"]
+    cluster = _find_entry(written, "cluster", config.context.cluster)
+    plugin = parse_plugin(entry, _information(config, cluster), file.absolute().parent)
     return ExecLogin(plugin, lambda *pair: with_certificate(_tls(config, User()), *pair))
 
 
-def _named(written: Json, kind: str, name: str | None) -> Json:
+def _find_entry(written: Json, kind: str, name: str | None) -> Json:
     entry: Json = next(entry[kind] for entry in written[f"{kind}s"] if entry["name"] == name)
     return entry
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from steelyard_kube.objects import spec_of
+from steelyard_kube.objects import read_spec
 from steelyard_kube.resource import LEASES
 
 _log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class LeaderElector:
             self._seen, self._unchanged_since = version, self._clock.monotonic()
 
     def _free(self) -> bool:
-        spec = spec_of(self._lease)
+        spec = read_spec(self._lease)
         holder = spec.get("holderIdentity")
         if holder in (None, "", self.identity) or self._has_ended(str(holder)):
             return True
@@ -166,10 +166,10 @@ class LeaderElector:
         return self._clock.monotonic() >= self._unchanged_since + float(duration)
 
     def _holds(self, lease: Json | None) -> bool:
-        return lease is not None and spec_of(lease).get("holderIdentity") == self.identity
+        return lease is not None and read_spec(lease).get("holderIdentity") == self.identity
 
     def _claim(self) -> Json:
-        old = spec_of(self._lease)
+        old = read_spec(self._lease)
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {
             **old,

@@ -19,7 +19,7 @@ from steelyard_kube.errors import ApiError
 from steelyard_kube.patches import apply_patch
 from steelyard_kube.resource import PODS
 from steelyard_kube.selectors import Matcher, everything, matcher
-from steelyard_kube.store import Change, Snapshot, Store, key_of
+from steelyard_kube.store import Change, Snapshot, Store, make_key
 
 Hook = Callable[[str, Resource, str], None]
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class MemoryCluster:
         self._epoch = 0  # watches of an earlier epoch end
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        key = key_of(resource, namespace, name)
+        key = make_key(resource, namespace, name)
         return self._call("get", resource, name, lambda: self.store.get(key))
 
     async def list(
@@ -94,7 +94,7 @@ class MemoryCluster:
         return self._call("create", resource, name, lambda: self.store.create(resource, obj))
 
     async def replace(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
-        key = key_of(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        key = make_key(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
 
         def effect() -> Json:
             rules.check_replacement(resource, obj)
@@ -111,7 +111,7 @@ class MemoryCluster:
         *,
         subresource: str = "",
     ) -> Json:
-        key = key_of(resource, namespace, name)
+        key = make_key(resource, namespace, name)
 
         def effect() -> Json:
             return self.store.update(key, lambda old: apply_patch(old, patch), subresource)
@@ -129,7 +129,7 @@ class MemoryCluster:
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
-        key = key_of(resource, namespace, name)
+        key = make_key(resource, namespace, name)
 
         def effect() -> None:
             gone = self.store.get(key)["metadata"]["uid"]

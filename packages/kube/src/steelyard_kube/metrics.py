@@ -49,19 +49,19 @@ class WorkQueueMetrics:
             lambda: max((now() - since for since in self._taken.values()), default=0.0)
         )
 
-    def added(self, key: Hashable) -> None:
+    def note_added(self, key: Hashable) -> None:
         self._adds.inc()
         self._added.setdefault(key, self._now())
 
-    def taken(self, key: Hashable) -> None:
+    def note_taken(self, key: Hashable) -> None:
         self._taken[key] = now = self._now()
         self._waited.observe(now - self._added.pop(key, now))
 
-    def done(self, key: Hashable) -> None:
+    def note_done(self, key: Hashable) -> None:
         now = self._now()
         self._worked.observe(now - self._taken.pop(key, now))
 
-    def retried(self) -> None:
+    def note_retry(self) -> None:
         self._retries.inc()
 
 

@@ -9,16 +9,16 @@ from typing import Any
 from steelyard_common.types import Json, mapping, sequence
 
 
-def labels_of(obj: Json | None) -> dict[str, str]:
+def read_labels(obj: Json | None) -> dict[str, str]:
     """The labels; also those of a Pod template."""
     return mapping(obj, "metadata", "labels")
 
 
-def annotations_of(obj: Json | None) -> dict[str, str]:
+def read_annotations(obj: Json | None) -> dict[str, str]:
     return mapping(obj, "metadata", "annotations")
 
 
-def finalizers_of(obj: Json | None) -> list[str]:
+def read_finalizers(obj: Json | None) -> list[str]:
     return sequence(obj, "metadata", "finalizers")
 
 
@@ -38,12 +38,12 @@ def is_later(version: str, than: str) -> bool:
     return int(version) > int(than) if version.isdigit() and than.isdigit() else True
 
 
-def identity_of(obj: Json) -> tuple[str, str]:
+def kind_and_name(obj: Json) -> tuple[str, str]:
     """Kind and name: unique among the children that one resource has in its namespace."""
     return obj["kind"], obj["metadata"]["name"]
 
 
-def controller_of(obj: Json) -> Json | None:
+def find_controller(obj: Json) -> Json | None:
     """The owner reference of the controller, if the object has one."""
     owner: Json
     for owner in owner_references(obj):
@@ -54,26 +54,26 @@ def controller_of(obj: Json) -> Json | None:
 
 def controller_uid(obj: Json) -> str | None:
     """The uid of the controlling owner, if the object has one."""
-    owner = controller_of(obj)
+    owner = find_controller(obj)
     return owner["uid"] if owner else None
 
 
-def spec_of(obj: Json | None) -> Json:
+def read_spec(obj: Json | None) -> Json:
     """The specification; also that of a Pod template."""
     return mapping(obj, "spec")
 
 
-def status_of(obj: Json | None) -> Json:
+def read_status(obj: Json | None) -> Json:
     return mapping(obj, "status")
 
 
-def conditions_of(obj: Json | None) -> list[dict[str, Any]]:
+def read_conditions(obj: Json | None) -> list[dict[str, Any]]:
     return sequence(obj, "status", "conditions")
 
 
 def true_condition(obj: Json | None, type: str) -> Json | None:
     """The condition of a type, if its status is True."""
-    for condition in conditions_of(obj):
+    for condition in read_conditions(obj):
         if condition.get("type") == type and condition.get("status") == "True":
             return condition
     return None

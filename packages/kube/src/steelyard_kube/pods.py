@@ -4,26 +4,26 @@ from collections.abc import Iterable
 from typing import Any
 
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import conditions_of, status_of, true_condition
+from steelyard_kube.objects import read_conditions, read_status, true_condition
 
 
 def is_terminal(pod: Json | None) -> bool:
     """Return whether the Pod has ended: its containers never run again."""
-    return status_of(pod).get("phase") in {"Succeeded", "Failed"}
+    return read_status(pod).get("phase") in {"Succeeded", "Failed"}
 
 
-def unended(pod: Json) -> list[str]:
+def active_index(pod: Json) -> list[str]:
     """Index of the Pods that have not ended: they all have the empty text as their value, and others are left out."""
     return [] if is_terminal(pod) else [""]
 
 
-def phase_of(pod: Json | None) -> str:
+def read_phase(pod: Json | None) -> str:
     """The Pod's phase; Pending while the kubelet has not written one."""
-    return str(status_of(pod).get("phase") or "Pending")
+    return str(read_status(pod).get("phase") or "Pending")
 
 
 def conditions_by_type(pod: Json | None) -> dict[str, Json]:
-    return {condition["type"]: condition for condition in conditions_of(pod) if "type" in condition}
+    return {condition["type"]: condition for condition in read_conditions(pod) if "type" in condition}
 
 
 def container_statuses(pod: Json | None) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def all_container_statuses(pod: Json | None) -> list[dict[str, Any]]:
     return [*init_container_statuses(pod), *container_statuses(pod)]
 
 
-def containers_of(spec: Json | None) -> list[dict[str, Any]]:
+def list_containers(spec: Json | None) -> list[dict[str, Any]]:
     """Init containers, then containers, of the specification of a Pod, in the order in which they start."""
     return [*sequence(spec, "initContainers"), *sequence(spec, "containers")]
 
@@ -68,7 +68,7 @@ def waiting_state(container: Json) -> Json:
     return mapping(container, "state", "waiting")
 
 
-def terminated_state(container: Json) -> Json | None:
+def find_end(container: Json) -> Json | None:
     """The `terminated` state of a container status, if it has ended for now."""
     return mapping(container, "state", "terminated") or None
 

@@ -52,7 +52,7 @@ class Pauses(Generic[K]):
     def begin(self, key: K) -> None:
         """Let `key` wait after a refusal."""
         refusals = self._until.get(key, (0, 0.0))[0]
-        self._until[key] = refusals + 1, self._clock() + PAUSES.of(refusals)
+        self._until[key] = refusals + 1, self._clock() + PAUSES.delay(refusals)
 
     def holds(self, key: K) -> bool:
         """Return whether `key` has to wait."""

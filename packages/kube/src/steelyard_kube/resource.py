@@ -170,6 +170,6 @@ _BY_KIND = {
 }
 
 
-def resource_of(obj: Json) -> Resource:
+def find_resource(obj: Json) -> Resource:
     """The resource of an object, by its apiVersion and kind; KeyError for one not listed here."""
     return _BY_KIND[(obj["apiVersion"], obj["kind"])]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from steelyard_common.types import Json
 from steelyard_kube.errors import Conflict, Invalid, NotFound
-from steelyard_kube.objects import spec_of, status_of
+from steelyard_kube.objects import read_spec, read_status
 from steelyard_kube.resource import (
     CONFIG_MAPS,
     CRDS,
@@ -24,6 +24,7 @@ from steelyard_kube.resource import (
     Resource,
 )
 from steelyard_kube.selectors import bad_request
+from steelyard_kube.times import format_time
 
 _PLAIN = frozenset({CONFIG_MAPS, SECRETS, EVENTS, LEASES, SERVICE_ACCOUNTS})
 _WITHOUT_STATUS = _PLAIN | {ENDPOINT_SLICES}
@@ -42,17 +43,12 @@ def has_status(resource: Resource) -> bool:
     return resource not in _WITHOUT_STATUS
 
 
-def text_of(time: datetime) -> str:
-    """A time as the API writes it: whole seconds, UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def created(resource: Resource, obj: Json, *, uid: str, now: datetime) -> Json:
+def complete_new(resource: Resource, obj: Json, *, uid: str, now: datetime) -> Json:
     """Make the stored form of a new object."""
     if obj["metadata"].get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _DROPPED}
-    metadata |= {"uid": uid, "creationTimestamp": text_of(now)}
+    metadata |= {"uid": uid, "creationTimestamp": format_time(now)}
     if resource not in _WITHOUT_GENERATION:
         metadata["generation"] = 1
     stored = {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
@@ -89,7 +85,7 @@ def conflict(resource: Resource, obj: Json, why: str) -> Conflict:
     return Conflict(f"Operation cannot be fulfilled on {resource.plural} {obj['metadata']['name']!r}: {why}")
 
 
-def updated(resource: Resource, old: Json, new: Json, subresource: str) -> Json:
+def complete_update(resource: Resource, old: Json, new: Json, subresource: str) -> Json:
     """Make the stored form of an updated object: status and the rest never change in one write."""
     if subresource == "status":
         if (
@@ -106,7 +102,7 @@ def updated(resource: Resource, old: Json, new: Json, subresource: str) -> Json:
     # The metadata are the writer's; what the server sets stays as it is.
     kept = {key: old["metadata"][key] for key in ("name", "namespace", *_SYSTEM) if key in old["metadata"]}
     stored["metadata"] = {key: value for key, value in new["metadata"].items() if key not in _DROPPED} | kept
-    if "generation" in old["metadata"] and _desired(stored) != _desired(old):
+    if "generation" in old["metadata"] and _without_status(stored) != _without_status(old):
         stored["metadata"]["generation"] += 1
     return stored
 
@@ -115,7 +111,7 @@ def _without(obj: Json, key: str) -> Json:
     return {name: value for name, value in obj.items() if name != key}
 
 
-def _desired(obj: Json) -> Json:
+def _without_status(obj: Json) -> Json:
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
 
 
@@ -124,7 +120,7 @@ def terminating(resource: Resource, obj: Json, grace_seconds: int | None, now: d
 
     Only Pods stay: those on a node that have not ended, and unless the caller forces it with a grace of 0.
     """
-    spec, phase = spec_of(obj), status_of(obj).get("phase")
+    spec, phase = read_spec(obj), read_status(obj).get("phase")
     if resource != PODS or not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return None
     grace = spec.get("terminationGracePeriodSeconds", 30) if grace_seconds is None else grace_seconds
@@ -133,7 +129,7 @@ def terminating(resource: Resource, obj: Json, grace_seconds: int | None, now: d
     if "deletionTimestamp" in obj["metadata"]:
         return obj
     times = {
-        "deletionTimestamp": text_of(now + timedelta(seconds=grace)),
+        "deletionTimestamp": format_time(now + timedelta(seconds=grace)),
         "deletionGracePeriodSeconds": grace,
     }
     return {**obj, "metadata": {**obj["metadata"], **times}}

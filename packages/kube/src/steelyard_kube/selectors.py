@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steelyard_common.types import Json
 from steelyard_kube.errors import ApiError
 from steelyard_kube.label_selectors import BadSelector, Requirement, requirements
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 Matcher = Callable[[Json], bool]
 
@@ -33,7 +33,7 @@ def matcher(label_selector: str, field_selector: str) -> Matcher:
         return everything
 
     def matches(obj: Json) -> bool:
-        own = labels_of(obj)
+        own = read_labels(obj)
         return all(matches(own) for matches in labels) and all(matches(obj) for matches in fields)
 
     return matches

@@ -12,7 +12,7 @@ Read = Callable[[str], Awaitable[Json]]
 
 
 @dataclass(frozen=True)
-class Served:
+class KindVersion:
     """One kind of object in one version. `preferred`: the version that the server itself recommends for the group."""
 
     resource: Resource
@@ -20,7 +20,7 @@ class Served:
     preferred: bool
 
 
-async def served(read: Read) -> list[Served]:
+async def list_kinds(read: Read) -> list[KindVersion]:
     """All kinds in all versions, subresources left out."""
     versions = [("", "v1", True)]
     for group in sequence(await read("/apis"), "groups"):
@@ -38,5 +38,5 @@ async def served(read: Read) -> list[Served]:
         for item in sequence(listed, "resources"):
             if "/" not in item["name"]:
                 resource = Resource(group_name, version, item["name"], item["kind"], item["namespaced"])
-                kinds.append(Served(resource, frozenset(sequence(item, "verbs")), preferred))
+                kinds.append(KindVersion(resource, frozenset(sequence(item, "verbs")), preferred))
     return kinds

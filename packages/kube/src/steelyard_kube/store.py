@@ -20,7 +20,7 @@ from steelyard_common.types import Json
 from steelyard_kube import rules
 from steelyard_kube.errors import AlreadyExists, Gone, NotFound
 from steelyard_kube.objects import owner_references
-from steelyard_kube.resource import Resource, resource_of
+from steelyard_kube.resource import Resource, find_resource
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
@@ -31,7 +31,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """An object; its resourceVersion is kept outside it, so that equal content is equal bytes."""
 
     raw: bytes
@@ -49,15 +49,15 @@ class Change(NamedTuple):
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     version: int
     key: Key | None = None
-    new: Stored | None = None
-    old: Stored | None = None
+    new: StoredObject | None = None
+    old: StoredObject | None = None
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """A store's whole state. `content` is equal for equal states, whatever order of writes led there."""
 
-    objects: dict[Key, Stored]
+    objects: dict[Key, StoredObject]
     made: dict[Key, int]
     version: int
     compacted: int
@@ -68,14 +68,14 @@ class Snapshot:
         return frozenset((key, stored.raw) for key, stored in self.objects.items())
 
 
-def key_of(resource: Resource, namespace: str | None, name: str) -> Key:
+def make_key(resource: Resource, namespace: str | None, name: str) -> Key:
     if resource.namespaced and not namespace:
         raise ValueError(f"{resource.kind} {name!r} needs a namespace")
     return Key(resource, namespace or "" if resource.namespaced else "", name)
 
 
 @lru_cache(maxsize=100_000)
-def uid_of(key: Key, incarnation: int) -> str:
+def make_uid(key: Key, incarnation: int) -> str:
     """A uid that depends on nothing but the name and how often it was made before."""
     resource, namespace, name = key
     return str(uuid5(NAMESPACE_OID, f"{resource.plural}.{resource.group}/{namespace}/{name}#{incarnation}"))
@@ -91,7 +91,7 @@ class Store:
         """Gives an object's new version in place of the next number; there must be no watches then."""
         self.history_limit = 10_000
         self._on_change = on_change
-        self._objects: dict[Key, Stored] = {}
+        self._objects: dict[Key, StoredObject] = {}
         self._made: dict[Key, int] = {}
         self._compacted = 0  # changes up to here are forgotten
         self._history: list[Change] = []
@@ -99,20 +99,20 @@ class Store:
     # ---- reading
 
     @property
-    def stored(self) -> Mapping[Key, Stored]:
+    def all_objects(self) -> Mapping[Key, StoredObject]:
         """All objects as they are kept; not to be held on to."""
         return self._objects
 
     @property
-    def made(self) -> Mapping[Key, int]:
+    def creations(self) -> Mapping[Key, int]:
         """Number of times that each name was created."""
         return self._made
 
     def get(self, key: Key) -> Json:
-        return self._stored(key).load()
+        return self._load(key).load()
 
     def find(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
-        stored = self._objects.get(key_of(resource, namespace, name))
+        stored = self._objects.get(make_key(resource, namespace, name))
         return stored.load() if stored else None
 
     def objects(self, resource: Resource | None = None, namespace: str | None = None) -> list[Json]:
@@ -137,24 +137,24 @@ class Store:
     def create(self, resource: Resource, obj: Json) -> Json:
         metadata = obj["metadata"]
         name = metadata.get("name") or f"{metadata['generateName']}{self.version:05x}"
-        key = key_of(resource, metadata.get("namespace"), name)
+        key = make_key(resource, metadata.get("namespace"), name)
         if key in self._objects:
             raise AlreadyExists(f"{resource.plural} {name!r} already exists")
-        uid = uid_of(key, self._made.get(key, 0))
+        uid = make_uid(key, self._made.get(key, 0))
         named = {**obj, "metadata": {**metadata, "name": name}}
-        return self._write("ADDED", key, rules.created(resource, named, uid=uid, now=self.now()))
+        return self._write("ADDED", key, rules.complete_new(resource, named, uid=uid, now=self.now()))
 
     def update(self, key: Key, change: Callable[[Json], Json], subresource: str = "") -> Json:
         """Store what `change` makes of the object; a change of nothing makes no event."""
         rules.check_subresource(key.resource, subresource)
-        stored = self._stored(key)
+        stored = self._load(key)
         old = stored.load()
         new = change(old)
         rules.check_preconditions(key.resource, old, new)
         # The version is kept outside the bytes: otherwise no two states would ever be equal, and no exploration would
         # end.
         del old["metadata"]["resourceVersion"]
-        return self._write("MODIFIED", key, rules.updated(key.resource, old, new, subresource))
+        return self._write("MODIFIED", key, rules.complete_update(key.resource, old, new, subresource))
 
     def delete(
         self,
@@ -165,7 +165,7 @@ class Store:
         grace_seconds: int | None = None,
     ) -> None:
         """A Pod on a node only gets its deletionTimestamp, unless its grace is 0."""
-        stored = self._stored(key)
+        stored = self._load(key)
         # As the API does: a delete with another object's uid or version is a conflict.
         expected = {"uid": uid, "resourceVersion": resource_version}
         rules.check_preconditions(key.resource, stored.load(), {"metadata": expected})
@@ -175,31 +175,33 @@ class Store:
             self._write("MODIFIED", key, remainder)
             return
         del self._objects[key]
-        self._record(Change("DELETED", self.version + 1, key, Stored(stored.raw, self.version + 1), stored))
+        self._record(
+            Change("DELETED", self.version + 1, key, StoredObject(stored.raw, self.version + 1), stored)
+        )
 
     # ---- writing by other hands
 
     def put(self, obj: Json, resource: Resource | None = None) -> Json:
         """Write an object as it is, status and uid included, whether it exists or not."""
-        resource = resource or resource_of(obj)
-        key = key_of(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        resource = resource or find_resource(obj)
+        key = make_key(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
         old = self._objects.get(key)
         given = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
         if old:
             metadata = orjson.loads(old.raw)["metadata"] | given
         else:
-            uid = uid_of(key, self._made.get(key, 0))
-            metadata = rules.created(resource, obj, uid=uid, now=self.now())["metadata"] | given
+            uid = make_uid(key, self._made.get(key, 0))
+            metadata = rules.complete_new(resource, obj, uid=uid, now=self.now())["metadata"] | given
         named = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
         return self._write("MODIFIED" if old else "ADDED", key, named)
 
     def set_status(self, resource: Resource, name: str, namespace: str | None, status: Json) -> Json:
-        key = key_of(resource, namespace, name)
+        key = make_key(resource, namespace, name)
         return self.update(key, lambda old: {**old, "status": status}, "status")
 
     def remove(self, resource: Resource, name: str, namespace: str | None = None) -> None:
         """Delete at once, whatever it is."""
-        self.delete(key_of(resource, namespace, name), grace_seconds=0)
+        self.delete(make_key(resource, namespace, name), grace_seconds=0)
 
     def collect(self) -> int:
         """Garbage collection: delete objects whose owners are all gone, until none is left; how many."""
@@ -242,7 +244,7 @@ class Store:
 
     # ---- inside
 
-    def _stored(self, key: Key) -> Stored:
+    def _load(self, key: Key) -> StoredObject:
         try:
             return self._objects[key]
         except KeyError:
@@ -254,7 +256,7 @@ class Store:
         if old and old.raw == raw:
             return old.load()
         version = self.version + 1
-        new = self._objects[key] = Stored(raw, self.number(key, raw) if self.number else version)
+        new = self._objects[key] = StoredObject(raw, self.number(key, raw) if self.number else version)
         if kind == "ADDED":
             self._made[key] = self._made.get(key, 0) + 1
         self._record(Change(kind, version, key, new, old))

@@ -74,12 +74,12 @@ def strategic_merge(schema: Schema, obj: Json, patch: Json) -> Json:
         case "delete":
             return {}
         case "merge":
-            return _merged(schema, obj, patch)
+            return _merge(schema, obj, patch)
         case other:
             raise UnknownDirective(other, sent)
 
 
-def _merged(schema: Schema, obj: Json, patch: Json) -> Json:
+def _merge(schema: Schema, obj: Json, patch: Json) -> Json:
     merged = dict(obj)
     # For unions: a Deployment that becomes Recreate must lose the settings of its rolling update.
     if (kept := patch.pop(_RETAIN, None)) is not None:
@@ -98,7 +98,7 @@ def _merged(schema: Schema, obj: Json, patch: Json) -> Json:
         merge_key = schema.below(name).merge_key
         if merge_key is not None and isinstance(merged.get(name), list):
             order = orders.get(name) or patch.get(name) or []
-            merged[name] = _ordered(merged[name], order, sequence(obj, name), merge_key)
+            merged[name] = _order(merged[name], order, sequence(obj, name), merge_key)
     return merged
 
 
@@ -123,7 +123,7 @@ def _items(schema: Schema, key: str, old: list[Json], new: list[Json]) -> list[J
     replaced = any(item.get(_PATCH) == "replace" for item in new)
     merged: list[Json | None] = [] if replaced else list(old)  # None: deleted
     # By their keys: lists have thousands of items, and to look for each among all takes minutes.
-    places, alike = _grouped(merged, key), _grouped(new, key)
+    places, alike = _group_places(merged, key), _group_places(new, key)
     for element in new:
         directive = element.get(_PATCH, "merge")
         if directive == "replace":
@@ -166,7 +166,7 @@ def _place(items: Sequence[Any], here: Sequence[int], element: Json, key: str, a
     return next((at for at in here if (items[at].get("protocol") or "TCP") == protocol), None)
 
 
-def _grouped(items: list[Any], key: str) -> dict[str | bytes, list[int]]:
+def _group_places(items: list[Any], key: str) -> dict[str | bytes, list[int]]:
     """Return the places of items by their keys."""
     places: dict[str | bytes, list[int]] = {}
     for at, item in enumerate(items):
@@ -184,21 +184,23 @@ def _identities(values: Any) -> set[str | bytes]:
     return {_identity(value) for value in values}
 
 
-def _ordered(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
+def _order(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
     """The patch's items in its order; those that it does not name stay before what they were before."""
 
-    def name_of(item: Any) -> str | bytes:
+    def read_name(item: Any) -> str | bytes:
         return _identity(item.get(key) if key and isinstance(item, dict) else item)
 
-    place, was = _first_places(map(name_of, order)), _first_places(map(name_of, before))
-    known = sorted((item for item in items if name_of(item) in place), key=lambda item: place[name_of(item)])
-    own = deque(item for item in items if name_of(item) not in place)
+    place, was = _first_places(map(read_name, order)), _first_places(map(read_name, before))
+    known = sorted(
+        (item for item in items if read_name(item) in place), key=lambda item: place[read_name(item)]
+    )
+    own = deque(item for item in items if read_name(item) not in place)
     result: list[Any] = []
     for element in known:
         # As kubectl's own merge has it: an apply that names two containers
         # keeps an injected third one where it was.
-        after = was.get(name_of(element), -1)
-        while own and was.get(name_of(own[0]), after) < after:
+        after = was.get(read_name(element), -1)
+        while own and was.get(read_name(own[0]), after) < after:
             result.append(own.popleft())
         result.append(element)
     return [*result, *own]

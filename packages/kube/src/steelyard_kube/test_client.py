@@ -15,7 +15,7 @@ from steelyard_common.types import Json
 from steelyard_kube.client import RestCluster, connect
 from steelyard_kube.conftest import Serve, Server
 from steelyard_kube.errors import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
-from steelyard_kube.kubeconfig import FileToken, KubeconfigError, load
+from steelyard_kube.kubeconfig import FileToken, KubeconfigError, load, pod_namespace
 from steelyard_kube.resource import CONFIG_MAPS, NODES, PODS
 from steelyard_kube.simulation import contract
 from steelyard_kube.simulation.contract import config_map
@@ -134,6 +134,46 @@ def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert token() == "one"
     path.write_text("three\n")
     assert token() == "three"
+
+
+async def test_a_token_file_that_was_never_there_is_said(tmp_path: Path) -> None:
+    cluster = RestCluster("http://127.0.0.1:9", token=FileToken(tmp_path / "token"))
+    with pytest.raises(Unreachable, match="cannot read the token"):
+        await cluster.list(NODES)
+    await cluster.close()
+
+
+# ---- the account of a Pod
+
+HOST = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "files", "namespace"),
+    [
+        ({}, {"token": "t", "namespace": "n"}, None),
+        (HOST, {}, None),
+        (HOST, {"namespace": "n"}, None),
+        (HOST, {"token": "t", "namespace": "n\n"}, "n"),
+        (HOST, {"token": "t"}, "default"),
+    ],
+    ids=["no Pod", "no account", "no token", "an account", "no namespace"],
+)
+def test_a_process_knows_whether_its_pod_has_an_account(
+    tmp_path: Path, environment: dict[str, str], files: dict[str, str], namespace: str | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    assert pod_namespace(environment, tmp_path) == namespace
+
+
+def test_a_pod_without_a_token_cannot_log_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(KubeconfigError, match="KUBERNETES_SERVICE_HOST is not set"):
+        load(in_cluster=True, account=tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(KubeconfigError, match="automountServiceAccountToken"):
+        load(in_cluster=True, account=tmp_path)
 
 
 # ---- kubeconfig

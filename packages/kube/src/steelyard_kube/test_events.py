@@ -190,12 +190,12 @@ async def test_what_has_long_not_happened_again_is_not_remembered(
     for number in range(100):
         recorder.record(evaluation(cluster, f"e{number}"), "Normal", "Ready", "yes")
     await until(lambda: len(cluster.store.objects(EVENTS)) == 100)
-    assert recorder.remembered == 200
+    assert recorder.count_events == 200
     clock.advance(299)
     recorder.record(evaluation(cluster, "e0"), "Normal", "Ready", "yes")
     await until(lambda: any(event["count"] == 2 for event in cluster.store.objects(EVENTS)))
     clock.advance(102)
-    await until(lambda: recorder.remembered == 1)
+    await until(lambda: recorder.count_events == 1)
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
     recorder.record(evaluation(cluster, "e0"), "Normal", "Ready", "yes")
@@ -216,7 +216,7 @@ async def test_an_allowance_that_is_not_full_again_is_remembered(
         recorder.record(obj, "Normal", "Busy", str(number))
     recorder.record(other, "Normal", "Busy", "once")
     clock.advance(600)
-    await until(lambda: recorder.remembered == 1)
+    await until(lambda: recorder.count_events == 1)
     for number in range(30, 40):
         recorder.record(obj, "Normal", "Busy", str(number))
     assert recorder.dropped == 5 + 8

@@ -18,7 +18,7 @@ from steelyard_common.types import Json
 from steelyard_kube.client import RestCluster, connect
 from steelyard_kube.conftest import Serve
 from steelyard_kube.errors import Unauthorized
-from steelyard_kube.exec_login import VERSIONS, ExecLogin, LoginFailed, Plugin, plugin_of
+from steelyard_kube.exec_login import VERSIONS, ExecLogin, LoginFailed, Plugin, parse_plugin
 from steelyard_kube.kubeconfig import KubeconfigError, load
 from steelyard_kube.resource import NODES
 
@@ -192,9 +192,9 @@ async def test_it_runs_again_before_its_credential_ends(program: Program) -> Non
 async def test_a_refusal_of_an_old_credential_does_not_end_the_new_one(program: Program) -> None:
     credentials = login(program)
     old = await credentials.current()
-    credentials.refused(old)
+    credentials.note_refusal(old)
     new = await credentials.current()
-    credentials.refused(old)
+    credentials.note_refusal(old)
     assert await credentials.current() is new
 
 
@@ -295,6 +295,6 @@ def test_a_plugin_that_cannot_be_used_is_named(program: Program, given: Json, wo
 
 def test_a_plain_name_is_looked_up_and_a_path_begins_at_the_file(tmp_path: Path) -> None:
     given = {"apiVersion": BETA, "command": "aws"}
-    assert plugin_of(given, {}, tmp_path).command == "aws"
-    assert plugin_of({**given, "command": "bin/aws"}, {}, tmp_path).command == str(tmp_path / "bin/aws")
-    assert plugin_of({**given, "command": "/bin/aws"}, {}, tmp_path).command == "/bin/aws"
+    assert parse_plugin(given, {}, tmp_path).command == "aws"
+    assert parse_plugin({**given, "command": "bin/aws"}, {}, tmp_path).command == str(tmp_path / "bin/aws")
+    assert parse_plugin({**given, "command": "/bin/aws"}, {}, tmp_path).command == "/bin/aws"

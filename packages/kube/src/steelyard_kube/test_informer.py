@@ -25,10 +25,10 @@ from steelyard_kube.simulation.watches import (
     SavedCluster,
     apply,
     names,
-    number_of,
+    read_number,
     turns,
 )
-from steelyard_kube.store import key_of
+from steelyard_kube.store import make_key
 
 FAULTS = st.sampled_from(["", "", "skip", "double", "replay", "cut", "end", "gone", "away"])
 CHANGES = st.lists(
@@ -52,7 +52,7 @@ def by_number(obj: Json) -> list[str]:
     plan=st.lists(FAULTS, max_size=15),
     changes=CHANGES,
     selective=st.booleans(),
-    packed=st.sampled_from([False, True, lambda obj: number_of(obj) in ("1", "3")]),
+    packed=st.sampled_from([False, True, lambda obj: read_number(obj) in ("1", "3")]),
 )
 def test_it_always_converges(
     plan: list[str], changes: list[tuple[str, str, int]], selective: bool, packed: Packed
@@ -70,8 +70,8 @@ async def converges(
     def on_change(old: Json | None, new: Json | None) -> None:
         """Follow the changes; every one must begin where the last one ended."""
         name = (old or new or {})["metadata"]["name"]
-        if seen.get(name) != number_of(old):
-            gaps.append((seen.get(name), number_of(old)))
+        if seen.get(name) != read_number(old):
+            gaps.append((seen.get(name), read_number(old)))
         seen.pop(name, None)
         if new:
             seen[name] = new["data"]["n"]
@@ -90,7 +90,7 @@ async def converges(
     for change in changes:
         apply(cluster, *change)
         if change[0] == "write" and (not selector or change[2] % 2):
-            written = cluster.store.get(key_of(CONFIG_MAPS, "default", change[1]))
+            written = cluster.store.get(make_key(CONFIG_MAPS, "default", change[1]))
             if informer.apply_write(written) and informer.get("default", change[1]) == written:
                 seen[change[1]] = written["data"]["n"]  # no listener is called, since the writer knows it
         await turns(10 * change[2])  # 0: the informer sees several changes at once
@@ -414,9 +414,9 @@ async def test_a_reader_that_fails_on_one_change_learns_of_the_next(caplog: pyte
     cluster, seen = SavedCluster(), list[str]()
 
     def on_change(old: Json | None, new: Json | None) -> None:
-        if number_of(new) == "7":
+        if read_number(new) == "7":
             raise KeyError("seven")
-        seen.append(number_of(new) or "")
+        seen.append(read_number(new) or "")
 
     informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, rng=Random(0))
     running = asyncio.create_task(informer.run())

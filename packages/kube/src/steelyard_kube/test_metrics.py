@@ -25,7 +25,7 @@ def test_a_key_is_counted_from_its_adding_to_its_end() -> None:
     assert (value("unfinished_work_seconds"), value("longest_running_processor_seconds")) == (2, 2)
     queue.add("a")  # while it is in work: it comes again, and waits from now on
     clock.now += 4
-    queue.done("a")
+    queue.finish("a")
     assert (value("adds_total"), value("work_duration_seconds_sum"), value("depth")) == (3, 6, 1)
     assert queue.take() == "a"
     assert value("queue_duration_seconds_sum") == 3 + 2 + 3 + 4

@@ -140,6 +140,44 @@ async def test_a_kubeconfig_carries_certificates_and_a_client_sends_its_own(
     assert {listing.resource_version for listing in nodes} == {"1"}
 
 
+async def test_a_pod_logs_in_with_its_account_and_follows_a_token_that_is_replaced(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate = authority.issue("server")
+    tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    tokens: list[str | None] = []
+
+    async def nodes(request: web.Request) -> web.Response:
+        tokens.append(request.headers.get("Authorization"))
+        return web.json_response(_NODES)
+
+    app = web.Application()
+    app.router.add_get("/api/v1/nodes", nodes)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "ca.crt").write_bytes(authority.ca.read_bytes())
+    (account / "namespace").write_text("steelyard-system\n")
+    (account / "token").write_text("first")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(runner.addresses[0][1]))
+
+    cluster = await connect(in_cluster=True, account=account)
+    await cluster.list(NODES)
+    # As the kubelet does it: a new file takes the place of the old one.
+    (account / "new").write_text("second")
+    (account / "new").rename(account / "token")
+    await cluster.list(NODES)
+    (account / "token").unlink()
+    await cluster.list(NODES)
+    await cluster.close()
+    await runner.cleanup()
+    assert tokens == ["Bearer first", "Bearer second", "Bearer second"]
+
+
 async def test_requests_cancelled_at_any_moment_leave_no_connection_open(
     url: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

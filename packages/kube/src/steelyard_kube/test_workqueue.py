@@ -116,7 +116,7 @@ class Work(RuleBasedStateMachine):
             self.due[key] = min(self.due.get(key, 1e9), self.timers.now + seconds)
         else:
             self.queue.forget(key)
-        self.queue.done(key)
+        self.queue.finish(key)
         self.working.remove(key)
 
     @invariant()
@@ -136,9 +136,9 @@ def test_a_key_added_while_in_work_comes_again_once() -> None:
     queue.add("a")
     queue.add("a")
     assert queue.take() is None
-    queue.done("a")
+    queue.finish("a")
     assert queue.take() == "a"
-    queue.done("a")
+    queue.finish("a")
     assert queue.take() is None
 
 
@@ -181,7 +181,7 @@ def test_keys_that_come_again_and_again_delay_another_by_one_key() -> None:
         assert taken
         order.append(taken)
         queue.add(taken)  # its object has changed again while it was in work
-        queue.done(taken)
+        queue.finish(taken)
     assert order == ["a1", "b1", "a2", "b1", "a3", "b1", "a1", "b1"]
 
 
@@ -195,7 +195,7 @@ def test_the_last_worker_is_kept_for_another_tenant() -> None:
     assert [queue.take() for _ in range(workers)] == ["a0", "a1", "a2", None]
     queue.add("b1")
     assert queue.take() == "b1"
-    queue.done("a1")
+    queue.finish("a1")
     assert queue.take() == "a3"
     assert spare_worker(1) == 1
 
@@ -216,7 +216,7 @@ def test_a_key_whose_tenant_changes_while_in_work_leaves_no_trace_of_it() -> Non
         queue.add("key")
         assert queue.take() == "key"
         whose["key"] = "c"
-        queue.done("key")
+        queue.finish("key")
 
 
 async def test_a_worker_that_is_cancelled_as_a_key_comes_leaves_it_to_another() -> None:
@@ -235,7 +235,7 @@ def test_the_earliest_of_several_times_counts() -> None:
         queue.add_after("a", seconds)
     timers.advance(3)
     assert queue.take() == "a"
-    queue.done("a")
+    queue.finish("a")
     timers.advance(60)
     assert queue.take() is None
 
@@ -254,7 +254,7 @@ async def test_workers_share_the_keys_on_a_real_loop() -> None:
             else:
                 seen.append(key)
                 queue.forget(key)
-            queue.done(key)
+            queue.finish(key)
             if len(seen) == 10:
                 finished.set()
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from steelyard_common.backoff import backoff_seconds
+
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
@@ -39,13 +41,13 @@ class QueueMetrics(Protocol, Generic[K_contra]):
         """A queue begins. A process that leads a second time has a second queue."""
         ...
 
-    def added(self, key: K_contra) -> None: ...
+    def note_added(self, key: K_contra) -> None: ...
 
-    def taken(self, key: K_contra) -> None: ...
+    def note_taken(self, key: K_contra) -> None: ...
 
-    def done(self, key: K_contra) -> None: ...
+    def note_done(self, key: K_contra) -> None: ...
 
-    def retried(self) -> None: ...
+    def note_retry(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Backoff:
     per_second: float = 50.0
     burst: int = 100
 
-    def of(self, failures: int) -> float:
-        return min(self.cap, self.base * 2.0 ** min(failures, 60))
+    def delay(self, failures: int) -> float:
+        return backoff_seconds(failures + 1, self.base, self.cap)
 
 
 def spare_worker(workers: int) -> int:
@@ -111,7 +113,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         if self._metrics is not None and key not in self._again and key not in self._waiting:
-            self._metrics.added(key)
+            self._metrics.note_added(key)
         if key in self._working:
             self._again.add(key)
         elif key not in self._waiting:
@@ -173,14 +175,14 @@ class WorkQueue(Generic[K]):
         if keys:
             self._offer(tenant)
         if self._metrics is not None:
-            self._metrics.taken(key)
+            self._metrics.note_taken(key)
         return key
 
-    def done(self, key: K) -> None:
+    def finish(self, key: K) -> None:
         """The worker has let go of the key, whatever came of it."""
         tenant = self._working.pop(key)
         if self._metrics is not None:
-            self._metrics.done(key)
+            self._metrics.note_done(key)
         full = self._busy[tenant] == self._limit
         self._busy[tenant] -= 1
         if not self._busy[tenant]:
@@ -196,8 +198,8 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         if self._metrics is not None:
-            self._metrics.retried()
-        seconds = max(self._backoff.of(failures), self._reserve(self._tenant(key)))
+            self._metrics.note_retry()
+        seconds = max(self._backoff.delay(failures), self._reserve(self._tenant(key)))
         self.add_after(key, seconds)
         return seconds
 

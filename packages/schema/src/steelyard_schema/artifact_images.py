@@ -23,7 +23,7 @@ def image_notes(service: DyffEntity) -> list[dict[str, str]]:
     return [note.dump() for note in service.annotations if note.key == IMAGE]
 
 
-def image_of(entity: DyffEntity) -> ContainerImageSource | None:
+def find_image(entity: DyffEntity) -> ContainerImageSource | None:
     """Return the image that an entity's artifact stands for; None without an artifact."""
     for note in entity.annotations:
         if note.key == IMAGE:

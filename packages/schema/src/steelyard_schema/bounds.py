@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from steelyard_common.types import shorten
+
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 """Largest numbers of Kubernetes' own fields, and of a database's."""
 ENTITY_BYTES = 512 * 1024
@@ -91,7 +93,7 @@ def cut(text: str | None, length: int) -> str | None:
         return None
     # By way of UTF-16, in which halves of surrogate pairs that belong together become one character again.
     clean = text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return clean if len(clean) <= length else f"{clean[: length - 1]}…"
+    return shorten(clean, length)
 
 
 # ---- types of fields

@@ -31,7 +31,7 @@ def optional(column: str) -> bool:
     return "" in column.split("|")
 
 
-def named(column: str) -> str:
+def column_text(column: str) -> str:
     """Name the columns for a message: `'target' (nor 'answer', nor 'label')`."""
     first, *others = parts(column)
     return repr(first) + (f" (nor {', nor '.join(map(repr, others))})" if others else "")
@@ -88,7 +88,7 @@ def missing(column: str, there: Collection[str], location: str) -> str | None:
     """Return what a message says of a column that a rubric reads and `location` lacks; None if nothing is missing."""
     if present(column, there) is not None or optional(column):
         return None
-    return f"reads the column {named(column)}, which {location} lacks: {lacking(parts(column), there)}"
+    return f"reads the column {column_text(column)}, which {location} lacks: {lacking(parts(column), there)}"
 
 
 def value(column: str, row: Mapping[str, Any]) -> Any:

@@ -36,7 +36,7 @@ class CurveData(CurveSpec):
     """Values by dimension, as many of each."""
 
     @model_validator(mode="after")
-    def _aligned(self) -> Self:
+    def _check_alignment(self) -> Self:
         lengths = {name: len(values) for name, values in self.points.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"points: all dimensions should have as many values; they have {lengths}")

@@ -39,7 +39,7 @@ def pattern_notes(files: list[str] | None) -> list[dict[str, str]]:
     return [Annotation(key=FILES, value=json.dumps(files)).dump()] if files else []
 
 
-def chosen_files(entity: DyffEntity) -> list[str]:
+def file_patterns(entity: DyffEntity) -> list[str]:
     """Return the patterns of the files that a data source or a dataset takes of its source; none stands for all."""
     text = next((note.value for note in entity.annotations if note.key == FILES), "[]")
     return [str(pattern) for pattern in json.loads(text)]
@@ -50,7 +50,7 @@ def upload_note(digests: Mapping[str, str | None]) -> Annotation:
     return Annotation(key=UPLOADS, value=json.dumps(digests))
 
 
-def uploads_of(source: DataSource) -> dict[str, str | None]:
+def list_uploads(source: DataSource) -> dict[str, str | None]:
     """Return the paths and the MD5 digests of the files that a client uploads; none of a source that is fetched."""
     if source.sourceKind != UPLOAD:
         return {}

@@ -12,13 +12,13 @@ from steelyard_common.types import Json
 FILE = "definitions.jsonl"
 
 
-def installed_definitions() -> list[Json]:
+def load_definitions() -> list[Json]:
     """Return all definitions, in the order in which `crd.custom_resource_definitions` makes them."""
     lines = files("steelyard_schema").joinpath(FILE).read_bytes().splitlines()
     return [json.loads(line) for line in lines]
 
 
-def spec_schema_of(obj: Json) -> Json:
+def find_spec_schema(obj: Json) -> Json:
     """Return the structural schema of an object's spec; for a kind that is not ours an empty one, which knows all.
 
     Callers leave it as it is.
@@ -33,6 +33,6 @@ def _spec_schemas() -> dict[tuple[str, str], Json]:
         (f"{spec['group']}/{version['name']}", spec["names"]["kind"]): version["schema"]["openAPIV3Schema"][
             "properties"
         ]["spec"]
-        for spec in (definition["spec"] for definition in installed_definitions())
+        for spec in (definition["spec"] for definition in load_definitions())
         for version in spec["versions"]
     }

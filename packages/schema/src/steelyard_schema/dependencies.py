@@ -44,12 +44,12 @@ def dependencies(entity: DyffEntity) -> tuple[Dependency, ...]:
     return tuple(dict.fromkeys((*_origin(entity), *_dependencies(entity))))
 
 
-def baseline_of(audit: DyffEntity) -> str | None:
+def find_baseline(audit: DyffEntity) -> str | None:
     """Return the id of the earlier Audit that an audit is compared with, or None."""
     return next((note.value for note in audit.annotations if note.key == BASELINE), None)
 
 
-def data_source_of(dataset: DyffEntity) -> str | None:
+def find_data_source(dataset: DyffEntity) -> str | None:
     """Return the id of the DataSource that a dataset is made from, or None for one that was uploaded."""
     return next((note.value for note in dataset.annotations if note.key == DATA_SOURCE), None)
 
@@ -57,13 +57,13 @@ def data_source_of(dataset: DyffEntity) -> str | None:
 def has_workflow(entity: DyffEntity) -> bool:
     """Return whether something runs for an entity: not for a dataset, or a data source, that a client uploads."""
     if isinstance(entity, Dataset):
-        return data_source_of(entity) is not None
+        return find_data_source(entity) is not None
     if isinstance(entity, DataSource):
         return entity.sourceKind != UPLOAD
     return entity.dump()["kind"] in WITH_WORKFLOW
 
 
-def names_of(entity: DyffEntity) -> dict[str, str]:
+def dependency_names(entity: DyffEntity) -> dict[str, str]:
     """Return the names of the entities that an entity refers to, by field, as far as annotations give them."""
     notes = (note for note in entity.annotations if note.key.startswith(NAME))
     return {note.key.removeprefix(NAME): note.value for note in notes}
@@ -88,14 +88,14 @@ def data_mounts(service: InferenceServiceFields) -> tuple[VolumeMount, ...]:
     return tuple(mount for mount in mounts if mount.kind == "Data")
 
 
-def modules_of(method: MethodFields) -> tuple[str, ...]:
+def list_modules(method: MethodFields) -> tuple[str, ...]:
     """Return the ids of the modules that hold a method's code, each once; the notebook's module is the last."""
     notebook = method.implementation.jupyterNotebook
     return tuple(dict.fromkeys((*method.modules, *((notebook.notebookModule,) if notebook else ()))))
 
 
 def _origin(entity: DyffEntity) -> Iterator[Dependency]:
-    if isinstance(entity, Dataset) and (source := data_source_of(entity)):
+    if isinstance(entity, Dataset) and (source := find_data_source(entity)):
         yield Dependency("DataSource", source)
 
 
@@ -105,19 +105,19 @@ def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:
             yield Dependency("Model", model.id)
         case InferenceSession():
             yield Dependency("InferenceService", entity.inferenceService.id)
-            yield from _mounted(entity.inferenceService)
+            yield from _mount_dependencies(entity.inferenceService)
         case Evaluation():
             yield Dependency("Dataset", entity.dataset)
             yield Dependency("InferenceService", entity.inferenceSession.inferenceService.id)
             if not entity.inferenceSessionReference:  # a session that runs has its files already
-                yield from _mounted(entity.inferenceSession.inferenceService)
+                yield from _mount_dependencies(entity.inferenceSession.inferenceService)
         case Report():
             yield Dependency("Evaluation", entity.evaluation)
             yield from (Dependency("Module", module) for module in entity.modules)
         case Audit():
             yield Dependency("AuditProcedure", entity.auditProcedure)
             yield Dependency("InferenceService", entity.inferenceService)
-            if baseline := baseline_of(entity):
+            if baseline := find_baseline(entity):
                 yield Dependency("Audit", baseline)
         case Measurement() | SafetyCase():
             yield Dependency("Method", entity.method.id)
@@ -127,15 +127,15 @@ def _dependencies(entity: DyffEntity) -> Iterator[Dependency]:
                 for argument in entity.inputs
             )
             # A method is ready at once, although its modules may still be uploaded.
-            yield from (Dependency("Module", module) for module in modules_of(entity.method))
+            yield from (Dependency("Module", module) for module in list_modules(entity.method))
         case Method():
-            yield from (Dependency("Module", module) for module in modules_of(entity))
+            yield from (Dependency("Module", module) for module in list_modules(entity))
         case PipelineRun():
             yield Dependency("Pipeline", entity.pipeline)
     yield from (Dependency(other.kind, other.id) for other in entity.metadata.preconditions)
 
 
-def _mounted(service: InferenceServiceFields) -> Iterator[Dependency]:
+def _mount_dependencies(service: InferenceServiceFields) -> Iterator[Dependency]:
     for mount in data_mounts(service):
         if mount.data:
             yield Dependency(mount.data.source.kind, mount.data.source.id)

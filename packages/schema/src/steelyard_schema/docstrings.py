@@ -25,7 +25,7 @@ def describe(model: type[BaseModel], schema: dict[str, Any], handler: GetJsonSch
     properties = schema.get("properties", {})
     for name, field in model.model_fields.items():
         written = properties.get(field.alias, properties.get(name))
-        docstring = docstring_of(model, name)
+        docstring = find_docstring(model, name)
         if docstring is None or written is None:
             continue
         description = written.get("description")
@@ -35,7 +35,7 @@ def describe(model: type[BaseModel], schema: dict[str, Any], handler: GetJsonSch
             written.setdefault("description", docstring)
 
 
-def docstring_of(model: type[BaseModel], field: str) -> str | None:
+def find_docstring(model: type[BaseModel], field: str) -> str | None:
     """The docstring of a field, where the class that declares it last has one."""
     # The nearest class first: a subclass may declare a field again with words of its own.
     for base in model.__mro__:

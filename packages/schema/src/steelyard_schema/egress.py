@@ -1,4 +1,5 @@
-"""Rules for addresses outside: which hosts may be called, and which private networks all the same.
+"""Rules for addresses outside: which hosts may be called, and which private networks all the same; the error of a call
+that they refuse.
 
 The settings are read from the table `[egress]`. A step in a Pod gets the policy for its purpose by its configuration.
 """
@@ -9,6 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from steelyard_common.errors import SteelyardError
+
+_LONGEST_VALUE = 200
 Purpose = Literal["webhooks", "services", "sources"]
 _PATTERN = re.compile(
     r"(?:http://)?(?P<host>\*|(?:\*\.)?(?!-)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?"
@@ -89,3 +93,19 @@ class EgressSettings(BaseModel):
         """Return the policy for one purpose."""
         hosts: tuple[str, ...] = getattr(self, purpose)
         return EgressPolicy(hosts=hosts, networks=self.networks, setting=f"egress.{purpose}")
+
+
+class EgressRefused(SteelyardError):
+    """An address outside that must not be called: `field` and `value` say which, `allowed` what may be called."""
+
+    def __init__(self, message: str, *, field: str, value: str, allowed: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{field}: {_shorten(value)} {message}")
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+
+def _shorten(value: str) -> str:
+    # The query and the fragment of an address may hold secrets.
+    text = re.split(r"[?#]", value, maxsplit=1)[0]
+    return repr(text) if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]!r}..."

@@ -33,7 +33,7 @@ _STORED_ADAPTER: TypeAdapter[AnyStored] = TypeAdapter(
 
 
 def kind_of_fault(error: ValidationError) -> type[AnyStored] | None:
-    """Return the class that `entity_of` or `stored_of` has tried: its name stands first in the paths of faults.
+    """Return the class that `parse_entity` or `parse_stored` has tried: its name stands first in the paths of faults.
 
     None where no kind was recognised.
     """
@@ -41,14 +41,14 @@ def kind_of_fault(error: ValidationError) -> type[AnyStored] | None:
     return STORED.get(str(path[0])) if path else None
 
 
-def entity_of(value: bytes | str | dict[str, Any]) -> AnyEntity:
+def parse_entity(value: bytes | str | dict[str, Any]) -> AnyEntity:
     """Return the entity of a JSON text or its values, by its `kind`. Raises pydantic.ValidationError."""
     if isinstance(value, dict):
         return _ADAPTER.validate_python(value)
     return _ADAPTER.validate_json(value)
 
 
-def stored_of(value: bytes | dict[str, Any]) -> AnyStored:
+def parse_stored(value: bytes | dict[str, Any]) -> AnyStored:
     """Return the entity or quota of a JSON text or its values. Raises pydantic.ValidationError."""
     if isinstance(value, dict):
         return _STORED_ADAPTER.validate_python(value)

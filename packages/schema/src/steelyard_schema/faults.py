@@ -101,7 +101,7 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
     if fault["type"] == "missing":
         return "is missing"
     if fault["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        with_value = f", with the value {_shown(value)}" if short else ""
+        with_value = f", with the value {_format_value(value)}" if short else ""
         names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
         known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
         return f"is not a field here{with_value}{known}"
@@ -111,7 +111,7 @@ def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
         return message
     if words := _PATTERN_WORDS.get(fault.get("ctx", {}).get("pattern", "")):
         message = f"should be {words}"
-    return f"{message}, and is {_shown(value)}"
+    return f"{message}, and is {_format_value(value)}"
 
 
 def _object_text(model: type[BaseModel] | None, path: Sequence[int | str]) -> str:
@@ -121,7 +121,7 @@ def _object_text(model: type[BaseModel] | None, path: Sequence[int | str]) -> st
     return f"should be an object{with_fields}"
 
 
-def joined(messages: Sequence[str]) -> str:
+def join_messages(messages: Sequence[str]) -> str:
     """Return one message for what several forms of one field say of its value.
 
     "should be A, and is 1" and "should be B, and is 1" become "should be A or B, and is 1".
@@ -143,7 +143,7 @@ def _is_short(value: object) -> bool:
     return isinstance(value, str | int | float | None) and not too_large
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = str(value)
     return value_text(value) if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]!r}..."
 

@@ -118,7 +118,7 @@ def is_hosted(runner: Mapping[str, Any]) -> bool:
     )
 
 
-def hosted_model(runner: Mapping[str, Any]) -> HostedModel:
+def read_hosted_model(runner: Mapping[str, Any]) -> HostedModel:
     """Read the hosted model from a service's runner. Raises HostedModelFault, which names the field."""
     for name in _REFUSED_FIELDS:
         if runner.get(name):

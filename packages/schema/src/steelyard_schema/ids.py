@@ -28,6 +28,6 @@ def replication_id(evaluation: str, number: int) -> str:
     return uuid.uuid5(namespace, str(number)).hex
 
 
-def namespaced_id(namespace: str, name: str) -> str:
+def id_in_namespace(namespace: str, name: str) -> str:
     """Return the id of a Score or a Curve: uuid5 of its analysis' id and its name."""
     return uuid.uuid5(uuid.UUID(namespace), name).hex

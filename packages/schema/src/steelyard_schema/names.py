@@ -49,7 +49,7 @@ def slug(text: str, limit: int) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:limit].strip("-")
 
 
-def namespace_of(account: str) -> str:
+def account_namespace(account: str) -> str:
     """Return `acct-<slug>-<hash>`: the hash keeps accounts apart whose slugs are equal."""
     digest = hashlib.sha256(account.encode()).hexdigest()[:8]
     return "-".join(part for part in ("acct", slug(account, 40), digest) if part)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from steelyard_schema.base import LABEL_KEY_PATTERN, Duration, SchemaModel, StoredEntity, Time
 from steelyard_schema.bounds import FEW, LabelKey, Word
-from steelyard_schema.ids import NULL_ID, namespaced_id
+from steelyard_schema.ids import NULL_ID, id_in_namespace
 from steelyard_schema.kubernetes import Quantity
 from steelyard_schema.quantity import amount
 
@@ -20,7 +20,7 @@ def quota_id(principal: str, resource: str, flavor: str) -> str:
     """Return the id of a quota: uuid5 of each of its keys, one within the other, in this order."""
     id = NULL_ID
     for key in (principal, resource, flavor):
-        id = namespaced_id(id, key)
+        id = id_in_namespace(id, key)
     return id
 
 

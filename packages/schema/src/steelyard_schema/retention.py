@@ -8,7 +8,7 @@ FILES_FOR = timedelta(days=7)
 """Time for which a forgotten entity can be restored: after it, its files go."""
 
 
-def forgotten_at(deleted: datetime) -> datetime:
+def forget_time(deleted: datetime) -> datetime:
     """Return when an entity is forgotten that was deleted then."""
     return deleted + DELETED_FOR
 

@@ -16,7 +16,7 @@ def alias(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()
 
 
-def names_of(full: Iterable[str]) -> frozenset[str]:
+def list_names(full: Iterable[str]) -> frozenset[str]:
     """Return all names of rubrics, from those of their entry points."""
     return frozenset(spelling for name in full for spelling in (name, alias(name)))
 

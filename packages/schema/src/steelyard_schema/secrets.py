@@ -82,12 +82,12 @@ class SecretObjects(SchemaModel):
     """Secret whose key `value` is the key of the provider that hosts the model."""
 
 
-def annotations_of(names: Mapping[Any, str]) -> list[dict[str, str]]:
+def secret_annotations(names: Mapping[Any, str]) -> list[dict[str, str]]:
     """Return the annotations that name secrets by their purposes."""
     return [{"key": f"{ANNOTATION}{purpose}", "value": name} for purpose, name in names.items()]
 
 
-def secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
+def list_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
     """Return the names of the secrets that an entity refers to, by purpose."""
     notes = {note.key: note.value for note in entity.annotations}
     return {
@@ -95,23 +95,23 @@ def secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
     }
 
 
-def service_secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
+def list_service_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
     """Return the names of the secrets that a session of this inference service needs, by purpose."""
-    return {purpose: name for purpose, name in secrets_of(entity).items() if purpose != "source"}
+    return {purpose: name for purpose, name in list_secrets(entity).items() if purpose != "source"}
 
 
-def method_secrets_of(entity: DyffEntity) -> dict[SecretPurpose, str]:
+def list_method_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
     """Return the names of the secrets that a measurement or a safety case by this method needs, by purpose."""
-    return {purpose: name for purpose, name in secrets_of(entity).items() if purpose == "imagePull"}
+    return {purpose: name for purpose, name in list_secrets(entity).items() if purpose == "imagePull"}
 
 
-def needed_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
+def list_needed_secrets(entity: DyffEntity) -> dict[SecretPurpose, str]:
     """Return the names of the secrets without which the entity's own workflow cannot run, by purpose."""
     match entity:
         case DataSource() | Model() | InferenceSession() | Measurement() | SafetyCase():
-            return secrets_of(entity)
+            return list_secrets(entity)
         case Evaluation() if not entity.inferenceSessionReference:  # a session that runs has them already
-            return secrets_of(entity)
+            return list_secrets(entity)
         case _:
             return {}
 

@@ -80,7 +80,7 @@ def epoch(creation: datetime, uid: str, attempt: int) -> str:
     return f"{int(creation.timestamp()):010d}-{uid[:8]}-{attempt:04d}"
 
 
-def resource_of(epoch: str) -> str:
+def epoch_resource(epoch: str) -> str:
     """Return the part of an epoch that all attempts of one resource share."""
     return "-".join(epoch.split("-")[:2])
 

@@ -7,7 +7,7 @@ import orjson
 
 from steelyard_schema.bounds import ENTITY_BYTES, Unkeepable, check_json
 from steelyard_schema.commands import CreateEntity, parse_command
-from steelyard_schema.entities import entity_of
+from steelyard_schema.entities import parse_entity
 
 
 def with_revision(content: Mapping[str, Any], revision: str) -> dict[str, Any]:
@@ -36,4 +36,4 @@ def check_create(message: bytes, revision: str, most: int = ENTITY_BYTES) -> Non
     command = parse_command(message)
     assert isinstance(command, CreateEntity)
     # Written and read again: what the schema accepts in a request it must also accept from the log.
-    entity_of(entity_json(with_revision(command.data.dump(), revision), most))
+    parse_entity(entity_json(with_revision(command.data.dump(), revision), most))

@@ -9,7 +9,7 @@ from steelyard_schema.bounds import Id
 from steelyard_schema.security import SecurityContext
 
 
-def _untrusted() -> SecurityContext:
+def _restrict() -> SecurityContext:
     return SecurityContext(trusted=False)
 
 
@@ -20,7 +20,7 @@ class SubmissionFields(SchemaModel):
     """Id of the team."""
     submission: EntityIdentifier
     """The entity that is handed in."""
-    securityContext: SecurityContext = Field(default_factory=_untrusted)
+    securityContext: SecurityContext = Field(default_factory=_restrict)
     """Privileges of the workflows that assess it."""
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from steelyard_common.types import Json
 from steelyard_schema.crd import custom_resource_definitions, spec_schema
-from steelyard_schema.definitions import installed_definitions
+from steelyard_schema.definitions import load_definitions
 from steelyard_schema.generate import files
 from steelyard_schema.resources import RESOURCES
 from steelyard_schema.structural import structural
@@ -77,17 +77,17 @@ def test_no_spec_has_unknown_fields_that_the_immutability_rule_would_not_compare
 
 
 def test_lowering() -> None:
-    class Inner(BaseModel):
+    class Part(BaseModel):
         """Inner."""
 
         n: int = 3
 
-    class Outer(BaseModel):
-        maybe: Inner | None = None
+    class Whole(BaseModel):
+        maybe: Part | None = None
         free: dict[str, Any]
         either: int | str = 1
 
-    lowered = structural(Outer.model_json_schema())
+    lowered = structural(Whole.model_json_schema())
     assert lowered["properties"]["maybe"] == {
         "type": "object",
         "description": "Inner.",
@@ -113,4 +113,4 @@ def test_every_line_of_a_reference_table_is_a_whole_row() -> None:
 
 
 def test_what_is_installed_is_what_is_made() -> None:
-    assert {crd["spec"]["names"]["kind"]: crd for crd in installed_definitions()} == definitions()
+    assert {crd["spec"]["names"]["kind"]: crd for crd in load_definitions()} == definitions()

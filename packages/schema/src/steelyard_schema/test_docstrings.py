@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from steelyard_schema.base import SchemaModel
-from steelyard_schema.docstrings import docstring_of
+from steelyard_schema.docstrings import find_docstring
 
 
 class Leaf(SchemaModel):
@@ -63,8 +63,8 @@ def test_a_field_that_refers_to_its_own_model_is_described() -> None:
 
 
 def test_a_field_that_is_declared_again_has_the_new_docstring_or_none() -> None:
-    assert docstring_of(Sapling, "leaf") == "A leaf."
-    assert docstring_of(Sapling, "other") is None
+    assert find_docstring(Sapling, "leaf") == "A leaf."
+    assert find_docstring(Sapling, "other") is None
 
 
 def test_models_of_functions_are_distinguished() -> None:
@@ -82,7 +82,7 @@ def test_models_of_functions_are_distinguished() -> None:
 
         return Local
 
-    assert [docstring_of(model, "field") for model in (one(), two())] == ["One.", "Two."]
+    assert [find_docstring(model, "field") for model in (one(), two())] == ["One.", "Two."]
 
 
 def test_a_model_is_built_when_it_is_first_used_by_any_number_of_threads() -> None:

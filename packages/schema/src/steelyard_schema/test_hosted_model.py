@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard_common.types import Json
-from steelyard_schema.hosted_model import HostedModel, HostedModelFault, hosted_model, is_hosted
+from steelyard_schema.hosted_model import HostedModel, HostedModelFault, is_hosted, read_hosted_model
 
 IMAGE = {"host": "localhost", "name": "steelyard/runner-hosted", "digest": "sha256:" + "0" * 64}
 LEAST = ["--base-url", "https://models.example/v1", "--model", "large"]
@@ -32,17 +32,17 @@ def test_what_is_written_is_read_back() -> None:
         parameters=("top_a", "guided_json"),
         output_limit="max_completion_tokens",
     )
-    assert hosted_model(runner() | {"args": model.arguments()}) == model
+    assert read_hosted_model(runner() | {"args": model.arguments()}) == model
 
 
 def test_defaults_are_left_out() -> None:
-    model = hosted_model(runner())
+    model = read_hosted_model(runner())
     assert model.arguments() == LEAST
     assert not model.capped
 
 
 def test_a_value_may_follow_an_equals_sign() -> None:
-    assert hosted_model(runner("--tokens-total=500")).tokens_total == 500
+    assert read_hosted_model(runner("--tokens-total=500")).tokens_total == 500
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_value_may_follow_an_equals_sign() -> None:
 )
 def test_a_fault_names_the_option(arguments: tuple[str, ...], fault: str) -> None:
     with pytest.raises(HostedModelFault, match=fault) as error:
-        hosted_model(runner(*arguments))
+        read_hosted_model(runner(*arguments))
     assert error.value.field == "args"
 
 
@@ -82,7 +82,7 @@ def test_a_fault_names_the_option(arguments: tuple[str, ...], fault: str) -> Non
 )
 def test_a_runner_that_would_start_another_program_is_refused(fields: Json) -> None:
     with pytest.raises(HostedModelFault) as error:
-        hosted_model(runner(**fields))
+        read_hosted_model(runner(**fields))
     assert error.value.field in fields
 
 
@@ -96,5 +96,5 @@ def test_only_our_own_image_stands_for_one() -> None:
 def test_an_address_holds_no_key() -> None:
     arguments = ["--base-url", "https://models.example/v1?key=k-0123456789", "--model", "m"]
     with pytest.raises(HostedModelFault, match="should have no query and no fragment") as error:
-        hosted_model(runner() | {"args": arguments})
+        read_hosted_model(runner() | {"args": arguments})
     assert "k-0123456789" not in str(error.value)

@@ -13,7 +13,7 @@ from steelyard_schema import account, answers, curve, quota, requests, score
 from steelyard_schema.base import SchemaModel
 from steelyard_schema.commands import parse_command
 from steelyard_schema.conftest import instances
-from steelyard_schema.entities import ENTITIES, PLURALS, entity_of
+from steelyard_schema.entities import ENTITIES, PLURALS, parse_entity
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -202,4 +202,4 @@ def test_every_kind_has_the_published_route(kind: str) -> None:
 def test_an_entity_is_read_by_its_kind(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(list(ENTITIES)))
     entity = ENTITIES[kind].parse(data.draw(instances(ENTITIES[kind])))
-    assert entity_of(entity.dump_json()) == entity == entity_of(entity.dump())
+    assert parse_entity(entity.dump_json()) == entity == parse_entity(entity.dump())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard_common.types import Json, mapping
-from steelyard_schema.definitions import installed_definitions, spec_schema_of
+from steelyard_schema.definitions import find_spec_schema, load_definitions
 from steelyard_schema.unknown_fields import complete, pod_template_schema, unknown_fields, unknown_pod_fields
 
 FREE = {
@@ -70,7 +70,7 @@ def test_directives_of_a_patch_are_no_fields() -> None:
     assert list(unknown_fields(pod_template_schema(), patch, "")) == []
 
 
-@pytest.mark.parametrize("definition", installed_definitions(), ids=lambda crd: str(crd["metadata"]["name"]))
+@pytest.mark.parametrize("definition", load_definitions(), ids=lambda crd: str(crd["metadata"]["name"]))
 def test_specs_keep_no_unknown_field_but_where_any_is_meant(definition: Json) -> None:
     (version,) = definition["spec"]["versions"]
     kept = set(_free(version["schema"]["openAPIV3Schema"]["properties"]["spec"], "spec"))
@@ -107,11 +107,11 @@ def test_a_completed_schema_keeps_no_unknown_field() -> None:
 
 def test_an_unknown_field_of_any_kind_is_found_beside_the_templates() -> None:
     job: Json = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}
-    (field,) = unknown_fields(spec_schema_of(job), {"runPolicy": {"backofLimit": 1}}, "spec")
+    (field,) = unknown_fields(find_spec_schema(job), {"runPolicy": {"backofLimit": 1}}, "spec")
     assert str(field) == "spec.runPolicy.backofLimit: there is no such field; did you mean backoffLimit?"
-    assert list(unknown_fields(spec_schema_of({"apiVersion": "v1", "kind": "Pod"}), {"a": 1}, "spec")) == []
-    assert spec_schema_of({"apiVersion": ["v1"], "kind": {}}) == {}
-    assert spec_schema_of({**job}) is spec_schema_of(job), "all definitions are read for every object"
+    assert list(unknown_fields(find_spec_schema({"apiVersion": "v1", "kind": "Pod"}), {"a": 1}, "spec")) == []
+    assert find_spec_schema({"apiVersion": ["v1"], "kind": {}}) == {}
+    assert find_spec_schema({**job}) is find_spec_schema(job), "all definitions are read for every object"
 
 
 def test_a_definition_is_small_enough_for_the_annotation_of_kubectl() -> None:

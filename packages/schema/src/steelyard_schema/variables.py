@@ -24,14 +24,14 @@ def expand(text: str, known: Mapping[str, str], most: int = ARGUMENT_BYTES) -> s
     Raises TooLarge, before it is made, for a text of more than `most` bytes.
     """
     if "$" in text:
-        size = size_of(text)
+        size = count_bytes(text)
         for match in _REFERENCE.finditer(text):
             # A text of many references is not looked through once more than the limit is known to be exceeded.
             if size > most + len(text):
                 break
-            size += size_of(_value(match, known)) - size_of(match[0])
+            size += count_bytes(_value(match, known)) - count_bytes(match[0])
     else:
-        size = size_of(text)
+        size = count_bytes(text)
     if size > most:
         raise TooLarge(f"takes more than {most} bytes once its variables are filled in")
     return _REFERENCE.sub(lambda match: _value(match, known), text)
@@ -41,7 +41,7 @@ def _value(match: re.Match[str], known: Mapping[str, str]) -> str:
     return "$" if match[1] == "$" else known.get(match[2], match[0])
 
 
-def size_of(text: str) -> int:
+def count_bytes(text: str) -> int:
     """Return the bytes of a text."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
@@ -59,7 +59,7 @@ def size_faults(
         name = str(variable.get("name") or "")
         # What a ConfigMap, a Secret or a field of the Pod gives is known at the start alone.
         size = 0 if variable.get("valueFrom") else _least(str(variable.get("value") or ""), sizes)
-        if size + size_of(name) + 1 > ARGUMENT_BYTES:
+        if size + count_bytes(name) + 1 > ARGUMENT_BYTES:
             yield f"env[{index}].value", _too_long("with its name")
             return
         # A variable that is set twice counts once.
@@ -85,9 +85,9 @@ def _too_long(what: str = "") -> str:
 def _least(text: str, sizes: Mapping[str, int]) -> int:
     """Return the bytes that a text takes at least; a name that the manifest does not explain counts as nothing."""
     if "$" not in text:
-        return size_of(text)
+        return count_bytes(text)
     size, end = 0, 0
     for match in _REFERENCE.finditer(text):
-        size += size_of(text[end : match.start()]) + (1 if match[1] == "$" else sizes.get(match[2], 0))
+        size += count_bytes(text[end : match.start()]) + (1 if match[1] == "$" else sizes.get(match[2], 0))
         end = match.end()
-    return size + size_of(text[end:])
+    return size + count_bytes(text[end:])

@@ -38,7 +38,7 @@ def pod(namespace: str, name: str, node: str | None) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-async def refused(error: type[ApiError], call: Awaitable[Any], *, status: int = 0) -> ApiError:
+async def expect_refusal(error: type[ApiError], call: Awaitable[Any], *, status: int = 0) -> ApiError:
     """The error with which `call` is refused."""
     refusal: ApiError | None = None
     answer: object = None
@@ -51,7 +51,7 @@ async def refused(error: type[ApiError], call: Awaitable[Any], *, status: int = 
     return refusal
 
 
-def version_of(obj: Json) -> str:
+def read_version(obj: Json) -> str:
     return cast("str", obj["metadata"]["resourceVersion"])
 
 
@@ -62,7 +62,7 @@ def version_of(obj: Json) -> str:
 async def a_created_object_gets_what_the_server_sets(cluster: Cluster, namespace: str) -> None:
     created = await cluster.create(CONFIG_MAPS, config_map(namespace, "set-by-server", {"a": "1"}))
     assert created["metadata"]["uid"]
-    assert version_of(created)
+    assert read_version(created)
     assert created["metadata"]["creationTimestamp"].endswith("Z")
     assert created["data"] == {"a": "1"}
     assert await cluster.get(CONFIG_MAPS, "set-by-server", namespace) == created
@@ -71,26 +71,30 @@ async def a_created_object_gets_what_the_server_sets(cluster: Cluster, namespace
 @case
 async def a_name_is_created_once(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map(namespace, "once"))
-    await refused(AlreadyExists, cluster.create(CONFIG_MAPS, config_map(namespace, "once")), status=409)
+    await expect_refusal(
+        AlreadyExists, cluster.create(CONFIG_MAPS, config_map(namespace, "once")), status=409
+    )
 
 
 @case
-async def what_is_absent_is_not_found(cluster: Cluster, namespace: str) -> None:
-    await refused(NotFound, cluster.get(CONFIG_MAPS, "absent", namespace), status=404)
-    await refused(NotFound, cluster.delete(CONFIG_MAPS, "absent", namespace), status=404)
-    await refused(NotFound, cluster.patch(CONFIG_MAPS, "absent", {"data": {}}, namespace), status=404)
-    await refused(NotFound, cluster.replace(CONFIG_MAPS, config_map(namespace, "absent")), status=404)
+async def absent_objects_are_not_found(cluster: Cluster, namespace: str) -> None:
+    await expect_refusal(NotFound, cluster.get(CONFIG_MAPS, "absent", namespace), status=404)
+    await expect_refusal(NotFound, cluster.delete(CONFIG_MAPS, "absent", namespace), status=404)
+    await expect_refusal(NotFound, cluster.patch(CONFIG_MAPS, "absent", {"data": {}}, namespace), status=404)
+    await expect_refusal(NotFound, cluster.replace(CONFIG_MAPS, config_map(namespace, "absent")), status=404)
 
 
 @case
 async def an_object_with_a_version_is_not_created(cluster: Cluster, namespace: str) -> None:
     obj = config_map(namespace, "versioned")
     obj["metadata"]["resourceVersion"] = "1"
-    await refused(ApiError, cluster.create(CONFIG_MAPS, obj))  # Kubernetes says 500, where 400 is meant
+    await expect_refusal(
+        ApiError, cluster.create(CONFIG_MAPS, obj)
+    )  # Kubernetes says 500, where 400 is meant
 
 
 @case
-async def generated_names_differ(cluster: Cluster, namespace: str) -> None:
+async def names_are_generated_apart(cluster: Cluster, namespace: str) -> None:
     bare: Json = {"metadata": {"generateName": "generated-", "namespace": namespace}}
     one = await cluster.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", **bare})
     two = await cluster.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", **bare})
@@ -119,7 +123,7 @@ async def lists_select_by_label_and_name(cluster: Cluster, namespace: str) -> No
     assert await names("size,!odd") == "2"
     assert await names("", "metadata.name=select-3") == "3"
     assert await names("", "metadata.name!=select-3") == "1 2"
-    await refused(ApiError, cluster.list(CONFIG_MAPS, namespace, label_selector="a=b=c"), status=400)
+    await expect_refusal(ApiError, cluster.list(CONFIG_MAPS, namespace, label_selector="a=b=c"), status=400)
 
 
 # ---- writing
@@ -129,15 +133,15 @@ async def lists_select_by_label_and_name(cluster: Cluster, namespace: str) -> No
 async def a_stale_replacement_is_a_conflict(cluster: Cluster, namespace: str) -> None:
     old = await cluster.create(CONFIG_MAPS, config_map(namespace, "stale", {"n": "0"}))
     new = await cluster.replace(CONFIG_MAPS, {**old, "data": {"n": "1"}})
-    assert version_of(new) != version_of(old)
-    await refused(Conflict, cluster.replace(CONFIG_MAPS, {**old, "data": {"n": "2"}}), status=409)
-    stale = {"metadata": {"resourceVersion": version_of(old)}, "data": {"n": "3"}}
-    await refused(Conflict, cluster.patch(CONFIG_MAPS, "stale", stale, namespace), status=409)
+    assert read_version(new) != read_version(old)
+    await expect_refusal(Conflict, cluster.replace(CONFIG_MAPS, {**old, "data": {"n": "2"}}), status=409)
+    stale = {"metadata": {"resourceVersion": read_version(old)}, "data": {"n": "3"}}
+    await expect_refusal(Conflict, cluster.patch(CONFIG_MAPS, "stale", stale, namespace), status=409)
     assert (await cluster.get(CONFIG_MAPS, "stale", namespace))["data"] == {"n": "1"}
 
 
 @case
-async def of_many_writers_none_is_lost(cluster: Cluster, namespace: str) -> None:
+async def no_writer_is_lost(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map(namespace, "counter", {"n": "0"}))
 
     async def increment() -> None:
@@ -157,9 +161,9 @@ async def of_many_writers_none_is_lost(cluster: Cluster, namespace: str) -> None
 @case
 async def a_write_of_nothing_keeps_the_version(cluster: Cluster, namespace: str) -> None:
     old = await cluster.create(CONFIG_MAPS, config_map(namespace, "same", {"a": "1"}))
-    assert version_of(await cluster.replace(CONFIG_MAPS, old)) == version_of(old)
+    assert read_version(await cluster.replace(CONFIG_MAPS, old)) == read_version(old)
     same = await cluster.patch(CONFIG_MAPS, "same", {"data": {"a": "1"}}, namespace)
-    assert version_of(same) == version_of(old)
+    assert read_version(same) == read_version(old)
 
 
 @case
@@ -176,7 +180,7 @@ async def a_json_patch_tests_before_it_writes(cluster: Cluster, namespace: str) 
     patched = await cluster.patch(CONFIG_MAPS, "json", ops, namespace)
     assert patched["data"] == {"a": "2"}
     ops.insert(0, {"op": "test", "path": "/data/a", "value": "1"})
-    await refused(Invalid, cluster.patch(CONFIG_MAPS, "json", ops, namespace), status=422)
+    await expect_refusal(Invalid, cluster.patch(CONFIG_MAPS, "json", ops, namespace), status=422)
 
 
 @case
@@ -185,7 +189,7 @@ async def a_lease_is_never_replaced_blindly(cluster: Cluster, namespace: str) ->
     lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": {}}
     created = await cluster.create(LEASES, lease)
     held = {"holderIdentity": "me", "renewTime": "2026-01-01T00:00:00.000000Z"}
-    await refused(Invalid, cluster.replace(LEASES, {**lease, "spec": held}), status=422)
+    await expect_refusal(Invalid, cluster.replace(LEASES, {**lease, "spec": held}), status=422)
     assert (await cluster.replace(LEASES, {**created, "spec": held}))["spec"] == held
 
 
@@ -240,7 +244,7 @@ async def status_is_written_by_its_subresource_only(cluster: Cluster, namespace:
     assert (patched["spec"], patched["status"]) == ({"a": 1}, {"a": 1})
     replaced = await cluster.replace(WIDGETS, {**patched, "status": {"a": 2}}, subresource="status")
     assert replaced["status"] == {"a": 2}
-    await refused(Conflict, cluster.replace(WIDGETS, patched, subresource="status"), status=409)
+    await expect_refusal(Conflict, cluster.replace(WIDGETS, patched, subresource="status"), status=409)
     kept = await cluster.replace(WIDGETS, {**replaced, "spec": {"a": 3}, "status": {}})
     assert (kept["spec"], kept["status"]) == ({"a": 3}, {"a": 2})
 
@@ -262,10 +266,10 @@ async def generation_counts_changes_of_the_spec(cluster: Cluster, namespace: str
 
 
 @case
-async def what_has_no_status_has_no_status_subresource(cluster: Cluster, namespace: str) -> None:
+async def kinds_without_status_have_no_status_subresource(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map(namespace, "plain"))
     call = cluster.patch(CONFIG_MAPS, "plain", {"status": {}}, namespace, subresource="status")
-    await refused(ApiError, call, status=404)
+    await expect_refusal(ApiError, call, status=404)
 
 
 # ---- deleting
@@ -275,9 +279,9 @@ async def what_has_no_status_has_no_status_subresource(cluster: Cluster, namespa
 async def a_deletion_may_insist_on_the_uid(cluster: Cluster, namespace: str) -> None:
     created = await cluster.create(CONFIG_MAPS, config_map(namespace, "uid"))
     other = "00000000-0000-4000-8000-000000000000"
-    await refused(Conflict, cluster.delete(CONFIG_MAPS, "uid", namespace, uid=other), status=409)
+    await expect_refusal(Conflict, cluster.delete(CONFIG_MAPS, "uid", namespace, uid=other), status=409)
     await cluster.delete(CONFIG_MAPS, "uid", namespace, uid=created["metadata"]["uid"])
-    await refused(NotFound, cluster.get(CONFIG_MAPS, "uid", namespace))
+    await expect_refusal(NotFound, cluster.get(CONFIG_MAPS, "uid", namespace))
     again = await cluster.create(CONFIG_MAPS, config_map(namespace, "uid"))
     assert again["metadata"]["uid"] != created["metadata"]["uid"]
 
@@ -288,10 +292,10 @@ async def a_deletion_may_insist_on_the_version(cluster: Cluster, namespace: str)
     read = created["metadata"]["resourceVersion"]
     changed = await cluster.patch(CONFIG_MAPS, "version", {"data": {"a": "changed"}}, namespace)
     deletion = cluster.delete(CONFIG_MAPS, "version", namespace, resource_version=read)
-    await refused(Conflict, deletion, status=409)
+    await expect_refusal(Conflict, deletion, status=409)
     newest = changed["metadata"]["resourceVersion"]
     await cluster.delete(CONFIG_MAPS, "version", namespace, resource_version=newest)
-    await refused(NotFound, cluster.get(CONFIG_MAPS, "version", namespace))
+    await expect_refusal(NotFound, cluster.get(CONFIG_MAPS, "version", namespace))
 
 
 @case
@@ -302,7 +306,7 @@ async def a_pod_on_a_node_stays_until_its_kubelet_confirms(cluster: Cluster, nam
     assert left["metadata"]["deletionTimestamp"]
     assert left["metadata"]["deletionGracePeriodSeconds"] == 7
     await cluster.delete(PODS, "graceful", namespace, grace_seconds=0, uid=left["metadata"]["uid"])
-    await refused(NotFound, cluster.get(PODS, "graceful", namespace))
+    await expect_refusal(NotFound, cluster.get(PODS, "graceful", namespace))
 
 
 @case
@@ -310,7 +314,7 @@ async def a_pod_on_no_node_goes_at_once(cluster: Cluster, namespace: str) -> Non
     created = await cluster.create(PODS, pod(namespace, "waiting", None))
     assert created["status"]["phase"] == "Pending"
     await cluster.delete(PODS, "waiting", namespace)
-    await refused(NotFound, cluster.get(PODS, "waiting", namespace))
+    await expect_refusal(NotFound, cluster.get(PODS, "waiting", namespace))
 
 
 # ---- watching
@@ -349,8 +353,8 @@ async def a_watch_goes_on_where_a_list_was(cluster: Cluster, namespace: str) -> 
         await cluster.delete(CONFIG_MAPS, "watch", namespace)
         deleted = await following()
         assert (deleted.type, deleted.object["data"]) == ("DELETED", {"n": "1"})
-        assert version_of(deleted.object) not in (version_of(changed), version_of(created))
-    async with watching(cluster, namespace, version_of(created), "case=watch") as following:
+        assert read_version(deleted.object) not in (read_version(changed), read_version(created))
+    async with watching(cluster, namespace, read_version(created), "case=watch") as following:
         assert [(await following()).type for _ in range(2)] == ["MODIFIED", "DELETED"]
 
 

@@ -114,7 +114,7 @@ class Following:
         )
 
     def _record(self, old: Json | None, new: Json | None) -> None:
-        self.seen.append((number_of(old), number_of(new)))
+        self.seen.append((read_number(old), read_number(new)))
         self.changed.set()
 
     async def __aenter__(self) -> "Following":
@@ -130,6 +130,6 @@ class Following:
         assert self._task.cancelled(), "the informer ended by itself"
 
 
-def number_of(obj: Json | None) -> str | None:
+def read_number(obj: Json | None) -> str | None:
     """Return the number that an object holds; None where there is no object."""
     return cast("str", obj["data"]["n"]) if obj else None

@@ -24,7 +24,7 @@ class Patch(SchemaModel):
     """A merge patch, written with the fields that were given, nulls included."""
 
     @model_serializer
-    def _given(self) -> dict[str, Any]:
+    def _serialize(self) -> dict[str, Any]:
         return {
             name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
         }

@@ -13,15 +13,15 @@ from steelyard_schema.status import KINDS
 from steelyard_schema.webhook import ENDED, Kinds, Statuses
 
 
-def _known_kinds(kinds: list[str]) -> list[str]:
-    return _known(kinds, KINDS)
+def _check_kinds(kinds: list[str]) -> list[str]:
+    return _check_names(kinds, KINDS)
 
 
-def _known_statuses(statuses: list[str]) -> list[str]:
-    return _known(statuses, sorted(ENDED))
+def _check_statuses(statuses: list[str]) -> list[str]:
+    return _check_names(statuses, sorted(ENDED))
 
 
-def _known(names: list[str], known: Sequence[str]) -> list[str]:
+def _check_names(names: list[str], known: Sequence[str]) -> list[str]:
     for name in names:
         if name not in known:
             raise ValueError(f"{name!r} should be one of {', '.join(known)}")
@@ -85,7 +85,7 @@ class WebhookCreateRequest(Request):
 
     url: HttpUrl
     """Address that events are sent to; the platform's setting egress.webhooks has to allow its host."""
-    kinds: Annotated[Kinds, AfterValidator(_known_kinds)] = Field(default_factory=list)
+    kinds: Annotated[Kinds, AfterValidator(_check_kinds)] = Field(default_factory=list)
     """Kinds of entities whose events are sent; empty for all."""
-    statuses: Annotated[Statuses, AfterValidator(_known_statuses)] = Field(default_factory=list)
+    statuses: Annotated[Statuses, AfterValidator(_check_statuses)] = Field(default_factory=list)
     """Statuses whose events are sent, such as Complete and Failed; empty for all in which an entity ends."""

@@ -1,5 +1,6 @@
 """Create requests of data, models, services, sessions, evaluations, reports and audits."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -15,10 +16,10 @@ from steelyard_schema.inference_service import (
     InferenceInterface,
     InferenceServiceBuilder,
     InferenceServiceRunner,
+    VolumeMount,
 )
 from steelyard_schema.model import Accelerator, ModelFields
 from steelyard_schema.module import ModuleFields
-from steelyard_schema.mounts import check_mounts
 from steelyard_schema.paths import check_artifact_paths, check_md5
 from steelyard_schema.requests.base import (
     AccountName,
@@ -33,8 +34,11 @@ from steelyard_schema.secrets import ServiceSecrets, SourceSecrets
 from steelyard_schema.source_addresses import SourceKind, source_address
 from steelyard_schema.variables import size_faults
 
+OWN_MOUNTS = ("/tmp", "/etc/steelyard")
+"""Paths at which every Pod of the platform has a folder or its configuration."""
 
-def _checked(artifacts: list[Artifact]) -> list[Artifact]:
+
+def _check_artifacts(artifacts: list[Artifact]) -> list[Artifact]:
     for artifact in artifacts:
         check_md5(artifact.digest.md5, artifact.path)
     check_artifact_paths([artifact.path for artifact in artifacts])
@@ -46,7 +50,9 @@ class DatasetCreateRequest(DatasetFields, CreateRequest):
 
     name: Name
     """Name for people."""
-    artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
+    artifacts: Annotated[
+        list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_check_artifacts)
+    ]
     """Files of the dataset, with their MD5 digests in base64."""
 
 
@@ -60,7 +66,7 @@ class _SourceOfDataset(CreateRequest):
 
     @field_validator("files")
     @classmethod
-    def _chosen(cls, files: list[str] | None, info: ValidationInfo) -> list[str] | None:
+    def _check_files(cls, files: list[str] | None, info: ValidationInfo) -> list[str] | None:
         if files is not None and info.data.get("dataSource") is None:
             raise ValueError("should be given together with dataSource, whose files it chooses from")
         return files
@@ -69,7 +75,7 @@ class _SourceOfDataset(CreateRequest):
 class DatasetOfSourceCreateRequest(DatasetCreateRequest, _SourceOfDataset):
     """Creates a dataset. Its files are uploaded next, or its rows are made from the files of a data source."""
 
-    artifacts: Annotated[list[Artifact], Field(max_length=10_000), AfterValidator(_checked)] = Field(
+    artifacts: Annotated[list[Artifact], Field(max_length=10_000), AfterValidator(_check_artifacts)] = Field(
         default_factory=list, validate_default=True
     )
     """Files of the dataset, with their MD5 digests in base64; none with `dataSource`."""
@@ -78,7 +84,7 @@ class DatasetOfSourceCreateRequest(DatasetCreateRequest, _SourceOfDataset):
 
     @field_validator("artifacts")
     @classmethod
-    def _uploaded(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
+    def _check_uploads(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
         if (info.data.get("dataSource") is None) == (not artifacts):
             raise ValueError("should list the files to upload, and be empty if dataSource is given")
         return artifacts
@@ -89,7 +95,9 @@ class ModuleCreateRequest(ModuleFields, CreateRequest):
 
     name: Name
     """Name for people."""
-    artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
+    artifacts: Annotated[
+        list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_check_artifacts)
+    ]
     """Files of the module, with their MD5 digests in base64."""
 
 
@@ -270,7 +278,7 @@ class DataSourceCreateRequest(DataSourceFields, CreateRequest):
     """Kind of place: huggingface or zenodo; upload for files that are uploaded next."""
     source: Line | None = Field(default=None, validate_default=True)
     """Address of the data: OWNER/NAME@REVISION or a URL of the hub, a record's number, DOI or URL of Zenodo."""
-    artifacts: Annotated[list[Artifact], Field(max_length=10_000), AfterValidator(_checked)] = Field(
+    artifacts: Annotated[list[Artifact], Field(max_length=10_000), AfterValidator(_check_artifacts)] = Field(
         default_factory=list, validate_default=True
     )
     """Files to upload, with their MD5 digests in base64; none of a source that is fetched."""
@@ -293,7 +301,7 @@ class DataSourceCreateRequest(DataSourceFields, CreateRequest):
 
     @field_validator("artifacts")
     @classmethod
-    def _announced(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
+    def _check_announced(cls, artifacts: list[Artifact], info: ValidationInfo) -> list[Artifact]:
         kind = info.data.get("sourceKind")
         if kind and (kind == UPLOAD) == (not artifacts):
             raise ValueError("should list the files to upload if sourceKind is upload, else be empty")
@@ -301,5 +309,21 @@ class DataSourceCreateRequest(DataSourceFields, CreateRequest):
 
     @field_validator("files", "secrets")
     @classmethod
-    def _of_a_place(cls, value: Fetched, info: ValidationInfo) -> Fetched | None:
+    def _check_place(cls, value: Fetched, info: ValidationInfo) -> Fetched | None:
         return _only_fetched(value) if info.data.get("sourceKind") == UPLOAD else value
+
+
+def check_mounts(mounts: Sequence[VolumeMount]) -> None:
+    """Raise ValueError, which names the mount, for mounts that Kubernetes or the platform does not allow together."""
+    names: set[str] = set()
+    paths: set[str] = set()
+    for mount in mounts:
+        place, path = f"runner.volumeMounts.{mount.name}", mount.mountPath.rstrip("/")
+        if mount.name in names:
+            raise ValueError(f"{place}: two mounts have this name")
+        if path in OWN_MOUNTS:
+            raise ValueError(f"{place}: mountPath {mount.mountPath!r} is the platform's own")
+        if path in paths:
+            raise ValueError(f"{place}: two mounts have the mountPath {mount.mountPath!r}")
+        names.add(mount.name)
+        paths.add(path)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from steelyard_schema.base import SchemaModel
 from steelyard_schema.resources import GROUP, VERSION
 from steelyard_schema.training import dl_job, kubeflow
-from steelyard_schema.training.rules import NAME, Rule, of_name
+from steelyard_schema.training.rules import NAME, Rule, name_rules
 
 KUBEFLOW = "kubeflow.org"
 
@@ -39,7 +39,7 @@ class TrainingKind:
     @property
     def rules(self) -> list[Rule]:
         """Return the CEL rules for the whole object."""
-        return of_name(self.replicas, self.unnumbered) if self.replicas else [NAME]
+        return name_rules(self.replicas, self.unnumbered) if self.replicas else [NAME]
 
 
 TRAINING: dict[str, TrainingKind] = {

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from steelyard_common.types import Json
 from steelyard_schema.base import SchemaModel
 from steelyard_schema.training.common import INT32, MAX_ROLES, ReplicaSpec, RunPolicy, validations
-from steelyard_schema.training.rules import Types, of_types
+from steelyard_schema.training.rules import Types, replica_type_rules
 
 
 class JobSpec(SchemaModel):
@@ -21,7 +21,11 @@ class JobSpec(SchemaModel):
 def replicas(types: Types) -> Any:
     """Return a field with replicas by type, checked by CEL rules."""
     return Field(
-        json_schema_extra={"minProperties": 1, "maxProperties": MAX_ROLES, **validations(*of_types(types))}
+        json_schema_extra={
+            "minProperties": 1,
+            "maxProperties": MAX_ROLES,
+            **validations(*replica_type_rules(types)),
+        }
     )
 
 

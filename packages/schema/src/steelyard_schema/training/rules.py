@@ -35,7 +35,7 @@ def _is(names: Sequence[str], key: str = "k") -> str:
     return f"{key}.matches('(?i)^({'|'.join(names)})$')"
 
 
-def of_types(types: Types) -> list[Rule]:
+def replica_type_rules(types: Types) -> list[Rule]:
     """Return the CEL rules for the map of replica types."""
     here = f"spec.{types.field}"
     rules = [(f"self.all(k, {_is(types.names)})", f"{here}: the types are {', '.join(types.names)}")]
@@ -66,7 +66,7 @@ def of_types(types: Types) -> list[Rule]:
     return rules
 
 
-def of_name(field: str, unnumbered: Sequence[str] = ()) -> list[Rule]:
+def name_rules(field: str, unnumbered: Sequence[str] = ()) -> list[Rule]:
     """Return the CEL rule that the longest Pod name `<job>-<type>-<index>` is a DNS label."""
     replicas = f"self.spec.{field}"
     # The digits of the highest index.

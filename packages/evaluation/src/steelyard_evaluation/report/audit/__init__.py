@@ -1,0 +1,1 @@
+"""Audits: a procedure's reports compared with an earlier audit, on one page."""

@@ -1,0 +1,1 @@
+"""Comparison of reports and of runs over the same rows."""

@@ -1,0 +1,1 @@
+"""Evidence for a report or an audit: statements, signatures, verification by recomputation."""

@@ -1,0 +1,1 @@
+"""The report page: document, figures, rows and templates."""

@@ -1,0 +1,1 @@
+"""Judge models: what they are asked, what their verdicts are, and how a verdict can be checked later."""

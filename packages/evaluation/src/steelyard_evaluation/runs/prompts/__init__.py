@@ -1,0 +1,1 @@
+"""Prompts: rows read from files or from the hub, and rendered into requests."""

@@ -1,0 +1,1 @@
+"""A Kubernetes in one Python process: API server, controllers, kubelet, names, queues and GPUs."""

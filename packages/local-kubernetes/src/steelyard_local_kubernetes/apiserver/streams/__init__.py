@@ -1,0 +1,1 @@
+"""Connections to Pods that carry several streams: forwarded ports and attached containers."""

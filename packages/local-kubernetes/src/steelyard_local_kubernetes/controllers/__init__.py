@@ -1,0 +1,1 @@
+"""The built-in controllers: Job, Deployment, ReplicaSet and Service, speaking REST only."""
