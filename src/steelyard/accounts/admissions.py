@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 
 Check = Callable[[str, Sequence[Claim]], str | None]
 """Check of one entity against the claims that count: the reason why it is not admitted, or None."""
 
 
-def undecided(ids: Sequence[str], known: Mapping[str, Claim]) -> tuple[list[Claim], dict[str, str]]:
+def list_undecided(ids: Sequence[str], known: Mapping[str, Claim]) -> tuple[list[Claim], dict[str, str]]:
     """Return the claims that are to be checked, in order, and the refusals of those that cannot be admitted."""
     claims: list[Claim] = []
     refusals: dict[str, str] = {}

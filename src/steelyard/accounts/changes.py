@@ -32,7 +32,7 @@ def relabel(account: Account, patch: Mapping[str, str | None]) -> None:
     account.labels = labels
 
 
-def stored(account: Account) -> tuple[str, str]:
+def to_row(account: Account) -> tuple[str, str]:
     """Return an account's JSON as a row of the accounts has it, and that of its labels."""
     # Keys have rows of their own; a copy in the account's JSON would outlive their revocation. Labels have a column,
     # so that a version that does not know them can still read the account.
@@ -40,7 +40,7 @@ def stored(account: Account) -> tuple[str, str]:
     return kept, json.dumps(account.labels)
 
 
-def restored(kept: str, labels: str) -> Account:
+def from_row(kept: str, labels: str) -> Account:
     """Return the account of a row, without its keys. Raises ValidationError."""
     account = Account.model_validate_json(kept)
     account.labels = json.loads(labels)

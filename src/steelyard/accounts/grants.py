@@ -66,15 +66,15 @@ def common(grants: Sequence[AccessGrant], permissions: Sequence[AccessGrant]) ->
 
 
 def _both(grant: AccessGrant, permission: AccessGrant) -> Iterator[AccessGrant]:
-    resources = _shared(grant.resources, permission.resources)
-    functions = _shared(grant.functions, permission.functions)
-    accounts = _shared(grant.accounts, permission.accounts)
-    entities = _shared(grant.entities, permission.entities)
+    resources = _common(grant.resources, permission.resources)
+    functions = _common(grant.functions, permission.functions)
+    accounts = _common(grant.accounts, permission.accounts)
+    entities = _common(grant.entities, permission.entities)
     if resources and functions and (accounts or entities):
         yield AccessGrant(resources=resources, functions=functions, accounts=accounts, entities=entities)
 
 
-def _shared(left: Sequence[T], right: Sequence[T]) -> list[T]:
+def _common(left: Sequence[T], right: Sequence[T]) -> list[T]:
     if "*" in left:
         return list(right)
     return list(left) if "*" in right else [name for name in left if name in right]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.quota_settings import GLOBAL
 from steelyard_schema.quantity import amount, total
 
@@ -37,11 +37,11 @@ class Holdings:
                 key = principal, resource
                 self._totals[key] = total((self._totals[key], amount_taken(text)))
 
-    def used(self, principal: str, resource: str) -> Decimal:
+    def sum_used(self, principal: str, resource: str) -> Decimal:
         """Return the quantity of a resource that a principal's claims take, or that all take."""
         return self._totals.get((principal, resource), Decimal(0))
 
-    def of_account(self, account: str) -> Sequence[Claim]:
+    def list_claims(self, account: str) -> Sequence[Claim]:
         return self._claims.get(account, ())
 
 
@@ -57,13 +57,13 @@ class GrowingHoldings:
         """Return those of `claims` that are held. The list has grown since the last call, or is another one."""
         if claims is not self._list:
             self._list, self._seen, self._held = claims, 0, Holdings()
-        for claim in _held(claims[self._seen :]):
+        for claim in _holding_claims(claims[self._seen :]):
             self._held.add(claim)
         self._seen = len(claims)
         return self._held
 
 
-def _held(claims: Iterable[Claim]) -> Iterator[Claim]:
+def _holding_claims(claims: Iterable[Claim]) -> Iterator[Claim]:
     return (claim for claim in claims if claim.released_at is None)
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.accounts.database import Accounts, AccountsDatabaseError, Claims, EncryptedSecrets, Outbox
+from steelyard.accounts.claims import Claims
+from steelyard.accounts.database import Accounts, AccountsDatabaseError, EncryptedSecrets
+from steelyard.accounts.outbox import Outbox
 from steelyard.accounts.sqlite import accounts as sqlite_accounts
 from steelyard.accounts.sqlite import claims as sqlite_claims
 from steelyard.accounts.sqlite import origin as sqlite_origin
@@ -24,8 +26,8 @@ from steelyard.accounts.sqlite.transfer import SqliteTransfer
 from steelyard.accounts.sqlite.webhooks import SqliteWebhooksEngine
 from steelyard.accounts.transfer import Transfer
 from steelyard.accounts.webhooks.webhooks import Webhooks
-from steelyard.addresses import without_password
-from steelyard.origin import Outlet
+from steelyard.engines.addresses import without_password
+from steelyard.engines.origin import Outlet
 from steelyard.sqlite import Database
 from steelyard_schema.ids import random_id
 

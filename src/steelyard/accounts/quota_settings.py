@@ -113,7 +113,7 @@ class LimitsOf:
     def has(self, resource: str) -> bool:
         return resource in self.named or self._beginning(resource) is not None
 
-    def of(self, resource: str) -> Decimal | None:
+    def find_limit(self, resource: str) -> Decimal | None:
         """Return the limit of a resource: by its name, else by the longest prefix."""
         if resource in self.named:
             return self.named[resource]
@@ -128,7 +128,7 @@ class LimitsOf:
         )
 
 
-def limits_of(given: Mapping[str, str]) -> LimitsOf:
+def make_limits(given: Mapping[str, str]) -> LimitsOf:
     numbers = {resource: None if limit == UNLIMITED else amount(limit) for resource, limit in given.items()}
     return LimitsOf(
         {resource: limit for resource, limit in numbers.items() if not resource.endswith("*")},

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.creations import Creations
-from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import GLOBAL
-from steelyard.accounts.quotas import admitted_within, created_within, usage
-from steelyard.accounts.set_quotas import created_kinds, rate_of
+from steelyard.accounts.quotas import count_created, list_admitted, usage
+from steelyard.accounts.set_quotas import find_created_kinds, make_rate
 from steelyard_schema.quota import Quota
 
 
@@ -29,24 +29,24 @@ class QuotaUsage:
         self._created = created
         self._now = now
 
-    def of(self, quota: Quota) -> Decimal:
+    def amount(self, quota: Quota) -> Decimal:
         """Return the amount that counts for a quota now."""
         claims = self._claims.get((quota.principal, quota.resource), [])
         if not quota.duration:
             return usage((claim for claim in claims if claim.released_at is None), quota.resource)
-        rate = rate_of(quota, quota.duration)
-        if kinds := created_kinds(quota.resource):
-            return created_within(rate, kinds, self._created, quota.principal, self._now)
-        return usage(admitted_within(rate, claims, self._now), quota.resource)
+        rate = make_rate(quota, quota.duration)
+        if kinds := find_created_kinds(quota.resource):
+            return count_created(rate, kinds, self._created, quota.principal, self._now)
+        return usage(list_admitted(rate, claims, self._now), quota.resource)
 
 
 def admissions_since(quotas: Sequence[Quota], now: datetime) -> datetime | None:
     """Return the time from which admissions count for a quota; None if only those count that are held."""
     return min(
         (
-            rate_of(quota, quota.duration).start(now)
+            make_rate(quota, quota.duration).start(now)
             for quota in quotas
-            if quota.duration and not created_kinds(quota.resource)
+            if quota.duration and not find_created_kinds(quota.resource)
         ),
         default=None,
     )
@@ -54,8 +54,8 @@ def admissions_since(quotas: Sequence[Quota], now: datetime) -> datetime | None:
 
 def creations_since(quotas: Sequence[Quota], now: datetime) -> tuple[frozenset[str], datetime] | None:
     """Return the kinds whose creations count for a quota, and the time from which they do; None if none count."""
-    counted = [quota for quota in quotas if quota.duration and created_kinds(quota.resource)]
+    counted = [quota for quota in quotas if quota.duration and find_created_kinds(quota.resource)]
     if not counted:
         return None
-    kinds = frozenset().union(*(created_kinds(quota.resource) for quota in counted))
-    return kinds, min(rate_of(quota, quota.duration).start(now) for quota in counted if quota.duration)
+    kinds = frozenset().union(*(find_created_kinds(quota.resource) for quota in counted))
+    return kinds, min(make_rate(quota, quota.duration).start(now) for quota in counted if quota.duration)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.creations import Creations
-from steelyard.accounts.database import Claim
 from steelyard.accounts.holdings import Holdings, amount_taken
-from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
-from steelyard.accounts.set_quotas import CREATED, NO_QUOTAS, CreationRate, SetQuotas, rates_of
+from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, make_limits
+from steelyard.accounts.set_quotas import CREATED, NO_QUOTAS, CreationRate, SetQuotas, list_rates
 from steelyard_schema.entities import AnyEntity
 from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.inference_session import InferenceSession, InferenceSessionSpec
@@ -67,9 +67,9 @@ class Quotas:
 
     def __init__(self, settings: QuotaSettings, quotas: SetQuotas = NO_QUOTAS) -> None:
         self._set = quotas.limits
-        self._everything = limits_of(settings.everything)
-        self._each = limits_of(settings.account)
-        self._single = {name: limits_of(given) for name, given in settings.accounts.items()}
+        self._everything = make_limits(settings.everything)
+        self._each = make_limits(settings.account)
+        self._single = {name: make_limits(given) for name, given in settings.accounts.items()}
 
     def shortages(self, claim: Claim, held: Holdings) -> Sequence[Shortage]:
         """Return the quotas without room for the claim in addition to those held, the account's own first."""
@@ -80,15 +80,15 @@ class Quotas:
 
     def _limit_of_all(self, account: str, resource: str) -> Decimal | None:
         key = (GLOBAL, resource)
-        return self._set[key] if key in self._set else self._everything.of(resource)
+        return self._set[key] if key in self._set else self._everything.find_limit(resource)
 
     def _limit_of_account(self, account: str, resource: str) -> Decimal | None:
         if (key := (f"accounts/{account}", resource)) in self._set:
             return self._set[key]
         single = self._single.get(account)
         if single is not None and single.has(resource):
-            return single.of(resource)
-        return self._each.of(resource)
+            return single.find_limit(resource)
+        return self._each.find_limit(resource)
 
 
 class Rates:
@@ -106,7 +106,7 @@ class Rates:
         """The rates that the claim would go over, after those that were admitted."""
         return [
             short
-            for rate in rates_of(self._rates, self._set, claim.account)
+            for rate in list_rates(self._rates, self._set, claim.account)
             if rate.resource in claim.quantities
             for short in _over(claim, admitted, rate, now)
         ]
@@ -141,9 +141,11 @@ class CreationRates:
 def _too_many(claim: Claim, created: Creations, creation: CreationRate) -> Iterator[Shortage]:
     rate = creation.rate
     principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
-    used = created_within(rate, creation.kinds, created, principal, claim.created, besides=claim.id)
+    used = count_created(rate, creation.kinds, created, principal, claim.created, besides=claim.id)
     within = f" within {rate.duration}"
-    if message := _exceeded(Decimal(1), used, rate.principal, rate.resource, amount(rate.limit), within):
+    if message := _exceed_sentence(
+        Decimal(1), used, rate.principal, rate.resource, amount(rate.limit), within
+    ):
         yield Shortage(rate.principal, rate.resource, message, "Rate")
 
 
@@ -155,10 +157,10 @@ def _short(claim: Claim, held: Holdings, limit_of: _LimitOf, principal: str) -> 
         limit = limit_of(claim.account, resource)
         if limit is None:
             continue
-        used = held.used(principal, resource)
-        if message := _exceeded(amount_taken(text), used, principal, resource, limit, ""):
+        used = held.sum_used(principal, resource)
+        if message := _exceed_sentence(amount_taken(text), used, principal, resource, limit, ""):
             # The owner of an account may know which of its claims hold GPUs, and can end them.
-            holders = "" if principal == GLOBAL else _holders(held.of_account(claim.account), resource)
+            holders = "" if principal == GLOBAL else _holders(held.list_claims(claim.account), resource)
             yield Shortage(principal, resource, message + holders)
 
 
@@ -177,15 +179,15 @@ def _holders(held: Sequence[Claim], resource: str) -> str:
 
 def _over(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> Iterator[Shortage]:
     mine = [other for other in admitted if rate.principal == GLOBAL or other.account == claim.account]
-    counted = admitted_within(rate, mine, now)
+    counted = list_admitted(rate, mine, now)
     principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
     within = f" within {rate.duration}"
     wanted, used = amount_taken(claim.quantities[rate.resource]), usage(counted, rate.resource)
-    if message := _exceeded(wanted, used, principal, rate.resource, amount(rate.limit), within):
+    if message := _exceed_sentence(wanted, used, principal, rate.resource, amount(rate.limit), within):
         yield Shortage(principal, rate.resource, message, "Rate")
 
 
-def _exceeded(
+def _exceed_sentence(
     wanted: Decimal, used: Decimal, principal: str, resource: str, limit: Decimal, within: str
 ) -> str | None:
     """Return the sentence about a limit that is exceeded; None where there is room."""
@@ -196,13 +198,13 @@ def _exceeded(
     return message if wanted <= limit else f"{message}, and this alone takes {quantity(wanted)}"
 
 
-def admitted_within(rate: RateSettings, claims: Iterable[Claim], now: datetime) -> list[Claim]:
+def list_admitted(rate: RateSettings, claims: Iterable[Claim], now: datetime) -> list[Claim]:
     """Return the claims that were admitted within the rate's period, released or not."""
     start = rate.start(now)
     return [claim for claim in claims if claim.admitted_at is not None and claim.admitted_at >= start]
 
 
-def created_within(
+def count_created(
     rate: RateSettings,
     kinds: frozenset[str],
     created: Creations,

@@ -42,7 +42,7 @@ class SetQuotas:
 NO_QUOTAS = SetQuotas()
 
 
-def created_kinds(resource: str) -> frozenset[str]:
+def find_created_kinds(resource: str) -> frozenset[str]:
     """Return the kinds whose creations a resource counts; none for a resource that is counted at admission."""
     if not resource.endswith(CREATED):
         return frozenset()
@@ -64,16 +64,16 @@ def set_quotas(quotas: Iterable[Quota]) -> SetQuotas:
         # A rate over no time at all is a limit on what is held at once.
         if not quota.duration:
             limits[key] = _lower(limit, limits[key]) if key in limits else limit
-        elif kinds := created_kinds(quota.resource):
+        elif kinds := find_created_kinds(quota.resource):
             if limit is not None:
-                creations.append(CreationRate(rate_of(quota, quota.duration), kinds, _set_at(quota)))
+                creations.append(CreationRate(make_rate(quota, quota.duration), kinds, _set_at(quota)))
         else:
             rated.add(key)
-            rates += [rate_of(quota, quota.duration)] if limit is not None else []
+            rates += [make_rate(quota, quota.duration)] if limit is not None else []
     return SetQuotas(limits, rates, frozenset(rated), creations)
 
 
-def rates_of(settings: Sequence[RateSettings], quotas: SetQuotas, account: str) -> Iterable[RateSettings]:
+def list_rates(settings: Sequence[RateSettings], quotas: SetQuotas, account: str) -> Iterable[RateSettings]:
     """Return the rates that concern an account: those that were set, and those of the settings for the others."""
     for rate in (*settings, *quotas.rates):
         principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{account}"
@@ -82,7 +82,7 @@ def rates_of(settings: Sequence[RateSettings], quotas: SetQuotas, account: str) 
             yield rate
 
 
-def rate_of(quota: Quota, duration: timedelta) -> RateSettings:
+def make_rate(quota: Quota, duration: timedelta) -> RateSettings:
     """Return a quota of the flavor Rate as the settings write one."""
     return RateSettings(
         principal=quota.principal,

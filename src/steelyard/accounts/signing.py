@@ -63,6 +63,13 @@ class Signatures:
             raise NotOurs(str(error)) from error
         return claims
 
+    async def first_key(self, now: datetime) -> bytes:
+        """Return the first signing key, which is never removed; made where there is none yet."""
+        if not await self._accounts.signing_keys():
+            await self._make(now, first=True)
+        pem, _ = next(iter((await self._accounts.signing_keys()).values()))
+        return pem
+
     async def rotate(self, now: datetime) -> str:
         """A new key, whose `kid` is returned; what earlier ones have signed stays good."""
         return await self._make(now, first=False)

@@ -124,10 +124,10 @@ async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) 
     )
     await first.close()
     opened = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
-    assert await opened.accounts.named("alice") == made
+    assert await opened.accounts.find_by_name("alice") == made
     labelled = await opened.accounts.set_labels(made.id or "", {"team": "blue"})
     assert labelled == made.model_copy(update={"labels": {"team": "blue"}})
-    assert await opened.outbox.expired_request("alice", "k") is None
+    assert await opened.outbox.find_expired("alice", "k") is None
     assert await opened.secrets.list("alice") == []
     await opened.close()
 
@@ -154,7 +154,7 @@ def modes(folder: Path) -> dict[str, int]:
 async def test_no_other_user_can_read_the_file(tmp_path: Path) -> None:
     """The file holds the keys that sign tokens."""
     opened = await open_accounts_database(f"sqlite:{tmp_path / 'accounts.db'}")
-    await opened.outbox.answered(["x"])
+    await opened.outbox.note_answered(["x"])
     modes_by_name = modes(tmp_path)
     await opened.close()
     assert set(modes_by_name) >= {"accounts.db", "accounts.db-wal"}
@@ -181,7 +181,7 @@ async def test_a_row_of_an_earlier_version_has_no_labels(accounts_database: Acco
     assert [row.pop("labels") for row in contents["accounts"]] == ["{}"]
     empty = await open_accounts_database("memory:")
     await empty.transfer.load(contents)
-    assert await empty.accounts.named("alice") == made
+    assert await empty.accounts.find_by_name("alice") == made
     await empty.close()
 
 
@@ -190,5 +190,5 @@ async def test_labels_move_to_another_database(accounts_database: AccountsDataba
     labelled = await accounts_database.accounts.set_labels(made.id or "", {"team": "blue"})
     other = await open_accounts_database("memory:")
     await other.transfer.load(await accounts_database.transfer.dump())
-    assert await other.accounts.named("alice") == labelled
+    assert await other.accounts.find_by_name("alice") == labelled
     await other.close()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.accounts.admissions import decide
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.holdings import GrowingHoldings, Holdings
 from steelyard.accounts.quota_settings import GLOBAL
 from steelyard.accounts.quotas import Quotas, QuotaSettings, usage
@@ -51,12 +51,12 @@ def test_totals_are_the_sums(held: list[tuple[str, str]]) -> None:
     claims = [claim(str(number), account, cpu) for number, (account, cpu) in enumerate(held)]
     holdings = Holdings(claims)
     assert list(holdings) == claims
-    assert holdings.used(GLOBAL, CPU) == usage(claims, CPU)
+    assert holdings.sum_used(GLOBAL, CPU) == usage(claims, CPU)
     for account in "ab":
         own = [one for one in claims if one.account == account]
-        assert list(holdings.of_account(account)) == own
-        assert holdings.used(f"accounts/{account}", CPU) == usage(own, CPU)
-    assert holdings.used(GLOBAL, "memory") == Decimal(0)
+        assert list(holdings.list_claims(account)) == own
+        assert holdings.sum_used(f"accounts/{account}", CPU) == usage(own, CPU)
+    assert holdings.sum_used(GLOBAL, "memory") == Decimal(0)
 
 
 @pytest.mark.parametrize("count", [10, 1000])

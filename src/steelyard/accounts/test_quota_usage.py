@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.creations import Creations
-from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quota_usage import QuotaUsage, admissions_since, creations_since
 from steelyard_schema.quantity import quantity
@@ -76,7 +76,7 @@ CASES = {
 
 @pytest.mark.parametrize(("asked", "used"), CASES.values(), ids=CASES)
 def test_usage_is_what_counts_for_the_quota(asked: Quota, used: str) -> None:
-    assert quantity(QuotaUsage(CLAIMS, Creations(CLAIMS), NOW).of(asked)) == used
+    assert quantity(QuotaUsage(CLAIMS, Creations(CLAIMS), NOW).amount(asked)) == used
 
 
 def test_as_much_is_read_as_the_longest_window_needs() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quotas import (
     ADMITTED,
@@ -23,7 +23,7 @@ from steelyard.accounts.quotas import (
     resource_allocation,
     usage,
 )
-from steelyard_schema.entities import AnyEntity, entity_of
+from steelyard_schema.entities import AnyEntity, parse_entity
 from steelyard_schema.quantity import amount
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -275,7 +275,7 @@ def session(**fields: Any) -> dict[str, Any]:
 
 
 def entity(kind: str, **fields: Any) -> AnyEntity:
-    return entity_of({**BASE, "kind": kind, "id": "0" * 32, **fields})
+    return parse_entity({**BASE, "kind": kind, "id": "0" * 32, **fields})
 
 
 sessions = st.builds(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.creations import Creations
-from steelyard.accounts.database import Claim
 from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quotas import CreationRates, Quotas, QuotaSettings, Rates

@@ -26,7 +26,7 @@ WRITES = """
 async def requests(accounts_database):
     for n in range(1_000_000):
         await accounts_database.outbox.add(row(f"c{n}"), [row(f"c{n}-1"), row(f"c{n}-2")])
-        await accounts_database.outbox.sent(f"c{n}", (0, n))
+        await accounts_database.outbox.note_sent(f"c{n}", (0, n))
         print("request", n, flush=True)
 
 async def states(accounts_database):
@@ -117,7 +117,7 @@ async def requests_are_whole(accounts_database: AccountsDatabase, confirmed: int
 
 
 async def states_are_whole(accounts_database: AccountsDatabase, confirmed: int) -> None:
-    claims = await accounts_database.claims.unfinished()
+    claims = await accounts_database.claims.list_unfinished()
     assert len(claims) > confirmed
     assert await accounts_database.claims.positions(1) == {0: len(claims)}
     admitted = [claim for claim in claims if claim.admitted_at]

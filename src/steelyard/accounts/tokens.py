@@ -27,6 +27,7 @@ from steelyard_schema.ids import random_id
 REMEMBERED = 10_000
 BOOTSTRAP_DAYS = 365
 BOOTSTRAP = "bootstrap"
+_GIVEN_DAYS, _GIVEN_LEFT_DAYS = 3650, 365
 EVERYTHING = AccessGrant(resources=["*"], functions=["*"], accounts=["*"], entities=["*"])
 _ACCOUNTS, _SESSIONS = "accounts/", "inferencesessions/"
 
@@ -64,9 +65,15 @@ class Tokens:
     """Makes and checks tokens, for one process."""
 
     def __init__(
-        self, accounts: Accounts, remembered: int = REMEMBERED, new_id: Callable[[], str] = random_id
+        self,
+        accounts: Accounts,
+        remembered: int = REMEMBERED,
+        new_id: Callable[[], str] = random_id,
+        given: str = "",
     ) -> None:
+        """`given` is the first administrator's token where it was chosen (`admit`): only that one need not be ours."""
         self._accounts = accounts
+        self._given = _digest(given) if given else None
         self._new_id = new_id
         self._remembered = remembered
         self._signatures = Signatures(accounts, new_id)
@@ -117,7 +124,7 @@ class Tokens:
         digest = _digest(token)
         principal = known.get(digest)
         if principal is None:
-            principal = await self._authenticated(token, digest)
+            principal = await self._authenticate(token, digest)
             if len(known) >= self._remembered:
                 # Bounded without a list of uses: a process that has seen so many tokens looks each up once more.
                 known.clear()
@@ -130,12 +137,15 @@ class Tokens:
         """A new signing key, whose id is returned; tokens of earlier ones stay good."""
         return await self._signatures.rotate(now)
 
-    async def _authenticated(self, token: str, digest: bytes) -> Principal:
-        try:
-            claims = await self._signatures.claims(token)
-        except NotOurs as error:
-            raise Unauthenticated(f"the token was not issued by this platform: {error}") from error
-        stored = await self._accounts.key(str(claims["jti"]))
+    async def _authenticate(self, token: str, digest: bytes) -> Principal:
+        if digest == self._given:
+            id = _key_id(digest)
+        else:
+            try:
+                id = str((await self._signatures.claims(token))["jti"])
+            except NotOurs as error:
+                raise Unauthenticated(f"the token was not issued by this platform: {error}") from error
+        stored = await self._accounts.key(id)
         # The digest too: a token that was signed again for the same key id is not the one that was given out.
         if stored is None or stored[1] != digest.hex():
             raise Unauthenticated("the token was revoked")
@@ -169,6 +179,11 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+def _key_id(digest: bytes) -> str:
+    """Return the id of the key of a chosen token: all processes find the same key."""
+    return hashlib.sha256(b"given" + digest).hexdigest()[:32]
+
+
 async def bootstrap(accounts: Accounts, name: str, now: datetime) -> str:
     """A token of the first administrator, whose account is made where it is not there yet.
 
@@ -183,13 +198,35 @@ async def bootstrap(accounts: Accounts, name: str, now: datetime) -> str:
     return await Tokens(accounts).mint(account, subject, [EVERYTHING], expires, now, purpose=BOOTSTRAP)
 
 
+async def admit(accounts: Accounts, name: str, token: str, now: datetime) -> None:
+    """Let the first administrator in with a token that was chosen, such as that of a Kubernetes Secret.
+
+    Its key has the purpose that `bootstrap` has: a token of before is refused from now on. Each process of an
+    installation calls this at its start, and the first makes the key; one whose key was revoked is good again.
+    """
+    account = await _administrator(accounts, name, now)
+    digest = _digest(token)
+    stored = await accounts.key(_key_id(digest))
+    if stored is not None and stored[0].expires - now > timedelta(days=_GIVEN_LEFT_DAYS):
+        return
+    key = APIKey(
+        id=_key_id(digest),
+        subject=f"{_ACCOUNTS}{account.id}",
+        created=now.replace(microsecond=0),
+        expires=(now + timedelta(days=_GIVEN_DAYS)).replace(microsecond=0),
+        grants=[EVERYTHING],
+        permissionsVersion=account.auth.permissionsVersion,
+    )
+    await accounts.add_key(account.id or "", key, digest.hex(), BOOTSTRAP)
+
+
 async def _administrator(accounts: Accounts, name: str, now: datetime) -> Account:
-    account = await accounts.named(name)
+    account = await accounts.find_by_name(name)
     if account is None:
         try:
             return await accounts.create(name, Identity(), now, [EVERYTHING])
         except NameTaken:  # by another process, just now
-            account = await accounts.named(name)
+            account = await accounts.find_by_name(name)
     assert account is not None
     id = account.id or ""
     if account.status != "Active":

@@ -10,7 +10,7 @@ from steelyard.api.artifacts.creation import artifact
 from steelyard.api.artifacts.routes import artifact_routes
 from steelyard.api.audits.creation import audit, audit_procedure
 from steelyard.api.challenges.creation import challenge
-from steelyard.api.challenges.presentation import shown_challenges
+from steelyard.api.challenges.presentation import present_challenges
 from steelyard.api.challenges.routes import challenge_routes
 from steelyard.api.concerns.creation import hazard, use_case
 from steelyard.api.croissant.routes import croissant_routes
@@ -105,7 +105,7 @@ KINDS = (
         own_creation=True,
         ending=end_run,
     ),
-    Kind("Challenge", challenge, own_routes=challenge_routes, shown=shown_challenges),
+    Kind("Challenge", challenge, own_routes=challenge_routes, shown=present_challenges),
     Kind("Team", team, own_routes=team_routes, own_creation=True),
     Kind(
         "Submission",

@@ -1,5 +1,6 @@
 """The parts of one API process: the engines that it is given, and what it builds on them."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,10 +25,10 @@ from steelyard.api.quarantine.watch import QuarantineWatch
 from steelyard.api.settings import ApiSettings
 from steelyard.api.workflows.pod_logs import FolderPodLogs, PodLogs
 from steelyard.broker.log import Log, Record
-from steelyard.figures import Figures
-from steelyard.storage.store import Store
 from steelyard.views.view import View
+from steelyard_common.figures import Figures
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.egress import EgressSettings
 
 
@@ -94,12 +95,17 @@ class Api:
         self.commands = Commands(
             log, view, outbox, self.outcomes, self.relay, platform.settings, platform.new_id
         )
-        self.tokens = Tokens(platform.accounts_database.accounts, new_id=platform.new_id)
+        given = platform.settings.administrator_token.get_secret_value()
+        self.tokens = Tokens(platform.accounts_database.accounts, new_id=platform.new_id, given=given)
         self.secrets = Secrets(platform.accounts_database.secrets, platform.secret_keys)
         self.replicas = replicas or Replicas()
         self.turns = Turns()
         self.row_faults = RowFaults(platform.store)
         self.healthy = False
+        self.draining = False
+        """True from the moment at which the process was asked to end."""
+        self.ending = asyncio.Event()
+        """Set when no more requests are taken: streams without an end of their own end now."""
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 
     async def _show_backlog(self) -> None:

@@ -22,15 +22,15 @@ def routes() -> Iterator[Route]:
     """Yield every route of the API."""
     yield from page_routes(routes)
     for kind in KINDS:
-        yield from _tagged(kind.name, _kind_routes(kind))
-    yield from _tagged("Quota", quota_routes())
-    yield from _tagged("Account", account_routes())
-    yield from _tagged("Quarantine", quarantine_routes())
-    yield from _tagged("Backup", backup_routes())
-    yield from _tagged("Objects", object_routes())
+        yield from _tag(kind.name, _kind_routes(kind))
+    yield from _tag("Quota", quota_routes())
+    yield from _tag("Account", account_routes())
+    yield from _tag("Quarantine", quarantine_routes())
+    yield from _tag("Backup", backup_routes())
+    yield from _tag("Objects", object_routes())
 
 
-def _tagged(tag: str, routes: Iterator[Route]) -> Iterator[Route]:
+def _tag(tag: str, routes: Iterator[Route]) -> Iterator[Route]:
     for route in routes:
         yield replace(route, tag=tag)
 

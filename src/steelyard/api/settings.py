@@ -2,12 +2,19 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from steelyard_schema.bounds import ENTITY_BYTES, INT32
 from steelyard_schema.inference_service import HOST_PATTERN
 
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9_.-]+$")]
+
+
+def refuse_empty(secret: SecretStr) -> SecretStr:
+    """Refuse a secret that is given and empty: whoever sets it expects that it counts."""
+    if not secret.get_secret_value():
+        raise ValueError("is empty; give a token, or leave the setting out")
+    return secret
 
 
 class ApiSettings(BaseModel):
@@ -26,8 +33,9 @@ class ApiSettings(BaseModel):
         default=[],
         max_length=100,
         description="Further names by which clients reach the API, as their requests' Host says. The host of "
-        "`public_url`, addresses, names without a dot, "
-        "and those that end in .svc or .cluster.local need not be listed.",
+        "`public_url`, addresses, names without a dot, and those that end in .svc or .cluster.local need not be "
+        "listed for that. Without `public_url`, links name the host of a request only if it is listed, or is the "
+        "API's address.",
     )
     image_registry: str = Field(
         default="",
@@ -42,6 +50,11 @@ class ApiSettings(BaseModel):
         pattern="^$|^[^/@]+/[^@]+@sha256:[0-9a-f]{64}$",
         description="Image, HOST/NAME@DIGEST, that a new method gets which names none (`analysisImage`). Without it, "
         "such a method has none and runs in the platform's own image; on one machine, methods name that one.",
+    )
+    administrator_token: Annotated[SecretStr, AfterValidator(refuse_empty)] = Field(
+        default=SecretStr(""),
+        description="Token of the first administrator, of at least 32 characters. Without it: on one machine a token "
+        "in the state folder, else one that all API servers derive from the accounts database.",
     )
     outcome_seconds: float = Field(
         default=5.0,
@@ -102,6 +115,13 @@ class ApiSettings(BaseModel):
     )
     inference_seconds: int = Field(
         default=600, ge=1, le=INT32, description="Longest time without a byte of a replica's answer."
+    )
+    drain_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        le=3600,
+        description="Time for which the API goes on answering after it was asked to end, while /readyz says 503, so "
+        "that a load balancer sends new requests elsewhere. Absent: 5 in a cluster's Pod, else 0.",
     )
     recheck_seconds: float = Field(
         default=30.0,

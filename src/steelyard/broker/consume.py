@@ -19,13 +19,13 @@ from steelyard.broker.quarantine.dead_letters import (
     Quarantine,
     StepFailed,
     StopPartition,
-    described,
+    describe_error,
     drop,
+    list_waiting,
     release,
-    waiting_of,
 )
 from steelyard.broker.retries import Retries
-from steelyard.errors import is_engine_failure
+from steelyard_common.errors import is_engine_failure
 
 __all__ = [
     "Malformed",
@@ -34,9 +34,9 @@ __all__ = [
     "consume",
     "consume_once",
     "drop",
+    "list_waiting",
     "release",
     "rest_until_changed",
-    "waiting_of",
 ]
 
 BATCH = 500
@@ -144,12 +144,15 @@ class _Work:
             else:
                 failed, cause = record, error
             if not await self._retries.again(tries):
-                if MessagePosition.of(failed) in refused:
+                if MessagePosition.from_record(failed) in refused:
                     raise error  # it cannot even be put aside: that is not a record's fault
                 _log.error(
-                    "%s: the step fails at %s", failed.topic, MessagePosition.of(failed), exc_info=cause
+                    "%s: the step fails at %s",
+                    failed.topic,
+                    MessagePosition.from_record(failed),
+                    exc_info=cause,
                 )
-                refused[MessagePosition.of(failed)] = described(cause)
+                refused[MessagePosition.from_record(failed)] = describe_error(cause)
                 tries = 0
             tries += 1
             try:
@@ -174,7 +177,7 @@ class _Work:
             if record.partition in stopped:
                 continue
             try:
-                outputs += await quarantine.messages_of(record)
+                outputs += await quarantine.make_messages(record)
             except StepFailed as failure:
                 failure.index = index
                 raise
@@ -224,7 +227,7 @@ async def rest_until_changed(log: Log, stop: asyncio.Event) -> AsyncIterator[Cal
         try:
             async with limit:
                 stopped.add_done_callback(end)
-                version = await log.changed(version, WAIT_SECONDS)
+                version = await log.wait_for_change(version, WAIT_SECONDS)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -15,10 +15,10 @@ from typing import Protocol
 
 from steelyard.broker.consume import BATCH, rest_until_changed
 from steelyard.broker.log import Log, Record
-from steelyard.broker.quarantine.dead_letters import MessagePosition, described
+from steelyard.broker.quarantine.dead_letters import MessagePosition, describe_error
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.retries import Retries
-from steelyard.errors import is_engine_failure
+from steelyard_common.errors import is_engine_failure
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ async def follow(  # noqa: PLR0913 (the outlet, and how it is followed)
             news = await follower.read_on(at)
             # The last ones may have been compacted away.
             behind = {partition for partition in behind & news if at[partition] < ends[partition]}
-            await follower.take_up(await follower.aside.released())
+            await follower.take_up(await follower.aside.read_releases())
             if not behind and not ready:
                 ready = True
                 caught_up()
@@ -136,8 +136,10 @@ class _Follower:
                 error = again
             else:
                 return
-        _log.error("%s: cannot take %s", self.aside.consumer, MessagePosition.of(record), exc_info=error)
-        await self.aside.put(record.key, described(error))  # first: a crash puts it aside once more
+        _log.error(
+            "%s: cannot take %s", self.aside.consumer, MessagePosition.from_record(record), exc_info=error
+        )
+        await self.aside.put(record.key, describe_error(error))  # first: a crash puts it aside once more
         # The record is passed over, though not forgotten: the mark, which is durable, names its key.
         await self._outlet.apply([], self._log.epoch, {record.partition: record.offset + 1})
 
@@ -153,6 +155,6 @@ class _Follower:
             except Exception as error:
                 if is_engine_failure(error):
                     raise
-                await self.aside.put(key, described(error))
+                await self.aside.put(key, describe_error(error))
             else:
                 await self.aside.clear(key)

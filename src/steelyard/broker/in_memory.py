@@ -19,7 +19,7 @@ from steelyard.broker.log import (
     Message,
     Record,
 )
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.broker.sharing import gather, share
 
 Clock = Callable[[], datetime]
@@ -71,7 +71,7 @@ class MemoryLog:
 
     def write(self, messages: Sequence[Message], also: Callable[[], None] = _go_on) -> list[Record]:
         """The messages, and what belongs to the same transaction."""
-        placed = [(message, self._placed(message)) for message in messages]
+        placed = [(message, self._place(message)) for message in messages]
         self.crash()
         written = [self._append(message, partition) for message, partition in placed]
         self.written += len(written)
@@ -85,9 +85,9 @@ class MemoryLog:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _placed(self, message: Message) -> int:
+    def _place(self, message: Message) -> int:
         if message.partition is None:
-            return partition_of(message.key, self.partitions)
+            return find_partition(message.key, self.partitions)
         if not 0 <= message.partition < self.partitions:
             raise BadMessage(
                 f"{message.topic}: partition {message.partition} is not one of 0 to {self.partitions - 1}"
@@ -148,14 +148,14 @@ class MemoryLog:
     async def latest(self, topic: str, key: str) -> Record | None:
         return self._newest.get((topic, key))
 
-    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+    async def find_latest(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
         records = {key: await self.latest(topic, key) for key in keys}
         return {key: record for key, record in records.items() if record is not None}
 
     def version(self) -> int:
         return self._version
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         if self._version == since:
             try:
                 async with asyncio.timeout(timeout):
@@ -177,7 +177,7 @@ class MemoryLog:
             members.remove(member)
             self.wake()
 
-    def held(self, member: "MemoryInbox") -> dict[int, int]:
+    def assignment(self, member: "MemoryInbox") -> dict[int, int]:
         """The partitions that are a member's now, and where each goes on."""
         members = {
             f"{number:06}": inbox for number, inbox in enumerate(self._members[member.group, member.topic])
@@ -239,10 +239,10 @@ class MemoryInbox:
             left = until - loop.time()
             if batch.records or left <= 0:
                 return batch
-            await self._log.changed(version, left)
+            await self._log.wait_for_change(version, left)
 
     def _gather(self, limit: int) -> Batch:
-        starts = [start for start in self._log.held(self).items() if start[0] not in self._paused]
+        starts = [start for start in self._log.assignment(self).items() if start[0] not in self._paused]
         self._turns += 1
         turn = self._turns % len(starts) if starts else 0
         read = self._log.read_now
@@ -257,7 +257,7 @@ class MemoryInbox:
 
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
         await asyncio.sleep(0)
-        held = self._log.held(self)
+        held = self._log.assignment(self)
         if any(held.get(position) != batch.starts.get(position) for position in batch.positions):
             raise Fenced(f"{self.topic}: group {self.group} has given this member's partitions to another")
         return self._log.write(outputs, lambda: self._log.move(self, batch.positions))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from steelyard.errors import ContentError, EngineError, SteelyardError
+from steelyard_common.errors import ContentError, EngineError, SteelyardError
 
 EVENTS = "workflows.events"
 """Commands, keyed by entity id; kept 14 days."""
@@ -178,7 +178,7 @@ class Log(Protocol):
         """The newest record of a key in a compacted topic, tombstones included."""
         ...
 
-    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+    async def find_latest(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
         """The newest records of several keys; keys without a record are left out."""
         ...
 
@@ -189,7 +189,7 @@ class Log(Protocol):
         """
         ...
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         """The version, once it is another than `since` or `timeout` seconds have passed."""
         ...
 

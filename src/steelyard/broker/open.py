@@ -1,9 +1,9 @@
 """The log that an address names."""
 
-from steelyard.addresses import without_password
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer, Prepared
 from steelyard.broker.sqlite.log import open_sqlite_log
+from steelyard.engines.addresses import without_password
 
 
 async def open_log(url: str, partitions: int = PARTITIONS) -> Log:

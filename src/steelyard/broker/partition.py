@@ -24,6 +24,6 @@ def murmur2(data: bytes) -> int:
     return hashed - (1 << 32) if hashed >> 31 else hashed
 
 
-def partition_of(key: str, partitions: int) -> int:
+def find_partition(key: str, partitions: int) -> int:
     """The partition of a key, from 0."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

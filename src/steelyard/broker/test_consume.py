@@ -13,12 +13,12 @@ from steelyard.broker.consume import (
     consume,
     consume_once,
     drop,
-    waiting_of,
+    list_waiting,
 )
 from steelyard.broker.follow import follow
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, LogError, Message, Record
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.testing.engines.log import LATER, everything, message
 
 
@@ -63,12 +63,12 @@ async def test_a_malformed_message_is_put_aside_and_its_entity_waits(log: Memory
     assert sorted(filter(None, await work_off(log, step))) == [b"1", b"3"]
     (dead,) = await everything(log, DEAD)
     assert (dead.value, dead.headers["reason"]) == (b"bad", "value: is bad")
-    assert [record.value for record in await waiting_of(log, "a")] == [b"bad", b"2", b"4"]
+    assert [record.value for record in await list_waiting(log, "a")] == [b"bad", b"2", b"4"]
     await drop(log, EVENTS, "a")
     await log.publish([message("a", "5")])
     said = [value for value in await work_off(log, step) if value != b"3"]
     assert said == [b"1", b"2", b"4", b"5"]
-    assert await waiting_of(log, "a") == []
+    assert await list_waiting(log, "a") == []
 
 
 async def test_what_waits_may_be_malformed_too(log: MemoryLog) -> None:
@@ -84,7 +84,7 @@ async def test_what_waits_may_be_malformed_too(log: MemoryLog) -> None:
 async def test_the_origin_of_what_waited_is_kept(log: MemoryLog) -> None:
     (_, second) = await log.publish([message("a", "bad", id="x"), message("a", "1", id="y")])
     await work_off(log, Echo())
-    (_, waiting) = await waiting_of(log, "a")
+    (_, waiting) = await list_waiting(log, "a")
     assert replace(waiting, written=second.written) == second
 
 
@@ -101,7 +101,7 @@ async def test_what_is_released_in_the_batch_in_which_it_waits_is_not_lost(log: 
 async def test_a_schema_of_the_future_stops_its_partition_alone(
     log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = next(key for key in "bcdefgh" if partition_of(key, 8) != partition_of("a", 8))
+    other = next(key for key in "bcdefgh" if find_partition(key, 8) != find_partition("a", 8))
     await log.publish([message("a", "1"), message("a", "future"), message("a", "2"), message(other, "3")])
     async with consuming(log, Echo()):
         await said(log, b"1", b"3")
@@ -109,7 +109,7 @@ async def test_a_schema_of_the_future_stops_its_partition_alone(
         await said(log, b"1", b"3", b"5")
     assert await everything(log, DEAD) == []
     (alert,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
-    assert f"partition {partition_of('a', 8)}, offset 1: schema 9.9" in alert.getMessage()
+    assert f"partition {find_partition('a', 8)}, offset 1: schema 9.9" in alert.getMessage()
     # A program that can read it goes on exactly there.
     step = Echo()
     step.future = b"none"
@@ -133,7 +133,7 @@ async def consuming(log: MemoryLog, step: Echo) -> AsyncIterator[None]:
 async def said(log: MemoryLog, *values: bytes) -> None:
     async with asyncio.timeout(60):
         while sorted(record.value or b"" for record in await everything(log, OUTCOMES)) != sorted(values):
-            await log.changed(log.version(), 1)
+            await log.wait_for_change(log.version(), 1)
 
 
 async def test_one_who_is_fenced_goes_on_with_what_it_has(log: MemoryLog) -> None:
@@ -149,7 +149,7 @@ async def test_one_who_is_fenced_goes_on_with_what_it_has(log: MemoryLog) -> Non
         await said(log, b"2")
 
 
-class Kept:
+class MemoryOutlet:
     """An outlet in memory."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Kept:
 
 
 async def test_an_outlet_gets_everything_once_and_goes_on_where_it_was(log: MemoryLog) -> None:
-    outlet = Kept()
+    outlet = MemoryOutlet()
     for round_ in range(2):
         await log.publish([message(f"k{n}", f"{round_}-{n}") for n in range(5)])
         stop, ready = asyncio.Event(), asyncio.Event()
@@ -182,7 +182,7 @@ async def test_an_outlet_gets_everything_once_and_goes_on_where_it_was(log: Memo
     assert len(outlet.seen) == len(set(outlet.seen)) == 12
 
 
-class Busy(Kept):
+class Busy(MemoryOutlet):
     """An outlet during whose work another record comes."""
 
     def __init__(self, log: MemoryLog) -> None:
@@ -209,7 +209,7 @@ async def test_an_outlet_catches_up_also_while_ever_more_comes(log: MemoryLog) -
 async def test_an_outlet_has_caught_up_when_the_last_record_is_gone(log: MemoryLog) -> None:
     await log.publish([message("a", "1", STATE), message("b", "1", STATE), message("b", None, STATE)])
     await log.expire(STATE, LATER)
-    outlet, caught_up = Kept(), []
+    outlet, caught_up = MemoryOutlet(), []
     stop = asyncio.Event()
 
     def ready() -> None:
@@ -223,7 +223,7 @@ async def test_an_outlet_has_caught_up_when_the_last_record_is_gone(log: MemoryL
 
 async def test_an_outlet_acts_after_it_has_all_that_was_there(log: MemoryLog) -> None:
     await log.publish([message(f"k{n % 7}", str(n)) for n in range(2000)])
-    outlet, seen = Kept(), []
+    outlet, seen = MemoryOutlet(), []
     stop = asyncio.Event()
 
     def ready() -> None:
@@ -238,8 +238,8 @@ async def test_a_log_that_fails_ends_who_follows_it(log: MemoryLog, monkeypatch:
     async def fails(since: int, timeout: float) -> int:
         raise LogError("the disk is full")
 
-    monkeypatch.setattr(log, "changed", fails)
+    monkeypatch.setattr(log, "wait_for_change", fails)
     with pytest.raises(LogError, match="disk is full"):
-        await follow(log, EVENTS, Kept(), consumer="kept", stop=asyncio.Event())
+        await follow(log, EVENTS, MemoryOutlet(), consumer="kept", stop=asyncio.Event())
     with pytest.raises(LogError, match="disk is full"):
         await consume(log, "group", EVENTS, Echo(), stop=asyncio.Event())

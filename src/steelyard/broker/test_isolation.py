@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.broker.consume import consume, consume_once, waiting_of
+from steelyard.broker.consume import consume, consume_once, list_waiting
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import (
     DEAD,
@@ -18,11 +18,11 @@ from steelyard.broker.log import (
     Record,
 )
 from steelyard.broker.open import open_log
-from steelyard.broker.quarantine.administration import end_quarantine, quarantined
+from steelyard.broker.quarantine.administration import end_quarantine, list_entries
 from steelyard.broker.quarantine.dead_letters import printable
 from steelyard.broker.retries import ALLOWANCE, PAUSES, WINDOW, Retries
-from steelyard.errors import EngineError
 from steelyard.testing.engines.log import everything, message
+from steelyard_common.errors import EngineError
 
 FAULTS: list[Exception] = [
     OverflowError("Integer exceeds 64-bit range"),
@@ -91,8 +91,8 @@ async def test_what_a_record_leads_to_stops_its_entity_alone(
     await log.publish([message("c", "odd"), message("b", "2")])
     said = await work_off(log, Echo(error=error))
     assert sorted(filter(None, said)) == [b"1", b"1", b"2"]
-    assert [record.value for record in await waiting_of(log, "a")] == [b"odd", b"2"]
-    held = {entity.key: entity for entity in await quarantined(log)}
+    assert [record.value for record in await list_waiting(log, "a")] == [b"odd", b"2"]
+    held = {entity.key: entity for entity in await list_entries(log)}
     assert (held["a"].waiting, held["c"].waiting, held["a"].consumer) == (2, 1, "commands")
     assert held["a"].reason.startswith(type(error).__name__)
     alerts = [line.getMessage() for line in caplog.records if line.levelname == "CRITICAL"]
@@ -111,7 +111,7 @@ async def test_a_record_is_tried_again_before_it_is_put_aside(log: MemoryLog) ->
     said = await work_off(log, Echo(times=len(PAUSES)), Retries(sleep=slept))
     assert sorted(filter(None, said)) == [b"1", b"odd"]
     assert slept.pauses == list(PAUSES[:-1])
-    assert await quarantined(log) == []
+    assert await list_entries(log) == []
 
 
 async def test_bad_records_in_a_row_delay_the_others_by_a_bounded_time(log: MemoryLog) -> None:
@@ -119,7 +119,7 @@ async def test_bad_records_in_a_row_delay_the_others_by_a_bounded_time(log: Memo
     retries = Retries(clock=lambda: now, sleep=slept)
     await log.publish([message(f"k{number}", "odd") for number in range(30)])
     await work_off(log, Echo(), retries)
-    assert len(await quarantined(log)) == 30
+    assert len(await list_entries(log)) == 30
     assert 0 < sum(slept.pauses) <= ALLOWANCE
     now += WINDOW
     assert await retries.again(0)
@@ -134,7 +134,7 @@ async def test_an_engine_that_fails_ends_the_consumer_and_nothing_is_written(
     with pytest.raises(type(error)):
         await consume(log, "group", EVENTS, Echo(error=error), stop=asyncio.Event(), retries=Retries(()))
     assert await everything(log, OUTCOMES) == []
-    assert await quarantined(log) == []
+    assert await list_entries(log) == []
     assert await work_off(log, Echo(times=0)) == [b"1", b"odd"], "it is delivered again, to the next process"
 
 
@@ -144,7 +144,7 @@ async def test_what_cannot_be_written_is_the_fault_of_the_record_that_it_follows
     said = await work_off(log, Echo())
     assert len(said) == 21
     assert b"y" in said
-    (held,) = await quarantined(log)
+    (held,) = await list_entries(log)
     assert (held.key, held.waiting) == ("k3", 2)
     assert held.reason.startswith(BadMessage.__name__)
 
@@ -164,11 +164,11 @@ async def test_a_release_tries_what_failed_once_more_and_a_drop_goes_on_without_
     await log.publish([message("a", "odd"), message("a", "1")])
     step = Echo()
     await work_off(log, step)
-    await end_quarantine(log, await quarantined(log), dropping=dropping)
+    await end_quarantine(log, await list_entries(log), dropping=dropping)
     await log.publish([message("a", "2")])
     step.left = 0 if mended else step.left
     assert await work_off(log, step) == expected
-    held = await quarantined(log)
+    held = await list_entries(log)
     assert [entity.waiting for entity in held] == ([] if expected else [3])
     assert len(await everything(log, DEAD)) == (1 if expected else 2)
 
@@ -179,9 +179,9 @@ async def test_a_release_that_cannot_be_written_loses_nothing(log: MemoryLog, dr
     step = Echo()
     await work_off(log, step)
     step.left = 0
-    await end_quarantine(log, await quarantined(log), dropping=dropping)
+    await end_quarantine(log, await list_entries(log), dropping=dropping)
     await work_off(log, step)
-    (held,) = await quarantined(log)
+    (held,) = await list_entries(log)
     assert "cannot be released" in held.reason
     step.astray = False
     await end_quarantine(log, [held], dropping=dropping)
@@ -204,8 +204,8 @@ async def test_parts_of_a_batch_are_transactions_on_a_file_too(tmp_path: Path) -
         inbox = await log.inbox("group", EVENTS)
     said = [record.value for record in await everything(log, OUTCOMES)]
     assert sorted(said, key=str) == sorted([*(str(n).encode() for n in range(40)), *[b"x"] * 5], key=str)
-    assert {entity.key: entity.waiting for entity in await quarantined(log)} == {"k3": 2, "k5": 2}
-    await end_quarantine(log, await quarantined(log), dropping=True)
+    assert {entity.key: entity.waiting for entity in await list_entries(log)} == {"k3": 2, "k5": 2}
+    await end_quarantine(log, await list_entries(log), dropping=True)
     while (batch := await inbox.batch(wait=0)).records:
         await consume_once(log, batch, inbox.transact, step, Retries(()))
     assert len(await everything(log, OUTCOMES)) == 47

@@ -17,7 +17,7 @@ import pytest
 from steelyard.broker.log import EVENTS, OUTCOMES, PARTITIONS, STATE, Fenced, Log, LogError, Message
 from steelyard.broker.open import open_log
 from steelyard.broker.sqlite.records import MIGRATIONS
-from steelyard.processes import may_live, this_process
+from steelyard.engines.processes import may_live, own_process
 from steelyard.sqlite import Database
 from steelyard.testing.engines.log import everything, message
 
@@ -90,7 +90,7 @@ async def working(
 async def until_said(log: Log, number: int, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while len(await everything(log, OUTCOMES)) < number:
-            await log.changed(log.version(), 1)
+            await log.wait_for_change(log.version(), 1)
 
 
 async def check(log: Log, keys: int, each_key: int) -> None:
@@ -261,7 +261,7 @@ async def test_a_log_of_a_version_without_ids_gets_one(tmp_path: Path) -> None:
 
 
 def test_a_process_is_known_by_its_start() -> None:
-    mine = this_process()
+    mine = own_process()
     assert may_live(mine)
     assert not may_live(f"{mine}0"), "the pid is another process's now"
     assert may_live("elsewhere-1-1"), "of another machine's processes only the lease tells"

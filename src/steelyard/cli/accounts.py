@@ -112,7 +112,7 @@ def token(
     from datetime import UTC, datetime, timedelta
 
     from steelyard.client import Forbidden
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     with platform.connect() as client:
         owner = _account(client, account)

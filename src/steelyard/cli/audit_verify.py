@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.module_rubrics import ModuleOption, rubrics_of
+from steelyard.cli.extras import needs
+from steelyard.cli.module_rubrics import ModuleOption, find_rubrics
 from steelyard.cli.report_verify import KeyOption, ModelOption, print_checks
 
 
+@needs("eval")
 def verify(
     file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     key: KeyOption = None,
@@ -22,12 +24,12 @@ def verify(
     those of the folder. With --module, the scores of rubrics of modules are computed again, too. Exit status 1 if a
     check fails.
     """
-    from steelyard.report.evidence.attestation import public_key
-    from steelyard.report.evidence.verify_audit import audit_folder_of, verify_audit
+    from steelyard_evaluation.report.evidence.attestation import public_key
+    from steelyard_evaluation.report.evidence.verify_audit import find_audit_folder, verify_audit
 
     page = file / "index.html" if file.is_dir() else file
-    folder = audit_folder_of(page)
+    folder = find_audit_folder(page)
     signer = None if key is None else public_key(key)
     name = page.name if page.suffix in {".html", ".htm"} else "index.html"
-    known = rubrics_of(module, sorted(folder.glob("reports/*/report.json"))) if module else None
+    known = find_rubrics(module, sorted(folder.glob("reports/*/report.json"))) if module else None
     print_checks(verify_audit(folder, signer, name, model=model, known=known))

@@ -1,4 +1,4 @@
-"""`steelyard backup …`: one entity is brought back, the backup is tried, and what goes is listed."""
+"""`steelyard backup …`: the backup is completed and tried, one entity is brought back, and what goes is listed."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from steelyard.cli.log import SettingsOption
 from steelyard.cli.option_groups import with_options
 
 backup = typer.Typer(
-    help="Restore deleted entities, list what goes, test a restore.",
+    help="Complete or test the backup, restore deleted entities.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -31,6 +31,27 @@ def restore(
         typer.echo(f"{done.message}: {done.status}")
 
 
+@backup.command("write")
+@needs("local")
+def write(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
+    """Complete the backup now, with a copy of the accounts.
+
+    It gets the newest changes of entities; then the mirror is brought up to date, where there is one. The platform may
+    run. Accounts are encrypted with the secret keys of the settings: keep a copy of these.
+    """
+    import asyncio
+    from datetime import UTC, datetime
+
+    from steelyard.cli.connection import choose_state_dir
+    from steelyard.local.backing_up import write_backup
+    from steelyard.settings import load
+
+    state = choose_state_dir(state_dir)
+    done = asyncio.run(write_backup(load(settings, state.path), state, datetime.now(UTC)))
+    for line in done.lines():
+        typer.echo(line)
+
+
 @backup.command("drill")
 @needs("local")
 def drill(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
@@ -41,12 +62,12 @@ def drill(state_dir: FolderOption = None, settings: SettingsOption = None) -> No
     import asyncio
 
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.cli.restore import shown_progress
+    from steelyard.cli.restore import show_progress
     from steelyard.local.drill import run_drill
     from steelyard.settings import load
 
     loaded = load(settings, choose_state_dir(state_dir).path)
-    with shown_progress() as progress:
+    with show_progress() as progress:
         drilled = asyncio.run(run_drill(loaded, progress))
     for line in drilled.lines():
         typer.echo(line)
@@ -56,7 +77,7 @@ def drill(state_dir: FolderOption = None, settings: SettingsOption = None) -> No
 
 @backup.command("forgotten")
 @needs("local")
-def forgotten(
+def list_forgotten(
     state_dir: FolderOption = None,
     settings: SettingsOption = None,
     output: Annotated[
@@ -71,10 +92,10 @@ def forgotten(
     import json
 
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.errors import UsageError
     from steelyard.local.departing import read_departures
     from steelyard.services.reaper.departures import HEADINGS
     from steelyard.settings import load
+    from steelyard_common.errors import UsageError
 
     if output not in ("table", "json"):
         raise UsageError(f"--output {output}: should be table or json")

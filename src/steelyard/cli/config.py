@@ -19,22 +19,25 @@ config = typer.Typer(help="Check the engines of the settings, and make them read
 @config.command()
 @needs("local")
 def check(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Try every engine, and the keys of secrets.
+    """Try every engine, and name the settings that are missing.
 
-    The engines are log, view, accounts, storage, backup and, where the settings name one, the mirror.
+    The engines are log, view, accounts, storage, backup and, where the settings name one, the mirror; the keys of
+    secrets and Kubernetes are tried, too. All are tried from where the command runs, which may be a Pod.
 
     Prints what each one is and can do. Exit status 3 when one of them cannot be used.
     """
     import asyncio
 
-    from steelyard.local.config import check_engines
+    from steelyard.cli.connection import choose_state_dir
+    from steelyard.local.config import check_engines, check_surroundings
 
     async def try_all() -> bool:
-        good = True
+        good, loaded, state = True, _load(state_dir, settings), choose_state_dir(state_dir)
         # The name is printed before the trial, because the answer takes seconds where a server is down.
-        async for seen in check_engines(_loaded(state_dir, settings), _show_name):
-            _show_result(seen)
-            good = good and not seen.fault
+        for checks in (check_engines(loaded, _show_name), check_surroundings(loaded, state, _show_name)):
+            async for seen in checks:
+                _show_result(seen)
+                good = good and not seen.fault
         return good
 
     if not asyncio.run(try_all()):
@@ -52,13 +55,13 @@ def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> Non
     import asyncio
 
     from steelyard.accounts.database import AccountsDatabaseError
-    from steelyard.errors import SteelyardError
     from steelyard.local.config import prepare_engines
     from steelyard.views.view import ViewError
+    from steelyard_common.errors import SteelyardError
 
     async def prepare_all() -> int:
         count = 0
-        async for prepared in prepare_engines(_loaded(state_dir, settings)):
+        async for prepared in prepare_engines(_load(state_dir, settings)):
             _show_name(prepared.engine, prepared.address)
             _show_result(prepared)
             count += 1
@@ -74,7 +77,7 @@ def init(state_dir: FolderOption = None, settings: SettingsOption = None) -> Non
         raise SteelyardError(str(error)) from error
 
 
-def _loaded(state_dir: Path | None, settings: Path | None) -> "Settings":
+def _load(state_dir: Path | None, settings: Path | None) -> "Settings":
     from steelyard.cli.connection import choose_state_dir
     from steelyard.settings import load
 

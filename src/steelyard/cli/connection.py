@@ -89,7 +89,7 @@ def collection_name(kind: str, possible: Set[str] = frozenset(COLLECTIONS)) -> s
 
     Raises UsageError for an unknown kind, with those that are possible.
     """
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     word = kind.lower()
     for plural in (
@@ -104,9 +104,9 @@ def collection_name(kind: str, possible: Set[str] = frozenset(COLLECTIONS)) -> s
     raise UsageError(f"{kind}: there is no such kind; there are {known}")
 
 
-def one_of(plural: str, possible: Set[str], what: str) -> str:
+def find_supporting(plural: str, possible: Set[str], what: str) -> str:
     """Return the collection where it has `what`, which those in `possible` have. Raises UsageError."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     if plural not in possible:
         known = ", ".join(collection for collection in COLLECTIONS if collection in possible)
@@ -131,14 +131,19 @@ def command_name() -> str:
     # Started as `python -m` or by a test runner, argv[0] is no command that a user could type.
     if called.name != "steelyard" or (on_path and Path(on_path).resolve() == called.resolve()):
         return "steelyard"
-    return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)
+    return short_path(called)
+
+
+def short_path(path: Path) -> str:
+    """Return the path relative to the current folder where it lies in it: easier to read and to copy."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def connect(endpoint: str | None, token: str | None, state_dir: Path | None = None) -> "Client":
     """Return a client, with the address and token of the state folder where one is given. Raises UsageError."""
     from steelyard.client import Client
-    from steelyard.errors import UsageError
     from steelyard.local.state import StateDir, read_ready
+    from steelyard_common.errors import UsageError
 
     if state_dir is not None:
         ready = read_ready(StateDir(state_dir.resolve()))
@@ -184,8 +189,8 @@ class PlatformOptions:
 
 def one_id(client: "Client", plural: str, text: str) -> str:
     """Return the id that a user means: a whole id, the beginning of one, or a name that only one entity has."""
-    from steelyard.cli.output import name_of
-    from steelyard.errors import UsageError
+    from steelyard.cli.output import display_name
+    from steelyard_common.errors import UsageError
 
     # A whole id is not looked up: the entity may be one that no query lists, such as a forgotten one.
     if len(text) == 32 and set(text) <= set("0123456789abcdef"):
@@ -193,7 +198,7 @@ def one_id(client: "Client", plural: str, text: str) -> str:
     matches = [
         entity
         for entity in getattr(client, plural).query()
-        if name_of(entity.dump()) == text or entity.id.startswith(text)
+        if display_name(entity.dump()) == text or entity.id.startswith(text)
     ]
     # A name goes on to mean what is there, also after something with the same name was deleted.
     living = [entity for entity in matches if entity.status != DELETED]
@@ -205,3 +210,41 @@ def one_id(client: "Client", plural: str, text: str) -> str:
     raise UsageError(
         f"{text}: no id begins with it, and nothing has it as its name; `steelyard get {plural}` lists what there is"
     )
+
+
+def make_filters(labels: list[str], where: list[str]) -> dict[str, object]:
+    """Return the filters of a query that options of a command name. Raises UsageError."""
+    import json
+
+    from steelyard_common.errors import UsageError
+
+    filters: dict[str, object] = {}
+    several: dict[str, list[str]] = {}
+    for text in where:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--where {text}: should be field=value")
+        values = value.split(",")
+        if len(values) > 1:
+            several[name] = values
+        else:
+            filters[name] = value
+    if several:
+        filters["query"] = json.dumps(several)
+    for text in labels:
+        if not text.partition("=")[1]:
+            raise UsageError(f"--label {text}: should be key=value")
+    if labels:
+        filters["labels"] = dict(parse_label(text) for text in labels)
+    return filters
+
+
+def parse_label(text: str) -> tuple[str, str | None]:
+    from steelyard_common.errors import UsageError
+
+    key, equals, value = text.partition("=")
+    if not equals and text.endswith("-"):
+        return text[:-1], None
+    if not equals or not key:
+        raise UsageError(f"{text}: should be key=value, or key- to remove the label")
+    return key, value

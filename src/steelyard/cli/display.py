@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Protocol
 
 from steelyard.cli.plain_text import terminal
-from steelyard.errors import UsageError, escaped, one_line
+from steelyard_common.errors import UsageError, escape, one_line
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LiveDisplay:
         self._live.update(table)
 
     def say(self, text: str) -> None:
-        self._console.print(escaped(text), markup=False, soft_wrap=True)
+        self._console.print(escape(text), markup=False, soft_wrap=True)
 
     def close(self) -> None:
         self._live.stop()

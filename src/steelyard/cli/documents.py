@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.connection import collection_name
-from steelyard.cli.lists import items_of
-from steelyard.errors import UsageError
+from steelyard.cli.lists import list_items
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
@@ -32,10 +32,10 @@ class Document:
     name: str
     where: str
 
-    def resolved(self, ids: Mapping[str, str]) -> Json:
+    def resolve(self, ids: Mapping[str, str]) -> Json:
         """The fields, with ids for references. Raises UsageError for an unknown one."""
         return {
-            name: _replaced(value, ids, None if name in _WITH_OWN else self.where)
+            name: _replace(value, ids, None if name in _WITH_OWN else self.where)
             for name, value in self.fields.items()
         }
 
@@ -57,7 +57,7 @@ def read(paths: Sequence[Path]) -> list[Document]:
                 f"--filename {path}: has no document; one has `kind:` and the fields of its create request"
             )
         for number, content in enumerate(contents, 1):
-            items = items_of(content, f"{path}, document {number}")
+            items = list_items(content, f"{path}, document {number}")
             documents += [_document(item, where) for where, item in items]
     return documents
 
@@ -66,7 +66,7 @@ def check_references(documents: Sequence[Document]) -> None:
     """Raise UsageError for a reference to no earlier document: it should be known before the first entity is made."""
     names: dict[str, str] = {}
     for document in documents:
-        document.resolved(names)
+        document.resolve(names)
         if document.name:
             names[document.name] = document.name
 
@@ -90,8 +90,8 @@ def _contents(path: Path) -> list[object]:
 
     import yaml
 
-    from steelyard.whole_files import read_whole
     from steelyard_common.bounded_yaml import fault_text, load_all
+    from steelyard_common.whole_files import read_whole
 
     try:
         text = read_whole(sys.stdin.buffer if str(path) == "-" else path).decode()
@@ -136,13 +136,13 @@ def _document(content: object, where: str) -> Document:
     return Document(collection, fields, str(content.get("as", "")), where)
 
 
-def _replaced(value: Any, ids: Mapping[str, str], where: str | None) -> Any:
+def _replace(value: Any, ids: Mapping[str, str], where: str | None) -> Any:
     """Put ids for references. Where `where` is None, a text that names no document stays as it is."""
     match value:
         case dict():
-            return {key: _replaced(item, ids, where) for key, item in value.items()}
+            return {key: _replace(item, ids, where) for key, item in value.items()}
         case list():
-            return [_replaced(item, ids, where) for item in value]
+            return [_replace(item, ids, where) for item in value]
         case str():
             return _REFERENCE.sub(lambda match: _id(match[1], ids, where), value)
     return value

@@ -15,9 +15,11 @@ from steelyard.cli.connection import (
     OutputOption,
     PlatformOptions,
     collection_name,
+    find_supporting,
     kind_argument,
+    make_filters,
     one_id,
-    one_of,
+    parse_label,
 )
 from steelyard.cli.option_groups import with_options
 
@@ -69,16 +71,16 @@ def _make(
     again: bool,
 ) -> None:
     from steelyard.cli.documents import check_references, read
-    from steelyard.cli.output import check_form, now, rendered
+    from steelyard.cli.output import check_form, now, render
     from steelyard.client.errors import ApiError
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     check_form(output)
     documents, ids = read(filename), dict[str, str]()
     check_references(documents)
     with platform.connect() as client:
         for document in documents:
-            fields = document.resolved(ids)
+            fields = document.resolve(ids)
             key = document.key(fields) if again else None
             try:
                 if document.collection == "accounts":
@@ -92,12 +94,12 @@ def _make(
             entity = getattr(entity, "inferencesession", entity)
             if document.name:
                 ids[document.name] = entity.id or ""
-            typer.echo(rendered([entity.dump()], output, document.collection, single=True, now=now()))
+            typer.echo(render([entity.dump()], output, document.collection, single=True, now=now()))
 
 
 def _account(client: "Client", fields: dict[str, Any], *, again: bool) -> "Account":
     """Create an account, or return the one that has the name if `again`. Raises UsageError for other fields."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     name = fields.get("name")
     if set(fields) != {"name"} or not isinstance(name, str):
@@ -140,7 +142,7 @@ def get(
     """Show entities of a kind."""
     from itertools import islice
 
-    from steelyard.cli.output import check_form, now, rendered, table
+    from steelyard.cli.output import check_form, now, render, table
     from steelyard.cli.scores import main_scores
 
     check_form(output)
@@ -150,7 +152,7 @@ def get(
         if ids:
             entities = [collection.get(one_id(client, plural, text)) for text in ids]
         else:
-            query = filters_of(label or [], where or [])
+            query = make_filters(label or [], where or [])
             if order_by or descending:
                 order = "descending" if descending else "ascending"
                 query |= {"orderBy": order_by or "creationTime", "order": order}
@@ -170,7 +172,7 @@ def get(
         typer.echo(table([entity.dump() for entity in entities], now(), main))
         return
     single = ids is not None and len(ids) == 1
-    typer.echo(rendered([entity.dump() for entity in entities], output, plural, single=single, now=now()))
+    typer.echo(render([entity.dump() for entity in entities], output, plural, single=single, now=now()))
 
 
 @with_options
@@ -181,7 +183,7 @@ def describe(
     platform: PlatformOptions,
 ) -> None:
     """Show everything about one entity."""
-    from steelyard.cli.output import described, now
+    from steelyard.cli.output import describe, now
     from steelyard.cli.scores import score_lines
 
     plural = collection_name(kind)
@@ -190,7 +192,7 @@ def describe(
         entity = collection.get(one_id(client, plural, id)).dump()
         progress = collection.progress(entity["id"]).message if plural in WORKFLOWS else None
         scores = score_lines(client, plural, entity["id"]) if entity.get("status") == "Complete" else ()
-    typer.echo(described(entity, plural, now(), progress, scores))
+    typer.echo(describe(entity, plural, now(), progress, scores))
 
 
 @with_options
@@ -206,10 +208,10 @@ def wait(
     """Wait until entities have succeeded. It prints what they wait for. Exit status 1 when one fails."""
     import time
 
-    from steelyard.cli.output import why
+    from steelyard.cli.output import status_text
 
     plural, until = (
-        one_of(collection_name(kind, AWAITED), AWAITED, "status to wait for"),
+        find_supporting(collection_name(kind, AWAITED), AWAITED, "status to wait for"),
         time.monotonic() + timeout,
     )
 
@@ -219,7 +221,7 @@ def wait(
         def print_status(entity: object) -> None:
             content = entity.dump()  # type: ignore[attr-defined]
             waits = content["status"] in {"Created", "Admitted"} and plural in WORKFLOWS
-            message = collection.progress(content["id"]).message if waits else why(content)
+            message = collection.progress(content["id"]).message if waits else status_text(content)
             typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {message or ''}".rstrip())
 
         # All are looked up before the first one: a name that is mistyped must not be found out after an hour.
@@ -237,7 +239,7 @@ def label(
 ) -> None:
     """Set or remove labels."""
     plural = collection_name(kind)
-    patch = dict(_label(text) for text in labels)
+    patch = dict(parse_label(text) for text in labels)
     with platform.connect() as client:
         collection = getattr(client, plural)
         entity = one_id(client, plural, id)
@@ -260,10 +262,10 @@ def publish(
     platform: PlatformOptions,
 ) -> None:
     """Say who sees an entity: public, internal or private."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
     from steelyard_schema.publication import access_label
 
-    plural = one_of(collection_name(kind, PUBLISHED), PUBLISHED, "publication")
+    plural = find_supporting(collection_name(kind, PUBLISHED), PUBLISHED, "publication")
     try:
         access_label(access)
     except ValueError as error:
@@ -301,7 +303,7 @@ def terminate(
     platform: PlatformOptions,
 ) -> None:
     """End a running workflow. A run of a pipeline ends with its workflows."""
-    plural = one_of(collection_name(kind, TERMINATED), TERMINATED, "workflow to end")
+    plural = find_supporting(collection_name(kind, TERMINATED), TERMINATED, "workflow to end")
     with platform.connect() as client:
         collection = getattr(client, plural)
         id = one_id(client, plural, id)
@@ -340,41 +342,3 @@ def _warn_of_statuses(plural: str, named: list[str]) -> None:
                 f"steelyard: warning: status={status}: {plural} have none such; there are {', '.join(known)}",
                 err=True,
             )
-
-
-def filters_of(labels: list[str], where: list[str]) -> dict[str, object]:
-    """Return the filters of a query that options of a command name. Raises UsageError."""
-    import json
-
-    from steelyard.errors import UsageError
-
-    filters: dict[str, object] = {}
-    several: dict[str, list[str]] = {}
-    for text in where:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--where {text}: should be field=value")
-        values = value.split(",")
-        if len(values) > 1:
-            several[name] = values
-        else:
-            filters[name] = value
-    if several:
-        filters["query"] = json.dumps(several)
-    for text in labels:
-        if not text.partition("=")[1]:
-            raise UsageError(f"--label {text}: should be key=value")
-    if labels:
-        filters["labels"] = dict(_label(text) for text in labels)
-    return filters
-
-
-def _label(text: str) -> tuple[str, str | None]:
-    from steelyard.errors import UsageError
-
-    key, equals, value = text.partition("=")
-    if not equals and text.endswith("-"):
-        return text[:-1], None
-    if not equals or not key:
-        raise UsageError(f"{text}: should be key=value, or key- to remove the label")
-    return key, value

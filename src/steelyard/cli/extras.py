@@ -11,13 +11,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, ParamSpec, TypeVar
 
-from steelyard.errors import UsageError, leaves
+from steelyard_common.errors import UsageError, leaves
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PACKAGES = frozenset({"steelyard", "steelyard_common", "steelyard_kube", "steelyard_schema"})
-ONLY_IN_LOCAL = "cel"
+PACKAGES = frozenset(
+    {
+        "steelyard",
+        "steelyard_common",
+        "steelyard_evaluation",
+        "steelyard_kube",
+        "steelyard_local_kubernetes",
+        "steelyard_schema",
+    }
+)
+ONLY_IN_LOCAL = "steelyard_local_kubernetes"
 """A module that no smaller extra brings."""
 
 
@@ -38,14 +47,14 @@ def needs(*extras: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(command: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(command)
-        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        def call_command(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return command(*args, **kwargs)
             # A task group wraps what its tasks raise.
             except (ModuleNotFoundError, ExceptionGroup) as error:
                 raise_missing(error, *extras)
 
-        return called
+        return call_command
 
     return decorate
 

@@ -43,7 +43,7 @@ def tag(
 @with_options
 def untag(id: FamilyArgument, tag: TagArgument, *, platform: PlatformOptions) -> None:
     """Take a tag away. Entities that were asked for by it stay as they are."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     with platform.connect() as client:
         asked = client.families.get(one_id(client, "families", id))

@@ -46,9 +46,9 @@ class Log:
         lines = answer.logs[-self.limit :]
         self.show(lines)
         if answer.totalLines > len(lines):
-            self.note(self._left_out(answer.totalLines, len(lines)))
+            self.note(self._omission_text(answer.totalLines, len(lines)))
 
-    def _left_out(self, total: int, shown: int) -> str:
+    def _omission_text(self, total: int, shown: int) -> str:
         text = f"earlier lines that are not shown: {total - shown:,}; --limit {MOST_LINES} shows"
         if total <= MOST_LINES:
             return f"{text} all"

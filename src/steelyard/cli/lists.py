@@ -6,13 +6,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 DEEPEST = 10
 """Maximum depth of lists within lists. Real files have one or two levels."""
 
 
-def items_of(document: object, where: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def list_items(document: object, where: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The document itself; or where it is a list (`kind: List`, `kind: ModelList`) its items, each with its place.
 
     Raises UsageError, which says where, for a list with other items.
@@ -27,7 +27,7 @@ def items_of(document: object, where: str, depth: int = 0) -> Iterator[tuple[str
     if depth == DEEPEST:
         raise UsageError(f"{where}: more than {DEEPEST} lists lie in each other")
     for number, item in enumerate(items, 1):
-        yield from items_of(item, f"{where}, item {number}", depth + 1)
+        yield from list_items(item, f"{where}, item {number}", depth + 1)
 
 
 def _is_list(document: object) -> bool:

@@ -7,7 +7,7 @@ import typer
 
 from steelyard.cli.connection import FolderOption
 from steelyard.cli.extras import needs
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 if TYPE_CHECKING:
     from steelyard.local.acceptance import AcceptedLog, Report
@@ -37,7 +37,7 @@ def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> N
     from steelyard.local.acceptance import report
     from steelyard.local.engines import advice, check_files
 
-    state, loaded = _loaded(state_dir, settings)
+    state, loaded = _load(state_dir, settings)
     how_to_go_on = advice(state, settings)
     asyncio.run(check_files(loaded, how_to_go_on))
     seen = asyncio.run(report(loaded, how_to_go_on))
@@ -56,12 +56,12 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
     """
     import asyncio
 
-    from steelyard.local.acceptance import accept_log, nothing_runs, report
+    from steelyard.local.acceptance import accept_log, keep_stopped, report
     from steelyard.local.engines import advice
 
-    state, loaded = _loaded(state_dir, settings)
+    state, loaded = _load(state_dir, settings)
     # The locks of all processes are held until the end: no process starts on a log that is being accepted.
-    with nothing_runs(state):
+    with keep_stopped(state):
         seen = asyncio.run(report(loaded, advice(state, settings)))
         _show(seen)
         if seen.missing:
@@ -69,7 +69,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
                 f"{seen.missing} entities of the backup are not in this log: they leave the view, and their work ends"
             )
         confirm("Accept this log?", yes)
-        _accepted(asyncio.run(accept_log(loaded)))
+        _accept(asyncio.run(accept_log(loaded)))
 
 
 @log.command()
@@ -82,14 +82,14 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
     import asyncio
     from datetime import UTC, datetime
 
-    from steelyard.local.acceptance import nothing_runs, report, restore_log
+    from steelyard.local.acceptance import keep_stopped, report, restore_log
     from steelyard.local.engines import advice
 
-    state, loaded = _loaded(state_dir, settings)
-    with nothing_runs(state):
+    state, loaded = _load(state_dir, settings)
+    with keep_stopped(state):
         _show(asyncio.run(report(loaded, advice(state, settings))))
         confirm("Restore this log from the backup?", yes)
-        _accepted(asyncio.run(restore_log(loaded, datetime.now(UTC))))
+        _accept(asyncio.run(restore_log(loaded, datetime.now(UTC))))
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -107,14 +107,14 @@ def confirm(question: str, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def _loaded(folder: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
+def _load(folder: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.errors import UsageError
-    from steelyard.local.state import why_no_state_folder
+    from steelyard.local.state import explain_no_state_folder
     from steelyard.settings import load
+    from steelyard_common.errors import UsageError
 
     state = choose_state_dir(folder)
-    if (why := why_no_state_folder(state)) is not None:
+    if (why := explain_no_state_folder(state)) is not None:
         raise UsageError(f"--state-dir {state.path}: {why}")
     return state, load(settings, state.path)
 
@@ -127,7 +127,7 @@ def _show(seen: "Report") -> None:
         typer.echo(f"  {name}: {word}")
 
 
-def _accepted(done: "AcceptedLog") -> None:
+def _accept(done: "AcceptedLog") -> None:
     if done.restored is not None:
         typer.echo(f"written to the log from the backup: {done.restored.entities} entities")
         for key in done.restored.unreadable:

@@ -1,107 +1,73 @@
-"""The `steelyard` command: assembles the command groups; each imports its needs when it is called."""
+"""The `steelyard` command: names the commands and groups; each is imported and built when it is called."""
 
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import cast
 
 import typer
 
-from steelyard import __version__
-from steelyard.cli import (
-    accounts,
-    audit_verify,
-    backup,
-    config,
-    croissant,
-    entities,
-    families,
-    log,
-    move,
-    quarantine,
-    quotas,
-    report_verify,
-    reruns,
-    restore,
-    run,
-    runners,
-    scores,
-    secrets,
-    serve,
-    service,
-    sign,
-    spend,
-    teams,
-    transfer,
-    up,
-    webhooks,
-)
-from steelyard.cli.demo import command
-from steelyard.cli.eval.group import eval_app
-from steelyard.cli.extras import needs
-from steelyard.cli.ray.groups import appwrapper_app, queue_app, ray_app
-from steelyard.cli.train.group import train_app
+from steelyard.cli.lazy import lazy_group
+from steelyard_common import __version__
+
+COMMANDS = {
+    "up": "up:up",
+    "status": "up:status",
+    "down": "up:down",
+    "serve": "serve:serve",
+    "run": "run:run",
+    "demo": "demo.command:demo",
+    "create": "entities:create",
+    "apply": "entities:apply",
+    "get": "entities:get",
+    "describe": "entities:describe",
+    "wait": "entities:wait",
+    "label": "entities:label",
+    "publish": "entities:publish",
+    "terminate": "entities:terminate",
+    "delete": "entities:delete",
+    "rerun": "reruns:rerun",
+    "upload": "transfer:upload",
+    "download": "transfer:download",
+    "logs": "transfer:logs",
+    "token": "accounts:token",
+    "document": "families:document",
+    "spend": "spend:spend",
+    "restore": "restore:restore",
+    "export": "move:export",
+    "import": "move:import_",
+    "service": "service:service",
+    "account": "accounts:account",
+    "quarantine": "quarantine:quarantine",
+    "quota": "quotas:quota",
+    "secret": "secrets:secret",
+    "team": "teams:team",
+    "family": "families:family",
+    "webhook": "webhooks:webhook",
+    "log": "log:log",
+    "backup": "backup:backup",
+    "config": "config:config",
+    "report": "pages:report",
+    "audit": "pages:audit",
+    "safetycase": "pages:safetycase",
+    "croissant": "croissant:croissant",
+    "eval": "eval.group:eval_app",
+    "train": "train.group:train_app",
+    "ray": "ray.groups:ray_app",
+    "queue": "ray.groups:queue_app",
+    "appwrapper": "ray.groups:appwrapper_app",
+    "runners": "runners:runners",
+}
+"""Every command and group, in the order of the listing: its module below this package, and its name there."""
 
 app = typer.Typer(
     name="steelyard",
+    cls=lazy_group({name: f"steelyard.cli.{address}" for name, address in COMMANDS.items()}),
     help="Train, serve, evaluate and audit AI systems, on Kubernetes or on this machine.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-LOCAL: tuple[Callable[..., None], ...] = (up.up, up.status, up.down, serve.serve, run.run, command.demo)
-for verb in LOCAL:
-    app.command()(needs("local")(verb))
-VERBS: tuple[Callable[..., None], ...] = (
-    entities.create,
-    entities.apply,
-    entities.get,
-    entities.describe,
-    entities.wait,
-    entities.label,
-    entities.publish,
-    entities.terminate,
-    entities.delete,
-    reruns.rerun,
-    transfer.upload,
-    transfer.download,
-    transfer.logs,
-)
-for verb in VERBS:
-    app.command()(verb)
-app.command()(accounts.token)
-app.add_typer(accounts.account, name="account")
-app.add_typer(quarantine.quarantine, name="quarantine")
-app.add_typer(quotas.quota, name="quota")
-app.add_typer(secrets.secret, name="secret")
-app.add_typer(teams.team, name="team")
-app.add_typer(families.family, name="family")
-app.command()(families.document)
-app.add_typer(webhooks.webhook, name="webhook")
-app.add_typer(log.log, name="log")
-app.command()(spend.spend)
-app.command()(restore.restore)
-app.command()(move.export)
-app.command("import")(move.import_)
-app.add_typer(backup.backup, name="backup")
-app.add_typer(config.config, name="config")
-transfer.report.command("verify")(needs("eval")(report_verify.verify))
-transfer.audit.command("verify")(needs("eval")(audit_verify.verify))
-transfer.report.command("sign")(needs("eval")(sign.sign_report))
-transfer.audit.command("sign")(needs("eval")(sign.sign_audit))
-app.add_typer(transfer.report, name="report")
-app.add_typer(transfer.audit, name="audit")
-transfer.safetycase.command("scores")(scores.scores)
-app.add_typer(transfer.safetycase, name="safetycase")
-app.add_typer(croissant.croissant, name="croissant")
-app.add_typer(eval_app, name="eval")
-app.add_typer(train_app, name="train")
-app.add_typer(ray_app, name="ray")
-app.add_typer(queue_app, name="queue")
-app.add_typer(appwrapper_app, name="appwrapper")
-app.add_typer(runners.runners, name="runners")
-app.command()(service.service)
 
 
 def _version(show: bool) -> None:
@@ -121,8 +87,10 @@ def steelyard(
 
 def main() -> None:
     """Entry point. A user's mistake, or an engine's failure, is one line on stderr and an exit status, no traceback."""
+    from steelyard.steps.exits import leave, obey_termination
+
+    obey_termination()
     from steelyard.cli.plain_text import escape_output
-    from steelyard.exits import leave
 
     escape_output()
     # httpx would import a command line of its own, with click and Pygments: a tenth of the time of most commands.
@@ -136,7 +104,7 @@ def main() -> None:
 
 
 def _call() -> None:
-    from steelyard.errors import EngineError, SteelyardError, words_of_file_error
+    from steelyard_common.errors import EngineError, SteelyardError, words_of_file_error
 
     try:
         app()

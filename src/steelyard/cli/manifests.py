@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from steelyard.cli.lists import items_of
-from steelyard.errors import UsageError
-from steelyard.whole_files import read_whole
+from steelyard.cli.lists import list_items
 from steelyard_common.bounded_yaml import fault_text, load_all
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
-from steelyard_schema.definitions import spec_schema_of
+from steelyard_common.whole_files import read_whole
+from steelyard_schema.definitions import find_spec_schema
 from steelyard_schema.unknown_fields import unknown_fields
 
 
@@ -56,7 +56,7 @@ def _documents(file: Path) -> list[Manifest]:
         raise UsageError(f"{file}: is not YAML: {fault_text(error)}") from error
     manifests = []
     for number, document in enumerate(documents, 1):
-        for where, item in items_of(document, f"{file} (document {number})"):
+        for where, item in list_items(document, f"{file} (document {number})"):
             check_manifest(where, item)
             manifests.append(Manifest(file, item))
     return manifests
@@ -75,7 +75,7 @@ def check_manifest(where: str, document: object) -> None:
     if not isinstance(document["metadata"], dict) or not isinstance(document["metadata"].get("name"), str):
         raise UsageError(f"{where}: metadata.name is missing; it should be a text")
     # The API would drop them in silence.
-    for unknown in unknown_fields(spec_schema_of(document), document.get("spec"), "spec"):
+    for unknown in unknown_fields(find_spec_schema(document), document.get("spec"), "spec"):
         raise UsageError(f"{where}: {unknown}")
 
 

@@ -18,7 +18,7 @@ ModuleOption = Annotated[
 ]
 
 
-def rubrics_of(modules: Sequence[Path], reports: Iterable[Path]) -> "tuple[EntryPoint, ...]":
+def find_rubrics(modules: Sequence[Path], reports: Iterable[Path]) -> "tuple[EntryPoint, ...]":
     """Return the installed rubrics, and those of the reports that code of modules has, which is imported.
 
     `reports` are paths of the files report.json. Raises UsageError for a rubric that is neither installed nor in the
@@ -26,18 +26,18 @@ def rubrics_of(modules: Sequence[Path], reports: Iterable[Path]) -> "tuple[Entry
     """
     import sys
 
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     for folder in modules:
         if not folder.is_dir():
             raise UsageError(f"--module {folder}: there is no such folder")
         sys.path.insert(0, str(folder.absolute()))
     names = dict.fromkeys(name for report in reports for name in _rubric_names(report))
-    return tuple(dict.fromkeys(point for name in names for point in _known(name, modules)))
+    return tuple(dict.fromkeys(point for name in names for point in _list_known(name, modules)))
 
 
 def _rubric_names(report: Path) -> list[str]:
-    from steelyard.whole_files import TooLarge, parse_json, read_whole
+    from steelyard_common.whole_files import TooLarge, parse_json, read_whole
 
     try:
         names = parse_json(read_whole(report))["scoring"]["rubrics"]
@@ -47,11 +47,11 @@ def _rubric_names(report: Path) -> list[str]:
         return []
 
 
-def _known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
+def _list_known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
     """Return the rubrics among which `rubric` is found."""
-    from steelyard.analysis.errors import AnalysisFailed
-    from steelyard.analysis.rubrics import known_rubrics
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
+    from steelyard_evaluation.analysis.errors import AnalysisFailed
+    from steelyard_evaluation.analysis.rubrics import find_rubrics
     from steelyard_schema.faults import exception_line
 
     option = f"--module {', '.join(map(str, modules))}"
@@ -60,7 +60,7 @@ def _known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
     if "." in name and not _is_installed(name) and not _is_in(name, modules):
         raise UsageError(f"{option}: rubric {name!r}: there is no module {name.partition('.')[0]!r} in it")
     try:
-        return known_rubrics(rubric)
+        return find_rubrics(rubric)
     except AnalysisFailed as error:
         raise UsageError(f"{option}: {error.message}") from error
     # The code of the module may raise anything, and may also end the process.
@@ -71,9 +71,9 @@ def _known(rubric: str, modules: Sequence[Path]) -> "tuple[EntryPoint, ...]":
 
 
 def _is_installed(rubric: str) -> bool:
-    from steelyard.report.rubrics.find import installed
+    from steelyard_evaluation.report.rubrics.find import list_installed
 
-    return any(point.name == rubric for point in installed())
+    return any(point.name == rubric for point in list_installed())
 
 
 def _is_in(rubric: str, modules: Sequence[Path]) -> bool:

@@ -27,18 +27,18 @@ def export(
     from datetime import UTC, datetime
 
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.errors import UsageError
-    from steelyard.local.acceptance import nothing_runs
+    from steelyard.local.acceptance import keep_stopped
     from steelyard.local.engines import advice, check_files
     from steelyard.local.moving import export_to
-    from steelyard.local.state import why_no_state_folder
+    from steelyard.local.state import explain_no_state_folder
     from steelyard.settings import load
+    from steelyard_common.errors import UsageError
 
     state = choose_state_dir(state_dir)
-    if (why := why_no_state_folder(state)) is not None:
+    if (why := explain_no_state_folder(state)) is not None:
         raise UsageError(f"--state-dir {state.path}: {why}")
     loaded = load(settings, state.path)
-    with nothing_runs(state):
+    with keep_stopped(state):
         asyncio.run(check_files(loaded, advice(state, settings)))
         moved = asyncio.run(export_to(loaded, target, datetime.now(UTC), typer.echo))
     typer.echo(f"{target}: {_counts(moved)}")
@@ -59,15 +59,15 @@ def import_(
     from datetime import UTC, datetime
 
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.local.acceptance import nothing_runs
+    from steelyard.local.acceptance import keep_stopped
+    from steelyard.local.files import prepare
     from steelyard.local.moving import import_from
-    from steelyard.local.state import prepare
     from steelyard.settings import load
 
     state = choose_state_dir(state_dir)
     loaded = load(settings, state.path)
     prepare(state)
-    with nothing_runs(state):
+    with keep_stopped(state):
         moved = asyncio.run(import_from(loaded, source, datetime.now(UTC), typer.echo))
     typer.echo(f"imported {_counts(moved)}")
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from steelyard.cli.connection import command_name
+from steelyard.cli.connection import command_name, short_path
 from steelyard.local.state import StateDir
-from steelyard.whole_files import TooLarge, parse_json, read_whole
+from steelyard_common.whole_files import TooLarge, parse_json, read_whole
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedResource:
     """A resource that ended well, and the URL of its output (empty without an output)."""
 
     kind: str
@@ -20,7 +20,7 @@ class Finished:
     seconds: float
 
 
-def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> str:
+def closing_words(ended: Sequence[FinishedResource], state: StateDir, folder: Path) -> str:
     """Plain text, a line each, ready to print."""
     report = next((resource for resource in reversed(ended) if resource.kind == "Report"), None)
     lines = ["", f"{len(ended)} resources finished in {sum(resource.seconds for resource in ended):.1f} s."]
@@ -31,7 +31,7 @@ def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> s
     lines += [
         f"Audit:  {_readable(resource.output)}/index.html" for resource in ended if resource.kind == "Audit"
     ]
-    steelyard, kubeconfig = command_name(), _short(state.kubeconfig)
+    steelyard, kubeconfig = command_name(), short_path(state.kubeconfig)
     evaluation = next((resource for resource in ended if resource.kind == "Evaluation"), None)
     looked_at = f"describe evaluation {evaluation.name}" if evaluation else "get all"
     lines += [
@@ -40,7 +40,7 @@ def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> s
         f"  1. open the page:      xdg-open {page}"
         if page
         else f"  1. see what there is:  {steelyard} status",
-        f"  2. start it again:     {steelyard} up --detach --state-dir {_short(state.path)}",
+        f"  2. start it again:     {steelyard} up --detach --state-dir {short_path(state.path)}",
         f"     and look inside:    kubectl --kubeconfig {kubeconfig} {looked_at}",
         f"  3. change the example: edit {folder}/*.yaml, then {steelyard} run {folder}",
     ]
@@ -58,8 +58,4 @@ def _headline(output: str) -> str:
 
 def _readable(url: str) -> str:
     """A path for a file URL, else the URL."""
-    return _short(Path(unquote(urlparse(url).path))) if url.startswith("file:") else url
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return short_path(Path(unquote(urlparse(url).path))) if url.startswith("file:") else url

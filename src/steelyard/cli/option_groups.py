@@ -24,15 +24,15 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(_parameter(name, parameter.default, parameter.annotation))
 
     @functools.wraps(command)
-    def called(**values: Any) -> None:
+    def call_command(**values: Any) -> None:
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         command(**values)
 
-    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     # Typer reads types from the annotations and all else from the signature.
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return called
+    call_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call_command
 
 
 def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.errors import UsageError, one_line
+from steelyard_common.errors import UsageError, one_line
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_schema.retention import files_until, forgotten_at
+from steelyard_schema.retention import files_until, forget_time
 
 _IF_ANY = frozenset({"DATASET", "MODEL", "SCORE"})
 FORMS = ("table", "json", "yaml", "name")
@@ -21,7 +21,7 @@ def check_form(form: str) -> str:
     return form
 
 
-def rendered(entities: Sequence[Json], form: str, plural: str, *, single: bool, now: datetime) -> str:
+def render(entities: Sequence[Json], form: str, plural: str, *, single: bool, now: datetime) -> str:
     """The entities in a form; `single` prints one object instead of a list of one."""
     match form:
         case "name":
@@ -42,25 +42,27 @@ def table(entities: Sequence[Json], now: datetime, scores: Mapping[str, str] | N
     """
     parts: dict[str, Callable[[Json], str]] = {
         "ID": lambda entity: str(entity.get("id", "")),
-        "NAME": name_of,
-        "DATASET": dataset_of,
-        "MODEL": model_of,
+        "NAME": display_name,
+        "DATASET": dataset_name,
+        "MODEL": model_name,
         "SCORE": lambda entity: (scores or {}).get(str(entity.get("id")), ""),
         "STATUS": lambda entity: str(entity.get("status", "")),
         "AGE": lambda entity: age(entity, now),
-        "WHY": why,
+        "WHY": status_text,
     }
     shown = {name: [part(entity) for entity in entities] for name, part in parts.items()}
     kept = {name: cells for name, cells in shown.items() if any(cells) or name not in _IF_ANY}
     return columns([list(kept), *zip(*kept.values(), strict=True)]) if entities else "nothing found"
 
 
-def dataset_of(entity: Json) -> str:
+def dataset_name(entity: Json) -> str:
     """Return the name of the dataset that an entity was asked with, or the beginning of its id."""
-    return _named(entity, "dataset", entity.get("dataset") or mapping(entity, "scope").get("dataset"))
+    return _reference_name(
+        entity, "dataset", entity.get("dataset") or mapping(entity, "scope").get("dataset")
+    )
 
 
-def model_of(entity: Json) -> str:
+def model_name(entity: Json) -> str:
     """Return the name of the model that an entity is about, or of the service where it has no model of its own."""
     session = mapping(entity, "inferenceSession") or entity
     service = session.get("inferenceService")
@@ -70,11 +72,11 @@ def model_of(entity: Json) -> str:
     if isinstance(model, dict):
         return str(model.get("name") or "")
     scope = mapping(entity, "scope")
-    named = _named(entity, "model", model or scope.get("model"))
-    return named or _named(entity, "inferenceService", service or scope.get("inferenceService"))
+    named = _reference_name(entity, "model", model or scope.get("model"))
+    return named or _reference_name(entity, "inferenceService", service or scope.get("inferenceService"))
 
 
-def _named(entity: Json, field: str, id: object) -> str:
+def _reference_name(entity: Json, field: str, id: object) -> str:
     """Return the name that an annotation gives what a field refers to, or the beginning of its id."""
     notes = {note.get("key"): note.get("value") for note in sequence(entity, "annotations")}
     return str(notes.get(f"steelyard/name-{field}") or (id[:8] if isinstance(id, str) else ""))
@@ -90,7 +92,7 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def name_of(entity: Json) -> str:
+def display_name(entity: Json) -> str:
     """Return the name of an entity. Without a name: its title, as use cases, hazards and challenges have, or what it
     is made of: the service and the dataset of an evaluation, the rubric of a report.
     """
@@ -108,7 +110,7 @@ def _makings(entity: Json) -> str:
             return str(entity.get("rubric") or "")
         case "Evaluation":
             service = mapping(mapping(entity, "inferenceSession"), "inferenceService").get("name")
-            return " on ".join(str(part) for part in (service, dataset_of(entity)) if part)
+            return " on ".join(str(part) for part in (service, dataset_name(entity)) if part)
     return ""
 
 
@@ -134,7 +136,7 @@ def log_line(time: str, message: str) -> str:
     return " ".join([f"{time} {step}{level}{content['message']}", *fields])
 
 
-def why(entity: Json) -> str:
+def status_text(entity: Json) -> str:
     """Reason and message of the status, in a line."""
     reason, message = entity.get("reason") or "", entity.get("message") or ""
     return f"{reason}: {message}" if reason and message else reason or message
@@ -152,23 +154,23 @@ def age(entity: Json, now: datetime) -> str:
     return f"{max(seconds, 0)}s"
 
 
-def described(
+def describe(
     entity: Json, plural: str, now: datetime, progress: str | None = None, scores: Sequence[str] = ()
 ) -> str:
     """Return one entity: first what a person asks for, then every field as YAML, with long texts shortened."""
     import yaml
 
     shown = {
-        "Name": name_of(entity),
+        "Name": display_name(entity),
         "Id": f"{plural}/{entity.get('id')}",
         "Account": entity.get("account"),
         "Status": entity.get("status"),
-        "Why": progress or why(entity) or None,
+        "Why": progress or status_text(entity) or None,
         # The message of a method's own error is one line of its traceback.
         "More": f"steelyard logs {plural} {entity.get('id')}"
         if entity.get("reason") == "MethodFailed"
         else None,
-        "Goes": _end_of(entity),
+        "Goes": _end_text(entity),
         "Age": age(entity, now),
         "Labels": ", ".join(f"{key}={value}" for key, value in mapping(entity, "labels").items()) or None,
     }
@@ -179,12 +181,12 @@ def described(
     return "\n".join([*head, "", str(yaml.safe_dump(rest, sort_keys=False)).rstrip()])
 
 
-def _end_of(entity: Json) -> str | None:
+def _end_text(entity: Json) -> str | None:
     """Say when a deleted entity is forgotten, and when its files go; None for one that stays."""
     since = entity.get("lastTransitionTime") or entity.get("creationTime")
     if entity.get("status") != "Deleted" or not since:
         return None
-    forgotten = forgotten_at(datetime.fromisoformat(since))
+    forgotten = forget_time(datetime.fromisoformat(since))
     days = (time.date().isoformat() for time in (forgotten, files_until(forgotten)))
     return "forgotten {}, its files go {}; until then: steelyard backup restore {}".format(
         *days, entity.get("id")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import IO, Any, cast
 
-from steelyard.errors import escaped
+from steelyard_common.errors import escape
 
 
 class PlainStream:
@@ -19,7 +19,7 @@ class PlainStream:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        self.stream.write(escaped(text))
+        self.stream.write(escape(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

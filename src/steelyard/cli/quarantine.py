@@ -38,7 +38,7 @@ def list_(output: OutputOption = "table", *, platform: PlatformOptions) -> None:
 
     check_form(output)
     with platform.connect() as client:
-        typer.echo(_rendered(client.quarantine.list(), output))
+        typer.echo(_render(client.quarantine.list(), output))
 
 
 @quarantine.command("show")
@@ -59,7 +59,7 @@ def show(
     check_form(output)
     with platform.connect() as client:
         entities = client.quarantine.get(_whole(client, id), consumer)
-        typer.echo(_rendered(entities, output))
+        typer.echo(_render(entities, output))
 
 
 @quarantine.command("release")
@@ -87,7 +87,7 @@ def drop(id: IdArgument, consumer: ConsumerOption = None, *, platform: PlatformO
 
 def _whole(client: Any, text: str) -> str:
     """The id that begins so. Raises UsageError where several in quarantine do."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     ids = sorted({entity.id for entity in client.quarantine.list() if entity.id.startswith(text)})
     if len(ids) > 1 and text not in ids:
@@ -98,7 +98,7 @@ def _whole(client: Any, text: str) -> str:
     return text if text in ids or not ids else str(ids[0])
 
 
-def _rendered(entities: "Sequence[QuarantinedEntity]", form: str) -> str:
+def _render(entities: "Sequence[QuarantinedEntity]", form: str) -> str:
     import json
 
     content = [entity.dump() for entity in entities]

@@ -66,7 +66,7 @@ def list_(output: OutputOption = "table", *, platform: PlatformOptions) -> None:
     check_form(output)
     with platform.connect() as client:
         quotas = [quota for quota in client.quotas.query() if quota.status != "Deleted"]
-    typer.echo(_rendered(quotas, output))
+    typer.echo(_render(quotas, output))
 
 
 @quota.command("delete")
@@ -87,7 +87,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def _span(text: str) -> timedelta:
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     match = re.fullmatch("([1-9][0-9]{0,8})([smhd])", text)
     if match is None:
@@ -105,12 +105,12 @@ def span_text(span: timedelta) -> str:
     return f"{seconds}s"
 
 
-def _rendered(quotas: "Sequence[StoredQuota]", form: str) -> str:
-    from steelyard.cli.output import columns, now, rendered
+def _render(quotas: "Sequence[StoredQuota]", form: str) -> str:
+    from steelyard.cli.output import columns, now, render
 
     if form != "table":
         content = [quota.dump() for quota in quotas]
-        return rendered(content, form, "quotas", single=False, now=now())
+        return render(content, form, "quotas", single=False, now=now())
     if not quotas:
         return "no quota is set: the settings of the platform count"
     rows = [("ID", "PRINCIPAL", "RESOURCE", "USED", "LIMIT", "WITHIN")]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.module_rubrics import ModuleOption, rubrics_of
+from steelyard.cli.extras import needs
+from steelyard.cli.module_rubrics import ModuleOption, find_rubrics
 
 if TYPE_CHECKING:
-    from steelyard.report.evidence.verify import Check, ReportFolders
+    from steelyard_evaluation.report.evidence.verify import Check, ReportFolders
 
 MARKS = {"fine": "ok      ", "fault": "FAULT   ", "unchecked": "left out"}
 KeyOption = Annotated[
@@ -29,6 +30,7 @@ ModelOption = Annotated[
 ]
 
 
+@needs("eval")
 def verify(
     file: Annotated[
         Path,
@@ -56,19 +58,19 @@ def verify(
     The page of `steelyard eval compare --output` is checked against the folders of its runs. Exit status 1 if a check
     fails.
     """
-    from steelyard.errors import UsageError
-    from steelyard.report.evidence.attestation import public_key
-    from steelyard.report.evidence.files import fault
-    from steelyard.report.evidence.model_files import check_served_model
-    from steelyard.report.evidence.verify import folder_of, verify_report
+    from steelyard_common.errors import UsageError
+    from steelyard_evaluation.report.evidence.attestation import public_key
+    from steelyard_evaluation.report.evidence.files import fault
+    from steelyard_evaluation.report.evidence.model_files import check_served_model
+    from steelyard_evaluation.report.evidence.verify import find_report_folder, verify_report
 
     page = file / "report.html" if file.is_dir() else file
     if (checks_of_page := _comparison(page, results, only_reports=bool(key or model or module))) is not None:
         print_checks(checks_of_page)
         return
-    folders = replace(report_folders(folder_of(page), page.name, results), model=model)
+    folders = replace(report_folders(find_report_folder(page), page.name, results), model=model)
     if module:
-        folders = replace(folders, known=rubrics_of(module, [folders.report / "report.json"]))
+        folders = replace(folders, known=find_rubrics(module, [folders.report / "report.json"]))
     signer = None if key is None else public_key(key)
 
     async def checks() -> "AsyncIterator[Check]":
@@ -77,7 +79,7 @@ def verify(
         for check in check_served_model(folders):
             yield check
         try:
-            async for check in _of_the_run(folders):
+            async for check in _run_checks(folders):
                 yield check
         # What is wrong with a file of the run is no fault of the command.
         except (UsageError, OSError) as error:
@@ -88,10 +90,10 @@ def verify(
 
 def _comparison(page: Path, results: Path | None, *, only_reports: bool) -> "AsyncIterator[Check] | None":
     """Return the checks of a comparison's page; None for any other file, and for none."""
-    from steelyard.errors import UsageError
-    from steelyard.report.page.page import numbers_inside
-    from steelyard.runs.comparison_evidence import is_comparison, verify_comparison
-    from steelyard.whole_files import read_whole
+    from steelyard_common.errors import UsageError
+    from steelyard_common.whole_files import read_whole
+    from steelyard_evaluation.report.page.page import numbers_inside
+    from steelyard_evaluation.runs.comparison_evidence import is_comparison, verify_comparison
 
     if page.suffix not in {".html", ".htm"} or not page.is_file():
         return None
@@ -118,32 +120,32 @@ def print_checks(checks: "AsyncIterator[Check]") -> None:
 
     states: list[str] = []
 
-    async def printed() -> None:
+    async def print_all() -> None:
         async for check in checks:
             typer.echo(f"{MARKS[check.state]}  {check.what}")
             states.append(check.state)
 
-    asyncio.run(printed())
+    asyncio.run(print_all())
     faults, left = states.count("fault"), states.count("unchecked")
     typer.echo(f"{len(states) - faults - left} checks passed, {faults} failed, {left} left out")
     if faults:
         raise typer.Exit(1)
 
 
-async def _of_the_run(folders: "ReportFolders") -> "AsyncIterator[Check]":
+async def _run_checks(folders: "ReportFolders") -> "AsyncIterator[Check]":
     """Checks that only a run's report needs: judges' verdicts, and the cost of the calls."""
-    from steelyard.report.evidence.files import Check, left_out
-    from steelyard.report.evidence.verify import numbers_of
-    from steelyard.report.page import document
-    from steelyard.runs.folder import RUN_FILE, RunFolder
-    from steelyard.runs.judge.evidence import verdicts_again
-    from steelyard.runs.judge.output import JUDGED
-    from steelyard.runs.spending.evidence import spent_again
+    from steelyard_evaluation.report.evidence.files import Check, find_left_out
+    from steelyard_evaluation.report.evidence.verify import read_numbers
+    from steelyard_evaluation.report.page import document
+    from steelyard_evaluation.runs.folder import RUN_FILE, RunFolder
+    from steelyard_evaluation.runs.judge.evidence import verdicts_again
+    from steelyard_evaluation.runs.judge.output import JUDGED
+    from steelyard_evaluation.runs.spending.evidence import check_spending
 
     run = RunFolder(folders.base)
     request = run.request() if run.begun else None
     if folders.evaluation.name == JUDGED:
-        left = left_out((numbers_of(folders) or {}).get("evidence", ()), folders).files
+        left = find_left_out((read_numbers(folders) or {}).get("evidence", ()), folders).files
         missing = [what for what in left if what != document.PAGES]
         if request is not None and run.verified and not missing:
             async for check in verdicts_again(run, request):
@@ -152,14 +154,14 @@ async def _of_the_run(folders: "ReportFolders") -> "AsyncIterator[Check]":
             # By kinds: judges/ itself may be here.
             kinds = ", ".join(missing) or RUN_FILE
             yield Check(f"no verdict is read again, because these are not here: {kinds}", "unchecked")
-    for check in spent_again(run, request, folders.report / "report.json"):
+    for check in check_spending(run, request, folders.report / "report.json"):
         yield check
 
 
 def report_folders(folder: Path, page: str, results: Path | None) -> "ReportFolders":
     """Return the folders of the run; without a run, `inputs` and `outputs` of the results."""
-    from steelyard.errors import UsageError
-    from steelyard.report.evidence.verify import ReportFolders
+    from steelyard_common.errors import UsageError
+    from steelyard_evaluation.report.evidence.verify import ReportFolders
 
     base = (results or folder).absolute()
     if results is not None:
@@ -183,8 +185,8 @@ def report_folders(folder: Path, page: str, results: Path | None) -> "ReportFold
 
 def _is_of_verdicts(folders: "ReportFolders") -> bool:
     """Return whether the numbers are made of `judged/`, the outputs with their verdicts: the report itself says so."""
-    from steelyard.report.evidence.verify import numbers_of
-    from steelyard.runs.judge.evidence import BEFORE_JUDGING
+    from steelyard_evaluation.report.evidence.verify import read_numbers
+    from steelyard_evaluation.runs.judge.evidence import BEFORE_JUDGING
 
-    evidence = (numbers_of(folders) or {}).get("evidence", ())
+    evidence = (read_numbers(folders) or {}).get("evidence", ())
     return any(entry.get("what") == BEFORE_JUDGING for entry in evidence)

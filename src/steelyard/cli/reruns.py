@@ -9,9 +9,9 @@ from steelyard.cli.connection import (
     WORKFLOWS,
     PlatformOptions,
     collection_name,
+    find_supporting,
     kind_argument,
     one_id,
-    one_of,
 )
 from steelyard.cli.option_groups import with_options
 
@@ -43,11 +43,11 @@ def rerun(
     steelyard/rerun-of has the id of the earlier one. Of a pipeline run or a submission, single steps may run again; the
     results of the others are kept.
     """
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     if step and failed:
         raise UsageError("--step and --failed: give one of them")
-    plural = one_of(collection_name(kind, TERMINATED), TERMINATED, "workflow to run again")
+    plural = find_supporting(collection_name(kind, TERMINATED), TERMINATED, "workflow to run again")
     if plural in WORKFLOWS and (step or failed):
         raise UsageError(
             f"{'--failed' if failed else '--step'}: {plural} have no steps; pipelineruns and submissions do"
@@ -76,7 +76,7 @@ def _pipeline_again(
 
 
 def _unsuccessful(client: "Client", run: str) -> list[str]:
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
     from steelyard_schema.status import SUCCESS
 
     nodes = client.pipelineruns.status(run).nodes

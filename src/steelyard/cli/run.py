@@ -5,11 +5,12 @@ from pathlib import Path
 import typer
 
 from steelyard.cli.connection import FolderOption
-from steelyard.cli.extras import check_local
+from steelyard.cli.extras import check_local, needs
 
 Display = typer.Option("auto", help="How to show progress: auto, rich (live table), plain (lines) or none.")
 
 
+@needs("local")
 def run(
     folder: Path = typer.Argument(help="Folder with manifests (*.yaml) and, if it needs one, a prepare.py."),
     state_dir: FolderOption = None,

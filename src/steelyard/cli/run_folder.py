@@ -10,21 +10,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.cli.connection import choose_state_dir
+from steelyard.cli.connection import choose_state_dir, short_path
 from steelyard.cli.display import Display, Row, open_display
 from steelyard.cli.manifests import Manifest, freshen, read_manifests
-from steelyard.cli.next_steps import Finished, closing_words
-from steelyard.errors import SteelyardError, UsageError
+from steelyard.cli.next_steps import FinishedResource, closing_words
 from steelyard.local.detached import UpOptions, running, start_detached, stop
 from steelyard.local.state import StateDir
 from steelyard.settings import load
-from steelyard.storage.store import ObjectMissing, Store, open_store
+from steelyard_common.errors import SteelyardError, UsageError
 from steelyard_common.types import Json, mapping
+from steelyard_evaluation.storage.store import ObjectMissing, Store, open_store
 from steelyard_kube.client import connect
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import ApiError, Unreachable
-from steelyard_kube.objects import conditions_of, status_of
-from steelyard_kube.resource import Resource, resource_of
+from steelyard_kube.objects import read_conditions, read_status
+from steelyard_kube.resource import Resource, find_resource
 from steelyard_schema.locations import complete_location
 from steelyard_schema.names import PROGRESS
 
@@ -77,7 +77,7 @@ async def _platform(state: StateDir, settings: Path | None, display: Display) ->
     if running(state):
         yield storage
         return
-    display.say(f"starting the embedded Kubernetes and the operator in {_short(state.path)}")
+    display.say(f"starting the embedded Kubernetes and the operator in {short_path(state.path)}")
     options = UpOptions(settings=settings, without=("platform",))  # manifests alone need none
     starting = asyncio.ensure_future(asyncio.to_thread(start_detached, state.path, options))
     try:
@@ -112,9 +112,9 @@ async def _prepare(folder: Path, storage: str, display: Display) -> None:
 
 async def _apply_all(
     cluster: Cluster, manifests: Sequence[Manifest], options: RunOptions, storage: str, display: Display
-) -> list[Finished]:
+) -> list[FinishedResource]:
     rows = [Row(manifest.kind, manifest.name) for manifest in manifests]
-    ended: list[Finished] = []
+    ended: list[FinishedResource] = []
     for number, manifest in enumerate(manifests):
         manifest.content["metadata"].setdefault("namespace", options.namespace)
         began = time.monotonic()
@@ -131,11 +131,13 @@ async def _apply_all(
         if not (_condition(obj, "Complete") or _condition(obj, "Ready")):
             raise RunFailed(
                 f"{manifest.kind} {manifest.name} ended as {rows[number].status}: {rows[number].detail}\n"
-                f"  see: kubectl --kubeconfig {_short(choose_state_dir(options.state_dir).kubeconfig)}"
+                f"  see: kubectl --kubeconfig {short_path(choose_state_dir(options.state_dir).kubeconfig)}"
                 f" describe {manifest.kind.lower()} {manifest.name}"
             )
         ended.append(
-            Finished(manifest.kind, manifest.name, _output_url(obj, storage), time.monotonic() - began)
+            FinishedResource(
+                manifest.kind, manifest.name, _output_url(obj, storage), time.monotonic() - began
+            )
         )
     return ended
 
@@ -162,7 +164,7 @@ async def _follow(cluster: Cluster, manifest: Manifest, storage: str) -> AsyncIt
 
 
 def _row(obj: Json, progress: Json | None) -> Row:
-    status = status_of(obj)
+    status = read_status(obj)
     state, reason = status.get("status") or "Created", status.get("reason") or ""
     failed = _condition(obj, "Failed")
     current = _condition(obj, "Complete") or _condition(obj, "Ready") or _condition(obj, "Progressing")
@@ -181,7 +183,7 @@ def _row(obj: Json, progress: Json | None) -> Row:
 
 
 def _condition(obj: Json, kind: str) -> Json | None:
-    conditions = conditions_of(obj)
+    conditions = read_conditions(obj)
     return next(
         (
             condition
@@ -200,7 +202,7 @@ def _ended(obj: Json) -> bool:
 
 def _resource(manifest: Manifest) -> Resource:
     try:
-        return resource_of(manifest.content)
+        return find_resource(manifest.content)
     except KeyError:
         kind = f"{manifest.content['apiVersion']} {manifest.kind}"
         raise UsageError(f"{manifest.file}: {kind} is not served by the embedded Kubernetes") from None
@@ -219,8 +221,3 @@ async def _progress(store: Store | None) -> Json | None:
     except (ObjectMissing, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _short(path: Path) -> str:
-    """Relative to the current folder where it lies below it: easier to read and to copy."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

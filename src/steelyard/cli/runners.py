@@ -36,10 +36,10 @@ def install(
     interrupted leaves nothing; one that is there already is kept. A platform on this machine then knows it: the one of
     --state-dir, if there is one.
     """
-    from steelyard.errors import UsageError
     from steelyard.local.runners.install import default_variant
     from steelyard.local.runners.install import install as install_runner
     from steelyard.runners.table import program_named
+    from steelyard_common.errors import UsageError
 
     kind = program_named(runner)
     if cpu and cuda:
@@ -70,9 +70,9 @@ def check(runner: KindArgument) -> None:
 
     Exit status 1 where something is wrong.
     """
-    from steelyard.errors import UsageError
     from steelyard.local.runners.environments import faults, read
     from steelyard.runners.table import program_named
+    from steelyard_common.errors import UsageError
 
     kind = program_named(runner)
     installed = read(kind)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.connection import OutputOption, PlatformOptions, one_id
+from steelyard.cli.connection import OutputOption, PlatformOptions, make_filters, one_id
 from steelyard.cli.option_groups import with_options
-from steelyard.whole_files import TooLarge, parse_json, read_whole
 from steelyard_common.types import Json
+from steelyard_common.whole_files import TooLarge, parse_json, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,22 +50,21 @@ def scores(
 
     Those that are named come in their order; without names, all cases, the newest first.
     """
-    from steelyard.cli.entities import filters_of
-    from steelyard.cli.output import check_form, now, rendered
+    from steelyard.cli.output import check_form, now, render
 
     check_form(output)
     with platform.connect() as client:
-        filters = filters_of([], where or [])
+        filters = make_filters([], where or [])
         named = [one_id(client, "safetycases", text) for text in ids or []]
         if named and not filters:
-            matching = _scores_of(client, named)[:limit]
+            matching = _list_scores(client, named)[:limit]
         else:
             narrowed = {**filters, "analysis": named} if named else filters
             matching = list(client.safetycases.query_scores(**narrowed, limit=limit))
     if output == "table":
         typer.echo(_table(matching))
         return
-    typer.echo(rendered([score.dump() for score in matching], output, "scores", single=False, now=now()))
+    typer.echo(render([score.dump() for score in matching], output, "scores", single=False, now=now()))
 
 
 def main_scores(client: "Client", plural: str, ids: "Sequence[str]") -> dict[str, str]:
@@ -151,7 +150,7 @@ def _metric_text(metric: Json) -> str:
     return f"{metric['title']}: {value}"
 
 
-def _scores_of(client: "Client", ids: "Sequence[str]") -> "list[Score]":
+def _list_scores(client: "Client", ids: "Sequence[str]") -> "list[Score]":
     """Return the scores of the safety cases, one after the other.
 
     No query is used: it leaves out public entities of other accounts.

@@ -54,7 +54,7 @@ def set_(
     The value comes from a file, from standard input, or is asked for: it is never an argument, which other users of the
     machine would see. A line break at its end is left out. No command shows it again.
     """
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     if (registry is None) != (username is None):
         raise UsageError("--registry and --username: one is of no use without the other")
@@ -75,7 +75,7 @@ def list_(account: AccountOption, output: OutputOption = "table", *, platform: P
     check_form(output)
     with platform.connect() as client:
         secrets = client.secrets.list(account)
-    typer.echo(_rendered(secrets, account, output))
+    typer.echo(_render(secrets, account, output))
 
 
 @secret.command("delete")
@@ -89,7 +89,7 @@ def delete(name: SecretArgument, account: AccountOption, *, platform: PlatformOp
 
 def _value(name: str, file: Path | None) -> str:
     """Return the value: from the file, from standard input, or from a prompt that shows nothing."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
     from steelyard_schema.secrets import VALUE_BYTES
 
     if file is None and sys.stdin.isatty():
@@ -125,12 +125,12 @@ def _docker_configuration(registry: str, username: str, password: str) -> str:
     )
 
 
-def _rendered(secrets: "Sequence[Secret]", account: str, form: str) -> str:
-    from steelyard.cli.output import columns, now, rendered
+def _render(secrets: "Sequence[Secret]", account: str, form: str) -> str:
+    from steelyard.cli.output import columns, now, render
 
     if form != "table":
         content = [secret.dump() for secret in secrets]
-        return rendered(content, form, "secrets", single=False, now=now())
+        return render(content, form, "secrets", single=False, now=now())
     if not secrets:
         return f"account {account} has no secrets"
     rows = [("NAME", "FINGERPRINT", "CREATED", "UPDATED")]

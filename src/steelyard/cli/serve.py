@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.connection import FolderOption
+from steelyard.cli.extras import check_local, needs
 from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class ServerOptions:
     def plan(self, folder: Path) -> "ServerPlan":
         """Return how the folder is served. Raises UsageError for a model that does not fit into memory or whose runner
         is not installed."""
-        from steelyard.errors import UsageError
         from steelyard.local.serving.plan import plan_server
         from steelyard.runners.table import choose
+        from steelyard_common.errors import UsageError
 
         if folder.is_file():
             raise UsageError(f"{folder}: is a file; give its folder")
@@ -66,6 +67,7 @@ class ServerOptions:
         return plan_server(folder, runner=kind.name, name=self.name, gpus=self.gpus, arguments=arguments)
 
 
+@needs("local")
 @with_options
 def serve(
     folder: Annotated[
@@ -86,7 +88,6 @@ def serve(
     import signal
 
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.cli.extras import check_local
 
     check_local()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends what was started
@@ -160,7 +161,7 @@ def _start_session(
     from steelyard.client import presets
 
     name, serving = plan.serving.name, plan.serving
-    model = _uploaded_before(client, folder, account, name)
+    model = _find_upload(client, folder, account, name)
     if model is not None:
         typer.echo(f"model {model.id} has the same files: nothing is uploaded")
     else:
@@ -181,11 +182,11 @@ def _start_session(
     return client.inferencesessions.create(account=account, inferenceService=service.id, expires=expires)
 
 
-def _uploaded_before(client: "Client", folder: Path, account: str, name: str) -> "Model | None":
+def _find_upload(client: "Client", folder: Path, account: str, name: str) -> "Model | None":
     """Return a model of this account and name that has just the folder's files, by their digests."""
-    from steelyard.client.files import named, volume_of
+    from steelyard.client.files import list_volume, name_files
 
-    paths = named(folder)
+    paths = name_files(folder)
     sizes = {path: file.stat().st_size for path, file in paths.items()}
     digests: dict[str, str | None] | None = None
     for model in client.models.query(account=account, name=name, status="Ready"):
@@ -194,7 +195,7 @@ def _uploaded_before(client: "Client", folder: Path, account: str, name: str) ->
         if {file.path: file.size for file in files} != sizes:
             continue
         if digests is None:
-            digests = {file.path: file.digest.md5 for file in volume_of(paths)}
+            digests = {file.path: file.digest.md5 for file in list_volume(paths)}
         if {file.path: file.digest.md5 for file in files} == digests:
             return model
     return None
@@ -204,7 +205,7 @@ def _follow(client: "Client", id: str, plan: "ServerPlan") -> None:
     """Say how far the start is until a replica answers. Raises SteelyardError with the last lines where it fails."""
     import time
 
-    from steelyard.errors import SteelyardError
+    from steelyard_common.errors import SteelyardError
     from steelyard_schema.status import TERMINAL
 
     began, said = time.monotonic(), set[str]()

@@ -23,11 +23,14 @@ def service(
         str,
         typer.Argument(
             help="Part to run: kubernetes, operator, platform, or one service of the platform: aggregator, view-sink, "
-            "backup-sink, reaper, orchestrator, informer, lineage, webhooks, api."
+            "backup-sink, reaper, orchestrator, informer, lineage, webhooks, storage, api."
         ),
     ],
     state_dir: Annotated[
-        Path | None, typer.Option(help="State folder. Default: that of `steelyard up`.")
+        Path | None,
+        typer.Option(
+            help="State folder. Default: that of `steelyard up`; in a Pod whose engines are servers, none."
+        ),
     ] = None,
     port: Annotated[
         int,
@@ -59,8 +62,8 @@ def service(
 ) -> None:
     """Run one part in the foreground, as `steelyard up` does."""
     from steelyard.cli.connection import choose_state_dir
-    from steelyard.errors import UsageError
     from steelyard.local.process import PARTS, SERVICES, ServiceOptions, run_process
+    from steelyard_common.errors import UsageError
 
     if name not in PARTS:
         raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(PARTS)}")
@@ -71,14 +74,25 @@ def service(
     state = choose_state_dir(state_dir)
     left_out = tuple(without or ())
     part = ServiceOptions(
-        name, state, port, network, settings and settings.resolve(), left_out, line, listener, replica
+        name,
+        state,
+        port,
+        network,
+        settings and settings.resolve(),
+        left_out,
+        line,
+        listener,
+        replica,
+        folder_chosen=state_dir is not None,
     )
     needs(*EXTRAS.get(name, ("api",)))(run_process)(part)
 
 
 if __name__ == "__main__":
-    from steelyard.errors import SteelyardError
-    from steelyard.exits import leave
+    from steelyard.steps.exits import leave, obey_termination
+
+    obey_termination()
+    from steelyard_common.errors import SteelyardError
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(service)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.extras import needs
+
 if TYPE_CHECKING:
-    from steelyard.report.evidence.files import Check
+    from steelyard_evaluation.report.evidence.files import Check
 
 KeyOption = Annotated[
     Path,
@@ -16,39 +18,41 @@ KeyOption = Annotated[
 ]
 
 
+@needs("eval")
 def sign_report(
     file: Annotated[Path, typer.Argument(help="report.html or report.json, or their folder.")],
     sign_key: KeyOption,
 ) -> None:
     """Sign a report that was checked. Its attestation then says whose key vouches for its digests."""
     from steelyard.cli.report_verify import report_folders
-    from steelyard.report.evidence.report_statement import report_statement
-    from steelyard.report.evidence.verify import check_files, folder_of
+    from steelyard_evaluation.report.evidence.report_statement import report_statement
+    from steelyard_evaluation.report.evidence.verify import check_files, find_report_folder
 
-    folder = folder_of(file / "report.html" if file.is_dir() else file)
-    with unsigned_if_changed(folder):
+    folder = find_report_folder(file / "report.html" if file.is_dir() else file)
+    with refuse_if_changed(folder):
         checks = list(check_files(report_folders(folder, "report.html", None)))
     _sign(folder, ("report.html", "report.json"), report_statement, checks, sign_key)
 
 
+@needs("eval")
 def sign_audit(
     file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     sign_key: KeyOption,
 ) -> None:
     """Sign an audit that was checked. Its attestation then says whose key vouches for its digests."""
-    from steelyard.report.evidence.audit_statement import audit_statement
-    from steelyard.report.evidence.verify_audit import audit_folder_of, check_audit_files
+    from steelyard_evaluation.report.evidence.audit_statement import audit_statement
+    from steelyard_evaluation.report.evidence.verify_audit import check_audit_files, find_audit_folder
 
-    folder = audit_folder_of(file / "index.html" if file.is_dir() else file)
-    with unsigned_if_changed(folder):
+    folder = find_audit_folder(file / "index.html" if file.is_dir() else file)
+    with refuse_if_changed(folder):
         checks = list(check_audit_files(folder))
     _sign(folder, ("index.html", "audit.json"), audit_statement, checks, sign_key)
 
 
 @contextmanager
-def unsigned_if_changed(folder: Path) -> Iterator[None]:
+def refuse_if_changed(folder: Path) -> Iterator[None]:
     """Raise UsageError for documents that are not shaped as Steelyard writes them."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     try:
         yield
@@ -65,17 +69,17 @@ def _sign(
 ) -> None:
     import asyncio
 
-    from steelyard.errors import UsageError
-    from steelyard.report.evidence.attestation import (
+    from steelyard_common.errors import UsageError
+    from steelyard_common.whole_files import read_whole
+    from steelyard_evaluation.report.evidence.attestation import (
         BadAttestation,
         envelope,
         key_id,
         read_payload,
         signing_key,
     )
-    from steelyard.report.evidence.report_statement import ATTESTATION
-    from steelyard.storage.files import FileStore
-    from steelyard.whole_files import read_whole
+    from steelyard_evaluation.report.evidence.report_statement import ATTESTATION
+    from steelyard_evaluation.storage.files import FileStore
 
     signer = signing_key(key)
     try:

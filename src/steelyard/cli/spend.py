@@ -29,7 +29,7 @@ def spend(
 
     These are calls, tokens and money, today (UTC) and in total, with their caps.
     """
-    from steelyard.cli.output import check_form, now, rendered
+    from steelyard.cli.output import check_form, now, render
     from steelyard_schema.hosted_model import is_hosted
 
     check_form(output)
@@ -43,7 +43,7 @@ def spend(
     if output != "table":
         content = [{"id": spending.service, **spending.dump()} for spending in spendings]
         single = ids is not None and len(ids) == 1
-        typer.echo(rendered(content, output, "inferenceservices", single=single, now=now()))
+        typer.echo(render(content, output, "inferenceservices", single=single, now=now()))
         return
     typer.echo(_table([service.name for service in chosen], spendings))
 

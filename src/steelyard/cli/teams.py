@@ -32,7 +32,7 @@ def deny(id: TeamArgument, *, platform: PlatformOptions) -> None:
 
 def _decide(id: str, platform: PlatformOptions, *, approved: bool) -> None:
     from steelyard.client import NotFound
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     with platform.connect() as client:
         try:

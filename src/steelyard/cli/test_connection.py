@@ -15,11 +15,11 @@ from steelyard.cli.connection import (
     collection_name,
     command_name,
     connect,
-    one_of,
+    find_supporting,
 )
 from steelyard.client import NotConfigured
-from steelyard.errors import UsageError
 from steelyard.local.state import StateDir
+from steelyard_common.errors import UsageError
 
 
 @pytest.mark.parametrize("word", ["eval", "evals", "evaluation", "evaluations", "Evaluation"])
@@ -37,12 +37,12 @@ def test_every_short_form_is_that_of_its_kind_alone() -> None:
 
 
 def test_a_kind_that_has_no_such_thing_is_refused_with_those_that_have() -> None:
-    assert one_of("models", WORKFLOWS, "logs") == "models"
+    assert find_supporting("models", WORKFLOWS, "logs") == "models"
     with pytest.raises(
         UsageError,
         match="models have no files to download; these do: datasets, datasources, modules, evaluations, rep",
     ):
-        one_of("models", WITH_FILES, "files to download")
+        find_supporting("models", WITH_FILES, "files to download")
 
 
 def test_the_state_folder_is_the_one_given_else_the_one_nearby_else_the_users(

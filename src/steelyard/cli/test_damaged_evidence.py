@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.evaluation import layout
-from steelyard.report.evidence.files import WORKING
-from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
-from steelyard.whole_files import DOCUMENT_BYTES
+from steelyard_common.errors import UsageError
+from steelyard_common.whole_files import DOCUMENT_BYTES
+from steelyard_evaluation.engine import layout
+from steelyard_evaluation.report.evidence.files import WORKING
+from steelyard_evaluation.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "no text": lambda _: b"\x00\xff: [{",

@@ -7,8 +7,8 @@ import pytest
 
 from steelyard.cli.display import LiveDisplay, PlainDisplay, Row, open_display
 from steelyard.cli.eval.display import Live
-from steelyard.errors import UsageError
-from steelyard.runs.folder import RunFolder
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.runs.folder import RunFolder
 
 
 def lines(*shown: tuple[float, Row]) -> list[str]:

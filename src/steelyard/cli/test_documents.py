@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.cli.connection import collection_name
 from steelyard.cli.documents import check_references, read
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 TWO = """
 kind: Dataset
@@ -39,8 +39,8 @@ def test_documents_are_read_in_order_and_refer_to_earlier_ones(tmp_path: Path) -
     (tmp_path / "notes.txt").write_text("not read")
     documents = read([tmp_path])
     assert [document.collection for document in documents] == ["datasets", "evaluations", "reports"]
-    assert documents[0].resolved({}) == {"account": "acme", "name": "rows"}
-    resolved = documents[1].resolved({"rows": "abc"})
+    assert documents[0].resolve({}) == {"account": "acme", "name": "rows"}
+    resolved = documents[1].resolve({"rows": "abc"})
     assert resolved["dataset"] == "abc"
     assert resolved["client"] == {"extraOptions": {"from": "x-abc"}}
 
@@ -101,7 +101,7 @@ def test_a_reference_to_nothing_says_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"\$\(rows\): no earlier document has `as: rows`; earlier ones: none"
     ):
-        read([path])[1].resolved({})
+        read([path])[1].resolve({})
 
 
 def test_references_are_checked_before_anything_is_made(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_keywords_of_a_pipeline_and_variables_of_a_runner_are_left_to_them(tmp_p
     path.write_text(OWN)
     documents = read([path])
     check_references(documents)
-    pipeline, service = (document.resolved({"rows": "abc"}) for document in documents[1:])
+    pipeline, service = (document.resolve({"rows": "abc"}) for document in documents[1:])
     assert pipeline["nodes"]["ask"]["request"] == {"dataset": "abc", "inferenceService": "$(service)"}
     assert service["runner"] == {"args": ["--host", "$(POD_IP)"]}
 
@@ -158,7 +158,7 @@ def test_the_items_of_a_list_are_documents(tmp_path: Path) -> None:
     path.write_text(LIST)
     documents = read([path])
     assert [document.collection for document in documents] == ["datasets", "evaluations", "reports"]
-    assert documents[1].resolved({"rows": "abc"}) == {"account": "acme", "dataset": "abc"}
+    assert documents[1].resolve({"rows": "abc"}) == {"account": "acme", "dataset": "abc"}
     assert documents[1].where == f"{path}, document 1, item 2, item 1"
     path.write_text("kind: List\nitems: []\n")
     assert read([path]) == []

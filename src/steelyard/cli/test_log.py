@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from steelyard.cli.log import confirm
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.manifests import freshen, read_manifests
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 OLD = "0" * 31 + "1"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.next_steps import Finished, closing_words
+from steelyard.cli.next_steps import FinishedResource, closing_words
 from steelyard.local.state import StateDir
 
 
@@ -16,8 +16,8 @@ def test_the_page_its_headline_and_three_things_to_try_are_named(
     output.mkdir(parents=True)
     (output / "report.json").write_text('{"headline": "Of 10 answers, 90 % were right."}')
     ended = [
-        Finished("Evaluation", "evaluation-e", "", 3.0),
-        Finished("Report", "report-r", f"file://{output}", 1.5),
+        FinishedResource("Evaluation", "evaluation-e", "", 3.0),
+        FinishedResource("Report", "report-r", f"file://{output}", 1.5),
     ]
     text = closing_words(ended, StateDir(tmp_path / "state"), Path("examples/digits"))
     assert "2 resources finished in 4.5 s." in text
@@ -38,11 +38,13 @@ def test_the_page_its_headline_and_three_things_to_try_are_named(
 )
 def test_a_report_that_is_none_or_too_large_has_no_headline(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "report.json").write_bytes(content)
-    text = closing_words([Finished("Report", "r", f"file://{tmp_path}", 1.0)], StateDir(tmp_path), Path("x"))
+    text = closing_words(
+        [FinishedResource("Report", "r", f"file://{tmp_path}", 1.0)], StateDir(tmp_path), Path("x")
+    )
     assert f"in 1.0 s.\n\n\nReport: {tmp_path}/report.html" in text
 
 
 def test_a_folder_without_a_report_is_closed_too(tmp_path: Path) -> None:
-    text = closing_words([Finished("Model", "m", "", 1.0)], StateDir(tmp_path), Path("mine"))
+    text = closing_words([FinishedResource("Model", "m", "", 1.0)], StateDir(tmp_path), Path("mine"))
     assert "Report:" not in text
     assert "steelyard status" in text

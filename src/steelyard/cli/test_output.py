@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from steelyard.cli.entities import _label, filters_of
-from steelyard.cli.output import check_form, described, log_line, name_of, rendered, table
+from steelyard.cli.connection import make_filters, parse_label
+from steelyard.cli.output import check_form, describe, display_name, log_line, render, table
 from steelyard.cli.scores import metric_lines, score_lines
 from steelyard.client.errors import TransferFailed
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
 
 NOW = datetime(2030, 1, 1, 0, 5, tzinfo=UTC)
@@ -30,10 +30,10 @@ MODEL = {
 
 
 def test_a_table_says_why_an_entity_waits() -> None:
-    head, row = rendered([MODEL], "table", "models", single=False, now=NOW).splitlines()
+    head, row = render([MODEL], "table", "models", single=False, now=NOW).splitlines()
     assert head.split() == ["ID", "NAME", "STATUS", "AGE", "WHY"]
     assert row.split(maxsplit=4) == ["a" * 32, "mine", "Created", "5m", "QuotaLimit: Global quota exceeded"]
-    assert rendered([], "table", "models", single=False, now=NOW) == "nothing found"
+    assert render([], "table", "models", single=False, now=NOW) == "nothing found"
 
 
 def test_a_table_says_what_an_entity_is_about() -> None:
@@ -55,7 +55,7 @@ def test_a_table_says_what_an_entity_is_about() -> None:
 def test_a_description_shows_the_scores() -> None:
     metric = {"name": "accuracy", "title": "Accuracy", "value": 0.825, "low": 0.7281, "high": 0.8922}
     lines = metric_lines({"headline": "Of 80 rows, 82.5 % were right.", "metrics": [metric]})
-    shown = described(MODEL, "reports", NOW, scores=lines)
+    shown = describe(MODEL, "reports", NOW, scores=lines)
     assert (
         "Scores:   Of 80 rows, 82.5 % were right.\n          Accuracy: 0.825 (95 % interval 0.7281 to 0.8922)"
         in shown
@@ -71,16 +71,16 @@ def test_scores_that_cannot_be_read_do_not_hide_the_entity() -> None:
 
 
 def test_programs_get_json_yaml_and_names() -> None:
-    assert json.loads(rendered([MODEL], "json", "models", single=True, now=NOW)) == MODEL
-    assert json.loads(rendered([MODEL], "json", "models", single=False, now=NOW)) == [MODEL]
-    assert yaml.safe_load(rendered([MODEL], "yaml", "models", single=True, now=NOW)) == MODEL
-    assert rendered([MODEL, MODEL], "name", "models", single=False, now=NOW) == "\n".join(
+    assert json.loads(render([MODEL], "json", "models", single=True, now=NOW)) == MODEL
+    assert json.loads(render([MODEL], "json", "models", single=False, now=NOW)) == [MODEL]
+    assert yaml.safe_load(render([MODEL], "yaml", "models", single=True, now=NOW)) == MODEL
+    assert render([MODEL, MODEL], "name", "models", single=False, now=NOW) == "\n".join(
         [f"models/{'a' * 32}"] * 2
     )
 
 
 def test_a_description_says_everything_once() -> None:
-    text = described(MODEL, "models", NOW)
+    text = describe(MODEL, "models", NOW)
     assert "Why:      QuotaLimit: Global quota exceeded" in text
     assert "Labels:   team=red" in text
     assert text.count("mine") == 1
@@ -88,15 +88,15 @@ def test_a_description_says_everything_once() -> None:
 
 def test_a_description_of_a_method_that_failed_names_the_command_that_prints_its_traceback() -> None:
     failed = {"id": "b" * 32, "status": "Failed", "reason": "MethodFailed", "message": "KeyError: 'kind'"}
-    text = described(failed, "safetycases", NOW)
+    text = describe(failed, "safetycases", NOW)
     assert (
         f"Why:      MethodFailed: KeyError: 'kind'\nMore:     steelyard logs safetycases {'b' * 32}" in text
     )
-    assert "More:" not in described(failed | {"reason": "OutputInvalid"}, "safetycases", NOW)
+    assert "More:" not in describe(failed | {"reason": "OutputInvalid"}, "safetycases", NOW)
 
 
 def test_a_description_shows_an_encoded_schema_in_part_and_a_message_whole() -> None:
-    text = described(MODEL | {"schema": {"arrowSchema": ["A" * 500]}, "note": "a word " * 50}, "models", NOW)
+    text = describe(MODEL | {"schema": {"arrowSchema": ["A" * 500]}, "note": "a word " * 50}, "models", NOW)
     assert f"- {'A' * 60}... (500 characters)" in text
     assert text.count("a word") == 50
 
@@ -107,21 +107,21 @@ def test_a_form_that_is_none_is_named() -> None:
 
 
 def test_filters_go_out_as_the_api_has_them() -> None:
-    assert filters_of(["team=red"], ["status=Failed", "dataset=a,b"]) == {
+    assert make_filters(["team=red"], ["status=Failed", "dataset=a,b"]) == {
         "status": "Failed",
         "labels": {"team": "red"},
         "query": '{"dataset": ["a", "b"]}',
     }
     with pytest.raises(UsageError, match="--where status"):
-        filters_of([], ["status"])
+        make_filters([], ["status"])
     with pytest.raises(UsageError, match="--label team: should be key=value"):
-        filters_of(["team"], [])
+        make_filters(["team"], [])
 
 
 def test_a_label_is_set_or_taken_away() -> None:
-    assert (_label("a=b"), _label("a-"), _label("a=")) == (("a", "b"), ("a", None), ("a", ""))
+    assert (parse_label("a=b"), parse_label("a-"), parse_label("a=")) == (("a", "b"), ("a", None), ("a", ""))
     with pytest.raises(UsageError, match="key=value"):
-        _label("a")
+        parse_label("a")
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_a_label_is_set_or_taken_away() -> None:
     ],
 )
 def test_what_has_no_name_is_called_by_its_title_or_by_what_it_is_made_of(entity: Json, name: str) -> None:
-    assert name_of(entity) == name
-    assert name in rendered([{"id": "a", **entity}], "table", "usecases", single=False, now=NOW)
+    assert display_name(entity) == name
+    assert name in render([{"id": "a", **entity}], "table", "usecases", single=False, now=NOW)
 
 
 STEP = {

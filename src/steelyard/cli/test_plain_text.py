@@ -16,12 +16,12 @@ import pytest
 
 from steelyard.cli import display, transfer
 from steelyard.cli.eval import display as eval_display
-from steelyard.cli.output import described, rendered
+from steelyard.cli.output import describe, render
 from steelyard.cli.plain_text import PlainStream
 from steelyard.cli.train import screen
-from steelyard.errors import UsageError, escaped, one_line
-from steelyard.evaluation.table_files import BadTable
 from steelyard.steps.common import Log, StepFailed
+from steelyard_common.errors import UsageError, escape, one_line
+from steelyard_evaluation.engine.table_files import BadTable
 
 HOSTILE = "".join(
     [
@@ -50,7 +50,7 @@ def acting(text: str) -> set[str]:
 
 
 def test_what_acts_is_shown_as_its_code_in_the_form_of_json() -> None:
-    shown = escaped(HOSTILE)
+    shown = escape(HOSTILE)
     assert acting(shown) == set()
     assert json.loads(f'"{shown}"') == HOSTILE
     assert one_line("a\nb\tc\r\n") == "a\\nb\\tc\\r\\n"
@@ -58,7 +58,7 @@ def test_what_acts_is_shown_as_its_code_in_the_form_of_json() -> None:
 
 @pytest.mark.parametrize("text", ["", "plain\n\ttext", "Größe 你好 🎉 e\u0301", "a\r\nb", "नमस्ते क्\u200dष"])
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert escaped(text) == text
+    assert escape(text) == text
 
 
 def entity() -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _error(out: io.StringIO) -> None:
 
 
 def _entity(form: str, out: io.StringIO) -> None:
-    print(rendered([entity()], form, "reports", single=True, now=NOW), file=cast(Any, PlainStream(out)))
+    print(render([entity()], form, "reports", single=True, now=NOW), file=cast(Any, PlainStream(out)))
 
 
 OUTPUTS: dict[str, Callable[[io.StringIO], object]] = {
@@ -128,7 +128,7 @@ OUTPUTS: dict[str, Callable[[io.StringIO], object]] = {
     "json": partial(_entity, "json"),
     "yaml": partial(_entity, "yaml"),
     "name": partial(_entity, "name"),
-    "describe": lambda out: print(described(entity(), "reports", NOW), file=cast(Any, PlainStream(out))),
+    "describe": lambda out: print(describe(entity(), "reports", NOW), file=cast(Any, PlainStream(out))),
     "print": lambda out: print(HOSTILE, file=cast(Any, PlainStream(out))),
     "run": _display,
     "upload": _transfer,
@@ -153,7 +153,7 @@ def test_no_output_acts_on_the_terminal(output: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_name_is_one_line_of_a_table() -> None:
-    table = rendered([entity()], "table", "reports", single=False, now=NOW)
+    table = render([entity()], "table", "reports", single=False, now=NOW)
     assert len(table.splitlines()) == 2
 
 

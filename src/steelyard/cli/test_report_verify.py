@@ -1,5 +1,6 @@
 """`steelyard report verify` as a user gives it: what it says, and its exit status."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -12,12 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.report.evidence.test_verify import KEY
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.report.evidence.test_verify import KEY
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
 
 ROWS = [{"prompt": f"say {number}", "target": str(number)} for number in range(6)]
 
@@ -26,18 +27,28 @@ def verify(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["report", "verify", *map(str, arguments)])
 
 
-@pytest.fixture
-async def folder(tmp_path: Path) -> Path:
-    """A run with a signed report; the public key lies next to it."""
-    write_prompts(tmp_path / "prompts.parquet", ROWS)
-    private = tmp_path / "key.pem"
+async def make_signed(root: Path) -> None:
+    write_prompts(root / "prompts.parquet", ROWS)
+    private = root / "key.pem"
     private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    (tmp_path / "public.pem").write_bytes(public)
+    (root / "public.pem").write_bytes(public)
     async with endpoint(lambda prompt: prompt.split()[1]) as server:
-        request = make_request(tmp_path / "prompts.parquet", server.url, rubrics=(RubricSpec("exact-match"),))
-        await run(request, tmp_path / "run", sign_key=private)
-    return tmp_path
+        request = make_request(root / "prompts.parquet", server.url, rubrics=(RubricSpec("exact-match"),))
+        await run(request, root / "run", sign_key=private)
+
+
+@pytest.fixture(scope="module")
+def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("signed")
+    asyncio.run(make_signed(root))
+    return root
+
+
+@pytest.fixture
+def folder(signed_run: Path, tmp_path: Path) -> Path:
+    """A run with a signed report; the public key lies next to it."""
+    return shutil.copytree(signed_run, tmp_path, dirs_exist_ok=True)
 
 
 def test_a_run_is_verified_from_its_folder_alone(folder: Path) -> None:
@@ -88,10 +99,8 @@ def test_nothing_that_is_here_is_said_to_be_missing(name: str, folder: Path) -> 
     assert left_out_lines(done.output) == lines
 
 
-@pytest.fixture
-async def judged(tmp_path: Path) -> Path:
-    """A run whose answers one judge has judged."""
-    prompts = write_prompts(tmp_path / "p.parquet", ROWS)
+async def make_judged(root: Path) -> None:
+    prompts = write_prompts(root / "p.parquet", ROWS)
     async with endpoint(lambda prompt: "VERDICT: correct" if "grading" in prompt else "7") as server:
         request = make_request(
             prompts,
@@ -99,8 +108,20 @@ async def judged(tmp_path: Path) -> Path:
             judges=(JudgeSpec("grader", name="one"),),
             rubrics=(RubricSpec("judge.Verdict"),),
         )
-        await run(request, tmp_path / "run")
-    return tmp_path / "run"
+        await run(request, root / "run")
+
+
+@pytest.fixture(scope="module")
+def judged_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("judged")
+    asyncio.run(make_judged(root))
+    return root / "run"
+
+
+@pytest.fixture
+def judged(judged_run: Path, tmp_path: Path) -> Path:
+    """A run whose answers one judge has judged."""
+    return shutil.copytree(judged_run, tmp_path / "run")
 
 
 JUDGED_WITHOUT = {
@@ -195,7 +216,7 @@ def test_a_module_that_cannot_be_imported_is_a_usage_fault(
 
 RUBRIC = """
 from dataclasses import dataclass
-from steelyard.report.rubrics.text import ExactMatch
+from steelyard_evaluation.report.rubrics.text import ExactMatch
 
 @dataclass(frozen=True)
 class Rubric(ExactMatch):

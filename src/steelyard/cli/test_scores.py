@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.cli.scores import MOST_REPORTS, _scores_of, _table, main_scores, score_lines
+from steelyard.cli.scores import MOST_REPORTS, _list_scores, _table, main_scores, score_lines
 from steelyard.client.errors import TransferFailed
 from steelyard_schema.score import Score
 
@@ -37,7 +37,7 @@ def test_no_scores_are_a_sentence() -> None:
 def test_scores_of_named_safety_cases_are_asked_of_each_since_queries_leave_out_what_is_public() -> None:
     there = {"a" * 32: [Score.parse(SCORE)], "b" * 32: [], "c" * 32: [Score.parse(SCORE | {"id": "4" * 32})]}
     client: Any = SimpleNamespace(safetycases=SimpleNamespace(scores=there.__getitem__))
-    assert [score.id for score in _scores_of(client, list(there))] == ["3" * 32, "4" * 32]
+    assert [score.id for score in _list_scores(client, list(there))] == ["3" * 32, "4" * 32]
 
 
 def test_a_report_s_main_score_is_its_first_metric_or_says_why_it_is_not_shown() -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.documents import read as read_documents
-from steelyard.cli.eval.option_values import named_prices
+from steelyard.cli.eval.option_values import find_prices
 from steelyard.cli.manifests import read_manifests
-from steelyard.cli.ray.connecting import config_of
+from steelyard.cli.ray.connecting import read_config
 from steelyard.cli.train.convert import convert
 from steelyard.cli.train.framework_file import read as read_framework
-from steelyard.errors import SteelyardError
-from steelyard.runs.folder import RunFolder
-from steelyard.runs.tasks import load_task
-from steelyard.whole_files import DOCUMENT_BYTES
+from steelyard_common.errors import SteelyardError
+from steelyard_common.whole_files import DOCUMENT_BYTES
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.tasks import load_task
 from steelyard_kube.kubeconfig import KubeconfigError
 from steelyard_kube.kubeconfig import load as load_kubeconfig
 
@@ -62,10 +62,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "run": lambda path: read_manifests(path.parent),
     "train convert": _convert,
     "train --framework": read_framework,
-    "eval --prices": lambda path: named_prices(path, "m", needed=True),
+    "eval --prices": lambda path: find_prices(path, "m", needed=True),
     "eval run FILE": load_task,
     "run.yaml": _run,
-    "ray apply": config_of,
+    "ray apply": read_config,
     "kubeconfig": load_kubeconfig,
 }
 

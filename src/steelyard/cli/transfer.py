@@ -1,4 +1,4 @@
-"""`steelyard upload, download, logs, report, audit, safetycase`: the files and logs of entities."""
+"""`steelyard upload, download, logs`: the files and logs of entities."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,9 +11,9 @@ from steelyard.cli.connection import (
     WORKFLOWS,
     PlatformOptions,
     collection_name,
+    find_supporting,
     kind_argument,
     one_id,
-    one_of,
 )
 from steelyard.cli.entities import IdArgument
 from steelyard.cli.option_groups import with_options
@@ -42,7 +42,7 @@ def upload(
     platform: PlatformOptions,
 ) -> None:
     """Create a dataset, data source, module or model from a folder. Its id is printed."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
     from steelyard_schema.paths import BadFolder, files_below
 
     plural = collection_name(kind, UPLOADED)
@@ -66,7 +66,7 @@ def upload(
 
 def check_tables(folder: Path, files: Iterable[Path]) -> None:
     """Raise UsageError for what data sources and `eval run` would refuse."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     tables = [path for path in files if path.suffix == ".parquet"]
     if not tables:
@@ -75,8 +75,8 @@ def check_tables(folder: Path, files: Iterable[Path]) -> None:
             f"data source: steelyard upload datasource {folder}"
         )
     try:
-        from steelyard.evaluation.table_files import BadTable
-        from steelyard.evaluation.tables import open_table
+        from steelyard_evaluation.engine.table_files import BadTable
+        from steelyard_evaluation.engine.tables import open_table
     except ImportError:
         return  # without the extra, the client reads the schema or says what is missing
     for path in tables:
@@ -95,7 +95,7 @@ def download(
     platform: PlatformOptions,
 ) -> None:
     """Download the files of an entity. They are a dataset's rows, an evaluation's outputs, a report's page."""
-    plural = one_of(collection_name(kind, WITH_FILES), WITH_FILES, "files to download")
+    plural = find_supporting(collection_name(kind, WITH_FILES), WITH_FILES, "files to download")
     with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
         collection.download(one_id(client, plural, id), folder, progress=progress)
@@ -121,7 +121,7 @@ def logs(
     """Print what the Pods of a workflow have written. How many lines are left out is said on standard error."""
     from steelyard.cli import following
 
-    plural = one_of(collection_name(kind, WORKFLOWS), WORKFLOWS, "logs")
+    plural = find_supporting(collection_name(kind, WORKFLOWS), WORKFLOWS, "logs")
     with platform.connect() as client:
         entity = one_id(client, plural, id)
         log = following.Log(getattr(client, plural), plural, entity, limit, _print, _note)
@@ -145,109 +145,6 @@ def _print(lines: "Iterable[WorkflowLogEntry]") -> None:
         typer.echo(log_line(line.timestamp, line.message or ""))
 
 
-report = typer.Typer(
-    help="Open, download, verify and sign reports.", no_args_is_help=True, rich_markup_mode=None
-)
-audit = typer.Typer(
-    help="Open, download, verify and sign audits.", no_args_is_help=True, rich_markup_mode=None
-)
-
-
-safetycase = typer.Typer(
-    help="Open and download safety cases, and show their scores.", no_args_is_help=True, rich_markup_mode=None
-)
-
-
-def _open_command(kind: str, name: str) -> Callable[..., None]:
-    """Return `open` for a kind whose output is a page called `name`."""
-
-    @with_options
-    def open_(
-        id: IdArgument,
-        *,
-        platform: PlatformOptions,
-    ) -> None:
-        """Open the page in a browser."""
-        import tempfile
-
-        from steelyard.cli.frames import frame_of, has_foreign_page
-
-        # Not removed at the end: the browser reads the page after this command has gone.
-        page = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page" / name
-        with platform.connect() as client:
-            entity = one_id(client, kind, id)
-            getattr(client, kind).download(entity, page.parent)
-            foreign = has_foreign_page(client, kind, entity)
-        typer.echo(str(page))
-        typer.launch((frame_of(page, kind) if foreign else page).as_uri())
-
-    return open_
-
-
-def _save_command(kind: str, name: str) -> Callable[..., None]:
-    """Return `save` for a kind whose output is a page called `name`."""
-
-    @with_options
-    def save(
-        id: IdArgument,
-        folder: FolderArgument,
-        *,
-        platform: PlatformOptions,
-    ) -> None:
-        """Save the page and the files that belong to it."""
-        typer.echo(str(_saved(kind, id, folder, platform) / name))
-
-    return save
-
-
-def _download_command(kind: str, name: str) -> Callable[..., None]:
-    """Return `download`, also with all evidence, for a kind whose output is a page called `name`."""
-
-    @with_options
-    def download_(
-        id: IdArgument,
-        folder: FolderArgument,
-        evidence: Annotated[
-            bool,
-            typer.Option(
-                "--evidence",
-                help="Also download everything that it was made from (inputs, outputs, records of the runs), so that "
-                "it can be verified on this machine.",
-            ),
-        ] = False,
-        *,
-        platform: PlatformOptions,
-    ) -> None:
-        """Download the page. With --evidence, also all that is needed to check it (`verify`)."""
-        if not evidence:
-            typer.echo(str(_saved(kind, id, folder, platform) / name))
-            return
-        with platform.connect() as client, _progress("downloading") as progress:
-            collection = getattr(client, kind)
-            evidence_files = collection.download_evidence(one_id(client, kind, id), folder, progress=progress)
-        for path, reason in evidence_files.not_included.items():
-            typer.echo(f"not included: {path}: {reason}", err=True)
-        typer.echo(str(folder / name))
-        typer.echo(f"check it: steelyard {kind.removesuffix('s')} verify {folder / name}", err=True)
-
-    return download_
-
-
-def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
-    with platform.connect() as client:
-        collection = getattr(client, kind)
-        collection.download(one_id(client, kind, id), folder)
-    return folder
-
-
-for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits", "index.html")):
-    _group.command("open")(_open_command(_kind, _name))
-    _group.command("save")(_save_command(_kind, _name))
-    _group.command("download")(_download_command(_kind, _name))
-safetycase.command("open")(_open_command("safetycases", "index.html"))
-safetycase.command("download")(_save_command("safetycases", "index.html"))
-
-
 class _progress:  # noqa: N801  (a context manager that reads as a verb)
     """A progress bar in a terminal, nothing elsewhere; called with (file, bytes done, bytes in all)."""
 
@@ -261,7 +158,7 @@ class _progress:  # noqa: N801  (a context manager that reads as a verb)
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
         from steelyard.cli.plain_text import terminal
-        from steelyard.errors import one_line
+        from steelyard_common.errors import one_line
 
         if not sys.stderr.isatty():
             self._bars = None

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.connection import FolderOption
-from steelyard.cli.extras import check_local
+from steelyard.cli.extras import check_local, needs
 
 if TYPE_CHECKING:
     from steelyard.local.detached import UpOptions
 
 
+@needs("local")
 def up(
     state_dir: FolderOption = None,
     detach: Annotated[
@@ -51,7 +52,7 @@ def up(
     from steelyard.local.machine import check_file_system, check_machine
     from steelyard.local.state import StateDir, check_for_up
 
-    state, left_out = _state(state_dir), _left_out(without or [])
+    state, left_out = _state(state_dir), _parse_without(without or [])
     check_for_up(StateDir(state))
     check_machine()
     check_file_system(state)
@@ -66,17 +67,19 @@ def up(
         _supervise(state, asked)
 
 
+@needs("local")
 def down(state_dir: FolderOption = None) -> None:
     """End everything that runs on a state folder. That includes what a killed `up` left behind."""
     from steelyard.local.detached import stop
-    from steelyard.local.state import StateDir, why_no_state_folder
+    from steelyard.local.state import StateDir, explain_no_state_folder
 
     state = _state(state_dir)
-    why = why_no_state_folder(StateDir(state))
+    why = explain_no_state_folder(StateDir(state))
     stop(state)
     typer.echo(f"nothing runs on {state}: {why}" if why else f"nothing of {state} runs any more")
 
 
+@needs("local")
 def status(
     state_dir: FolderOption = None,
     output: Annotated[
@@ -89,9 +92,9 @@ def status(
     """
     import asyncio
 
-    from steelyard.errors import UsageError
     from steelyard.local.overview import read_overview, to_json, to_table
     from steelyard.local.state import StateDir
+    from steelyard_common.errors import UsageError
 
     if output not in ("table", "json"):
         raise UsageError(f"--output {output}: should be table or json")
@@ -139,9 +142,9 @@ def _state(folder: Path | None) -> Path:
     return choose_state_dir(folder).path
 
 
-def _left_out(names: list[str]) -> tuple[str, ...]:
-    from steelyard.errors import UsageError
+def _parse_without(names: list[str]) -> tuple[str, ...]:
     from steelyard.local.process import PARTS
+    from steelyard_common.errors import UsageError
 
     possible = [part for part in PARTS if part != "kubernetes"]
     for name in names:

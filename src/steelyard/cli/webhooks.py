@@ -64,7 +64,7 @@ def list_(account: AccountArgument, output: OutputOption = "table", *, platform:
     check_form(output)
     with platform.connect() as client:
         webhooks = client.webhooks.list(_account(client, account))
-    typer.echo(_rendered(webhooks, output))
+    typer.echo(_render(webhooks, output))
 
 
 @webhook.command("delete")
@@ -118,7 +118,7 @@ def _account(client: "Client", text: str) -> str:
 
 def _one(client: "Client", account: str, text: str) -> str:
     """Return the id of the webhook that an id or its beginning names. Raises UsageError."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     ids = [webhook.id for webhook in client.webhooks.list(account) if webhook.id.startswith(text)]
     if len(ids) != 1:
@@ -136,12 +136,12 @@ def _show_secret(created: "WebhookAndSecret") -> None:
     typer.echo("The secret is shown this once: give it to the receiver.", err=True)
 
 
-def _rendered(webhooks: "Sequence[Webhook]", form: str) -> str:
-    from steelyard.cli.output import columns, now, rendered
+def _render(webhooks: "Sequence[Webhook]", form: str) -> str:
+    from steelyard.cli.output import columns, now, render
 
     if form != "table":
         content = [webhook.dump() for webhook in webhooks]
-        return rendered(content, form, "webhooks", single=False, now=now())
+        return render(content, form, "webhooks", single=False, now=now())
     if not webhooks:
         return "the account has no webhook"
     rows = [("ID", "STATUS", "DELIVERED", "WAITING", "DROPPED", "URL", "REASON")]

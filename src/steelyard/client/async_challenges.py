@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steelyard.client.async_collections import AsyncCollection, documented_by
+from steelyard.client.async_collections import AsyncCollection, document_by
 from steelyard.client.calls import Request
 from steelyard.client.challenge_calls import ChallengeCalls, SubmissionCalls, TeamCalls
 from steelyard.client.challenges import Challenges, Patch, Submissions, Teams
@@ -14,7 +14,7 @@ from steelyard_schema.submission import Submission
 from steelyard_schema.team import Team
 
 
-@documented_by(Challenges)
+@document_by(Challenges)
 class AsyncChallenges(AsyncCollection[Challenge]):
     """Tasks that teams compete in."""
 
@@ -53,7 +53,7 @@ class AsyncChallenges(AsyncCollection[Challenge]):
         return await self._transport.send(self._calls.decide(id, team, "deny"))
 
 
-@documented_by(Teams)
+@document_by(Teams)
 class AsyncTeams(AsyncCollection[Team]):
     """People who take part in a challenge together."""
 
@@ -71,7 +71,7 @@ class AsyncTeams(AsyncCollection[Team]):
         return await self._transport.send(self._calls.edit(id, patch))
 
 
-@documented_by(Submissions)
+@document_by(Submissions)
 class AsyncSubmissions(AsyncCollection[Submission]):
     """Entities that teams hand in for tasks, and the runs that assess them."""
 

@@ -3,15 +3,14 @@
 The methods' docstrings stand there; requests and flows are described once for both.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from steelyard.client.calls import Calls, Grants, Request, Workflow
+from steelyard.client.calls import Calls, Request, Workflow
 from steelyard.client.collections import (
     WAIT_SECONDS,
-    Accounts,
     Artifacts,
     Collection,
     Datasets,
@@ -19,21 +18,18 @@ from steelyard.client.collections import (
     InferenceServices,
     InferenceSessions,
     PipelineRuns,
-    Quotas,
     SafetyCases,
-    Uploaded,
+    Uploads,
 )
 from steelyard.client.files import Paths, by_name
 from steelyard.client.flows import Evidence, Flows, UploadOptions
 from steelyard.client.pages import Pages
 from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import AsyncTransport
-from steelyard_schema.account import AccessGrant, Account, APIKey
 from steelyard_schema.answers import (
     CroissantTaken,
     InferenceSessionAndToken,
     PipelineRunStatus,
-    QuarantinedEntity,
     Status,
     WorkflowLogsResponse,
     WorkflowProgress,
@@ -47,7 +43,6 @@ from steelyard_schema.inference_session import InferenceSession
 from steelyard_schema.oci_artifact import OCIArtifact
 from steelyard_schema.pipeline_run import PipelineRun
 from steelyard_schema.publication import Access
-from steelyard_schema.quota import StoredQuota
 from steelyard_schema.safety_case import SafetyCase
 from steelyard_schema.score import Score
 from steelyard_schema.spending import ServiceSpending
@@ -56,7 +51,7 @@ E = TypeVar("E", bound=DyffEntity)
 A = TypeVar("A", bound=type)
 
 
-def documented_by(sync: type) -> Callable[[A], A]:
+def document_by(sync: type) -> Callable[[A], A]:
     """Give the methods of a class the docstrings of the sync class."""
 
     def copy_docstrings(kind: A) -> A:
@@ -68,7 +63,7 @@ def documented_by(sync: type) -> Callable[[A], A]:
     return copy_docstrings
 
 
-@documented_by(Collection)
+@document_by(Collection)
 class AsyncCollection(Generic[E]):
     """Entities of one kind."""
 
@@ -132,8 +127,8 @@ class AsyncCollection(Generic[E]):
         return await self._transport.send(self._calls.logs(id, since, limit))
 
 
-@documented_by(Uploaded)
-class AsyncUploaded(AsyncCollection[E]):
+@document_by(Uploads)
+class AsyncUploads(AsyncCollection[E]):
     """Entities whose files the client uploads."""
 
     async def upload(
@@ -169,8 +164,8 @@ class AsyncUploaded(AsyncCollection[E]):
         )
 
 
-@documented_by(Datasets)
-class AsyncDatasets(AsyncUploaded[Dataset]):
+@document_by(Datasets)
+class AsyncDatasets(AsyncUploads[Dataset]):
     """Rows that never change once they are Ready."""
 
     async def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
@@ -183,7 +178,7 @@ class AsyncDatasets(AsyncUploaded[Dataset]):
         return await self._transport.send(self._calls.take_croissant(id, content))
 
 
-@documented_by(InferenceServices)
+@document_by(InferenceServices)
 class AsyncInferenceServices(AsyncCollection[InferenceService]):
     """Servers of models, and hosted models of providers."""
 
@@ -191,7 +186,7 @@ class AsyncInferenceServices(AsyncCollection[InferenceService]):
         return await self._transport.send(self._calls.spending(id))
 
 
-@documented_by(InferenceSessions)
+@document_by(InferenceSessions)
 class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
     """Replicas that run for a while."""
 
@@ -215,13 +210,13 @@ class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
         return await self._transport.run(self._flows.infer(id, endpoint, body, token))
 
 
-@documented_by(Artifacts)
+@document_by(Artifacts)
 class AsyncArtifacts(AsyncCollection[OCIArtifact]):
     async def finalize(self, id: str) -> None:
         await self._transport.send(self._calls.finalize(id))
 
 
-@documented_by(Families)
+@document_by(Families)
 class AsyncFamilies(AsyncCollection[Family]):
     """Versions of one thing, as people see it."""
 
@@ -229,7 +224,7 @@ class AsyncFamilies(AsyncCollection[Family]):
         return await self._transport.send(self._calls.edit_members(id, members))
 
 
-@documented_by(SafetyCases)
+@document_by(SafetyCases)
 class AsyncSafetyCases(AsyncCollection[SafetyCase]):
     """Pages with scores and curves that methods make."""
 
@@ -252,7 +247,7 @@ class AsyncSafetyCases(AsyncCollection[SafetyCase]):
                 yield curve
 
 
-@documented_by(PipelineRuns)
+@document_by(PipelineRuns)
 class AsyncPipelineRuns(AsyncCollection[PipelineRun]):
     """Runs of pipelines."""
 
@@ -269,120 +264,3 @@ class AsyncPipelineRuns(AsyncCollection[PipelineRun]):
 
     async def workflows(self, id: str) -> dict[str, Workflow]:
         return await self._transport.send(self._calls.run_workflows(id))
-
-
-@documented_by(Accounts)
-class AsyncAccounts:
-    """Accounts that own entities, and their permissions."""
-
-    def __init__(self, calls: Calls[Account], transport: AsyncTransport) -> None:
-        self._calls, self._transport = calls, transport
-
-    async def create(self, name: str, *, idempotency_key: str | None = None) -> Account:
-        return await self._transport.send(self._calls.create_account({"name": name}, idempotency_key))
-
-    async def get(self, id: str) -> Account:
-        return await self._transport.send(self._calls.get(id))
-
-    async def query(self, **filters: Any) -> AsyncIterator[Account]:
-        for account in await self._transport.send(self._calls.all(filters)):
-            yield account
-
-    async def label(self, id: str, labels: Mapping[str, str | None]) -> None:
-        await self._transport.send(self._calls.label(id, labels))
-
-    async def delete(self, id: str) -> Status:
-        return await self._transport.send(self._calls.delete(id))
-
-    async def suspend(self, id: str) -> Status:
-        return await self._transport.send(self._calls.suspend(id))
-
-    async def reactivate(self, id: str) -> Status:
-        return await self._transport.send(self._calls.reactivate(id))
-
-    async def rotate_signing_key(self) -> str:
-        return await self._transport.send(self._calls.rotate_signing_key())
-
-    async def permissions(self, id: str) -> list[AccessGrant]:
-        return await self._transport.send(self._calls.permissions(id))
-
-    async def set_permissions(self, id: str, permissions: Grants) -> list[AccessGrant]:
-        return await self._transport.send(self._calls.set_permissions(id, permissions))
-
-    async def create_token(self, id: str, *, grants: Grants, expires: datetime) -> str:
-        return await self._transport.send(self._calls.create_token(id, grants, expires))
-
-    async def tokens(self, id: str) -> list[APIKey]:
-        return await self._transport.send(self._calls.tokens(id))
-
-    async def revoke(self, id: str, key: str | None = None) -> None:
-        await self._transport.send(self._calls.revoke(id, key))
-
-
-@documented_by(Quotas)
-class AsyncQuotas:
-    """Limits on what principals may use of resources."""
-
-    def __init__(self, calls: Calls[StoredQuota], transport: AsyncTransport) -> None:
-        self._calls, self._transport = calls, transport
-
-    async def set(
-        self,
-        principal: str,
-        resource: str,
-        limit: str,
-        *,
-        duration: timedelta | None = None,
-        epoch: datetime | None = None,
-    ) -> StoredQuota:
-        return await self._transport.send(self._calls.set_quota(principal, resource, limit, duration, epoch))
-
-    async def get(self, id: str) -> StoredQuota:
-        return await self._transport.send(self._calls.get(id))
-
-    async def query(self, **filters: Any) -> AsyncIterator[StoredQuota]:
-        for quota in await self._transport.send(self._calls.all(filters)):
-            yield quota
-
-    async def delete(self, id: str) -> Status:
-        return await self._transport.send(self._calls.delete(id))
-
-    async def label(self, id: str, labels: Mapping[str, str | None]) -> None:
-        await self._transport.send(self._calls.label(id, labels))
-
-
-class AsyncQuarantine:
-    """Entities in quarantine, since a consumer could not take a message about them; for administrators."""
-
-    def __init__(self, calls: Calls[QuarantinedEntity], transport: AsyncTransport) -> None:
-        self._calls, self._transport = calls, transport
-
-    async def list(self) -> list[QuarantinedEntity]:
-        """Return all entities in quarantine, the longest there first."""
-        return await self._transport.send(self._calls.quarantined())
-
-    async def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
-        """Return the quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
-        return await self._transport.send(self._calls.quarantined_entity(id, consumer))
-
-    async def release(self, id: str, consumer: str | None = None) -> Status:
-        """Try the failed message once more, then those that wait behind it. Raises NotFound."""
-        return await self._transport.send(self._calls.end_quarantine(id, "release", consumer))
-
-    async def drop(self, id: str, consumer: str | None = None) -> Status:
-        """Leave out the failed message, and go on with those that wait behind it. Raises NotFound."""
-        return await self._transport.send(self._calls.end_quarantine(id, "drop", consumer))
-
-
-class AsyncBackup:
-    """The backup, as far as entities are brought back from it; for administrators."""
-
-    def __init__(self, calls: Calls[DyffEntity], transport: AsyncTransport) -> None:
-        self._calls, self._transport = calls, transport
-
-    async def restore(self, id: str) -> Status:
-        """Bring back an entity that was deleted or forgotten, with the status that it had before.
-
-        Raises NotFound where the backup has it no more, Conflict where it is not deleted.
-        """
-        return await self._transport.send(self._calls.restore_entity(id))

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from steelyard.client.call import Call
-from steelyard.client.calls import Calls, Fields, Request, body_of, json_of, keyed, post
+from steelyard.client.calls import Calls, Fields, Request, key_header, make_body, post, to_json
 from steelyard.client.errors import Invalid
 from steelyard_schema.answers import ArtifactURL, Status
 from steelyard_schema.challenge import Challenge
@@ -30,13 +30,13 @@ class ChallengeCalls(Calls[Challenge]):
 
     def create_task(self, id: str, request: Request, fields: Fields, key: str | None) -> Call[ChallengeTask]:
         # The request names its challenge, too, as the published schema has it.
-        body = {"challenge": id, **body_of(request, fields)}
+        body = {"challenge": id, **make_body(request, fields)}
         return post(_path("challenges", id, "tasks"), ChallengeTask, body, key)
 
     def edit(self, id: str, *below: str, **patch: Any) -> Call[Challenge]:
         """Describe a merge patch of a part of the challenge; a None within the patch removes, an absent one keeps."""
-        body = {name: json_of(value) for name, value in patch.items() if value is not None}
-        return Call("PATCH", _path("challenges", id, *below), Challenge, json=body, headers=keyed())
+        body = {name: to_json(value) for name, value in patch.items() if value is not None}
+        return Call("PATCH", _path("challenges", id, *below), Challenge, json=body, headers=key_header())
 
     def teams(self, id: str) -> Call[list[Team]]:
         return Call("GET", _path("challenges", id, "teams"), list[Team])
@@ -49,27 +49,27 @@ class TeamCalls(Calls[Team]):
     """Requests of `client.teams`."""
 
     def create(self, request: Request, fields: Fields, key: str | None) -> Call[Team]:
-        body = body_of(request, fields)
+        body = make_body(request, fields)
         (challenge,) = _take(body, "challenge")
         return post(_path("challenges", challenge, "teams"), Team, body, key)
 
     def edit(self, id: str, patch: Mapping[str, Any]) -> Call[Team]:
-        return Call("PATCH", self.of(id), Team, json=json_of(patch), headers=keyed())
+        return Call("PATCH", self.path_to(id), Team, json=to_json(patch), headers=key_header())
 
 
 class SubmissionCalls(Calls[Submission]):
     """Requests of `client.submissions`."""
 
     def create(self, request: Request, fields: Fields, key: str | None) -> Call[Submission]:
-        body = body_of(request, fields)
+        body = make_body(request, fields)
         challenge, task = _take(body, "challenge", "task")
         return post(_path("challenges", challenge, "tasks", task, "submissions"), Submission, body, key)
 
     def resubmit(self, id: str, fields: Fields, key: str | None) -> Call[Submission]:
-        return post(self.of(id, "resubmit"), Submission, body_of(None, fields), key)
+        return post(self.path_to(id, "resubmit"), Submission, make_body(None, fields), key)
 
     def terminate(self, id: str) -> Call[Status]:
-        return post(self.of(id, "terminate"), Status)
+        return post(self.path_to(id, "terminate"), Status)
 
     def files(self, id: str) -> Call[dict[str, list[ArtifactURL]]]:
-        return Call("GET", self.of(id, "downlinks"), dict[str, list[ArtifactURL]])
+        return Call("GET", self.path_to(id, "downlinks"), dict[str, list[ArtifactURL]])

@@ -5,41 +5,36 @@ from typing import Self
 
 import httpx
 
+from steelyard.client.accounts import Accounts, AsyncAccounts
+from steelyard.client.administration import AsyncBackup, AsyncQuarantine, Backup, Quarantine
 from steelyard.client.async_challenges import AsyncChallenges, AsyncSubmissions, AsyncTeams
 from steelyard.client.async_collections import (
-    AsyncAccounts,
     AsyncArtifacts,
-    AsyncBackup,
     AsyncCollection,
     AsyncDatasets,
     AsyncFamilies,
     AsyncInferenceServices,
     AsyncInferenceSessions,
     AsyncPipelineRuns,
-    AsyncQuarantine,
-    AsyncQuotas,
     AsyncSafetyCases,
-    AsyncUploaded,
+    AsyncUploads,
 )
 from steelyard.client.calls import Calls
 from steelyard.client.challenge_calls import ChallengeCalls, SubmissionCalls, TeamCalls
 from steelyard.client.challenges import Challenges, Submissions, Teams
 from steelyard.client.collections import (
-    Accounts,
     Artifacts,
-    Backup,
     Collection,
     Datasets,
     Families,
     InferenceServices,
     InferenceSessions,
     PipelineRuns,
-    Quarantine,
-    Quotas,
     SafetyCases,
-    Uploaded,
+    Uploads,
 )
 from steelyard.client.connection import Connection, find
+from steelyard.client.quotas import AsyncQuotas, Quotas
 from steelyard.client.retries import Retries
 from steelyard.client.secrets import AsyncSecrets, Secrets
 from steelyard.client.transport import AsyncTransport, Sender, Transport
@@ -92,11 +87,11 @@ class Client:
         self._http = http or _http(connection)
         transport = Transport(Sender(connection, retries), self._http, self._http)
         self.accounts = Accounts(Calls("accounts", Account), transport)
-        self.datasources = Uploaded(Calls("datasources", DataSource), transport)
+        self.datasources = Uploads(Calls("datasources", DataSource), transport)
         self.datasets = Datasets(Calls("datasets", Dataset), transport)
-        self.modules = Uploaded(Calls("modules", Module), transport)
+        self.modules = Uploads(Calls("modules", Module), transport)
         self.artifacts = Artifacts(Calls("artifacts", OCIArtifact), transport)
-        self.models = Uploaded(Calls("models", Model), transport)
+        self.models = Uploads(Calls("models", Model), transport)
         self.inferenceservices = InferenceServices(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = InferenceSessions(Calls("inferencesessions", InferenceSession), transport)
         self.evaluations = Collection(Calls("evaluations", Evaluation), transport)
@@ -157,11 +152,11 @@ class AsyncClient:
         self._files = files or _http(connection)
         transport = AsyncTransport(Sender(connection, retries), self._http, self._files)
         self.accounts = AsyncAccounts(Calls("accounts", Account), transport)
-        self.datasources = AsyncUploaded(Calls("datasources", DataSource), transport)
+        self.datasources = AsyncUploads(Calls("datasources", DataSource), transport)
         self.datasets = AsyncDatasets(Calls("datasets", Dataset), transport)
-        self.modules = AsyncUploaded(Calls("modules", Module), transport)
+        self.modules = AsyncUploads(Calls("modules", Module), transport)
         self.artifacts = AsyncArtifacts(Calls("artifacts", OCIArtifact), transport)
-        self.models = AsyncUploaded(Calls("models", Model), transport)
+        self.models = AsyncUploads(Calls("models", Model), transport)
         self.inferenceservices = AsyncInferenceServices(
             Calls("inferenceservices", InferenceService), transport
         )

@@ -4,23 +4,21 @@
 `calls.py`, sequences of requests in `flows.py`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from steelyard.client.calls import Calls, Grants, Request, Workflow
+from steelyard.client.calls import Calls, Request, Workflow
 from steelyard.client.files import Paths, by_name
 from steelyard.client.flows import Evidence, Flows, UploadOptions
 from steelyard.client.pages import Pages
 from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import Transport
-from steelyard_schema.account import AccessGrant, Account, APIKey
 from steelyard_schema.answers import (
     CroissantTaken,
     InferenceSessionAndToken,
     PipelineRunStatus,
-    QuarantinedEntity,
     Status,
     WorkflowLogsResponse,
     WorkflowProgress,
@@ -34,7 +32,6 @@ from steelyard_schema.inference_session import InferenceSession
 from steelyard_schema.oci_artifact import OCIArtifact
 from steelyard_schema.pipeline_run import PipelineRun
 from steelyard_schema.publication import Access
-from steelyard_schema.quota import StoredQuota
 from steelyard_schema.safety_case import SafetyCase
 from steelyard_schema.score import Score
 from steelyard_schema.spending import ServiceSpending
@@ -150,7 +147,7 @@ class Collection(Generic[E]):
         return self._transport.send(self._calls.logs(id, since, limit))
 
 
-class Uploaded(Collection[E]):
+class Uploads(Collection[E]):
     """Entities whose files the client uploads."""
 
     def upload(
@@ -197,7 +194,7 @@ class Uploaded(Collection[E]):
         )
 
 
-class Datasets(Uploaded[Dataset]):
+class Datasets(Uploads[Dataset]):
     """Rows that never change once they are Ready."""
 
     def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
@@ -332,142 +329,3 @@ class PipelineRuns(Collection[PipelineRun]):
     def workflows(self, id: str) -> dict[str, Workflow]:
         """Return the workflows of the run, by the names of the pipeline's nodes."""
         return self._transport.send(self._calls.run_workflows(id))
-
-
-class Accounts:
-    """Accounts that own entities, and their permissions."""
-
-    def __init__(self, calls: Calls[Account], transport: Transport) -> None:
-        self._calls, self._transport = calls, transport
-
-    def create(self, name: str, *, idempotency_key: str | None = None) -> Account:
-        """Create an account. Raises Conflict if another account has the name.
-
-        With an `idempotency_key`, a repeat returns the same account.
-        """
-        return self._transport.send(self._calls.create_account({"name": name}, idempotency_key))
-
-    def get(self, id: str) -> Account:
-        """Return the account. Raises NotFound."""
-        return self._transport.send(self._calls.get(id))
-
-    def query(self, **filters: Any) -> Iterator[Account]:
-        """Yield the accounts that the token may see; `name` selects one, `labels` those with these labels."""
-        yield from self._transport.send(self._calls.all(filters))
-
-    def label(self, id: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels; None removes a label, others stay."""
-        self._transport.send(self._calls.label(id, labels))
-
-    def delete(self, id: str) -> Status:
-        """Delete the account and end its keys; the entities that it owns stay."""
-        return self._transport.send(self._calls.delete(id))
-
-    def suspend(self, id: str) -> Status:
-        """Suspend the account: its keys do not count until it is reactivated. Its workflows go on."""
-        return self._transport.send(self._calls.suspend(id))
-
-    def reactivate(self, id: str) -> Status:
-        """Reactivate the account: its keys count again."""
-        return self._transport.send(self._calls.reactivate(id))
-
-    def rotate_signing_key(self) -> str:
-        """Sign tokens with a new key from now on, and return its id. Earlier tokens count until they expire."""
-        return self._transport.send(self._calls.rotate_signing_key())
-
-    def permissions(self, id: str) -> list[AccessGrant]:
-        """Return the permissions of the account: the most that its keys may be granted."""
-        return self._transport.send(self._calls.permissions(id))
-
-    def set_permissions(self, id: str, permissions: Grants) -> list[AccessGrant]:
-        """Replace the permissions of the account, and return the new ones."""
-        return self._transport.send(self._calls.set_permissions(id, permissions))
-
-    def create_token(self, id: str, *, grants: Grants, expires: datetime) -> str:
-        """Create a token, which is shown this once. Raises Forbidden for grants that the account lacks."""
-        return self._transport.send(self._calls.create_token(id, grants, expires))
-
-    def tokens(self, id: str) -> list[APIKey]:
-        """Return the keys of the account."""
-        return self._transport.send(self._calls.tokens(id))
-
-    def revoke(self, id: str, key: str | None = None) -> None:
-        """End one key, or all keys."""
-        self._transport.send(self._calls.revoke(id, key))
-
-
-class Quotas:
-    """Limits on what principals may use of resources."""
-
-    def __init__(self, calls: Calls[StoredQuota], transport: Transport) -> None:
-        self._calls, self._transport = calls, transport
-
-    def set(
-        self,
-        principal: str,
-        resource: str,
-        limit: str,
-        *,
-        duration: timedelta | None = None,
-        epoch: datetime | None = None,
-    ) -> StoredQuota:
-        """Set the limit of a principal, `__global__` or accounts/<account>, on a resource; return the quota.
-
-        `limit` is a Kubernetes quantity or Unlimited. With a `duration` the quota is a rate: so much within this time,
-        which slides, or without sliding in cycles from `epoch` on. Without, it is what may be held at once. It counts
-        in place of the setting of the platform. Raises Invalid, Forbidden.
-        """
-        return self._transport.send(self._calls.set_quota(principal, resource, limit, duration, epoch))
-
-    def get(self, id: str) -> StoredQuota:
-        """Return the quota. Raises NotFound."""
-        return self._transport.send(self._calls.get(id))
-
-    def query(self, **filters: Any) -> Iterator[StoredQuota]:
-        """Yield the quotas; `principal`, `resource` and `flavor` (Total, Rate) select some."""
-        yield from self._transport.send(self._calls.all(filters))
-
-    def delete(self, id: str) -> Status:
-        """Delete the quota: from now on the setting of the platform counts."""
-        return self._transport.send(self._calls.delete(id))
-
-    def label(self, id: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels; None removes a label, others stay."""
-        self._transport.send(self._calls.label(id, labels))
-
-
-class Quarantine:
-    """Entities in quarantine, since a consumer could not take a message about them; for administrators."""
-
-    def __init__(self, calls: Calls[QuarantinedEntity], transport: Transport) -> None:
-        self._calls, self._transport = calls, transport
-
-    def list(self) -> list[QuarantinedEntity]:
-        """Return all entities in quarantine, the longest there first."""
-        return self._transport.send(self._calls.quarantined())
-
-    def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
-        """Return the quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
-        return self._transport.send(self._calls.quarantined_entity(id, consumer))
-
-    def release(self, id: str, consumer: str | None = None) -> Status:
-        """Try the failed message once more, then those that wait behind it. Raises NotFound."""
-        return self._transport.send(self._calls.end_quarantine(id, "release", consumer))
-
-    def drop(self, id: str, consumer: str | None = None) -> Status:
-        """Leave out the failed message, and go on with those that wait behind it. Raises NotFound."""
-        return self._transport.send(self._calls.end_quarantine(id, "drop", consumer))
-
-
-class Backup:
-    """The backup, as far as entities are brought back from it; for administrators."""
-
-    def __init__(self, calls: Calls[DyffEntity], transport: Transport) -> None:
-        self._calls, self._transport = calls, transport
-
-    def restore(self, id: str) -> Status:
-        """Bring back an entity that was deleted or forgotten, with the status that it had before.
-
-        Raises NotFound where the backup has it no more, Conflict where it is not deleted.
-        """
-        return self._transport.send(self._calls.restore_entity(id))

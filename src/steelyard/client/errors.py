@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from steelyard.errors import SteelyardError, UsageError
+from steelyard_common.errors import SteelyardError, UsageError
 
 
 class ClientError(SteelyardError):

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from steelyard.client.errors import BadFiles
-from steelyard.whole_files import TooLarge, check_values, read_whole
+from steelyard_common.whole_files import TooLarge, check_values, read_whole
 from steelyard_schema.bounds import FREE_DEPTH, Unkeepable, check_json
 from steelyard_schema.data import Artifact, Digest, File
 from steelyard_schema.paths import BadFolder, check_artifact_path, files_below
@@ -18,7 +18,7 @@ Paths = Path | str | Mapping[str, Path | str]
 """A folder with the files, or the files by their paths in the entity."""
 
 
-def named(files: Paths) -> dict[str, Path]:
+def name_files(files: Paths) -> dict[str, Path]:
     """Return files by their paths in the entity. Raises BadFiles."""
     if isinstance(files, Mapping):
         paths = {name: Path(path) for name, path in files.items()}
@@ -73,7 +73,7 @@ def json_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def located(files: Paths, names: Sequence[str]) -> dict[str, Path]:
+def locate_files(files: Paths, names: Sequence[str]) -> dict[str, Path]:
     """Return the paths of the files that an entity names. Raises BadFiles if any of them is missing."""
     if isinstance(files, Mapping):
         paths = {name: Path(files[name]) for name in names if name in files}
@@ -100,23 +100,25 @@ def _below(folder: Path) -> Sequence[Path]:
     return paths
 
 
-def artifacts_of(files: Mapping[str, Path]) -> list[Artifact]:
+def list_artifacts(files: Mapping[str, Path]) -> list[Artifact]:
     """Describe files as a dataset or a module does."""
     return [
-        Artifact(kind=PurePath(name).suffix.lstrip(".") or None, path=name, digest=Digest(md5=md5_of(path)))
+        Artifact(
+            kind=PurePath(name).suffix.lstrip(".") or None, path=name, digest=Digest(md5=md5_digest(path))
+        )
         for name, path in files.items()
     ]
 
 
-def volume_of(files: Mapping[str, Path]) -> list[File]:
+def list_volume(files: Mapping[str, Path]) -> list[File]:
     """Describe files as a model's volume does."""
     return [
-        File(path=name, size=path.stat().st_size, digest=Digest(md5=md5_of(path)))
+        File(path=name, size=path.stat().st_size, digest=Digest(md5=md5_digest(path)))
         for name, path in files.items()
     ]
 
 
-def md5_of(path: Path) -> str:
+def md5_digest(path: Path) -> str:
     """Return the MD5 digest of a file in base64, as in Content-MD5. Raises BadFiles."""
     digest = hashlib.md5(usedforsecurity=False)
     for piece in pieces(path):

@@ -16,15 +16,15 @@ from steelyard.client.errors import (
     Unavailable,
     Unreachable,
 )
-from steelyard.client.files import Paths, artifacts_of, json_object, located, named, volume_of
+from steelyard.client.files import Paths, json_object, list_artifacts, list_volume, locate_files, name_files
 from steelyard.client.flow import Flow, ask, pause, work
-from steelyard.client.parquet import arrow_schema_of
+from steelyard.client.parquet import read_arrow_schema
 from steelyard.client.retries import Retries
-from steelyard.client.transfer import Progress, fetch, put, target_of
+from steelyard.client.transfer import Progress, fetch, find_target, put
 from steelyard.client.waiting import Waiting, is_session
 from steelyard_schema.answers import ArtifactURL, InferenceSessionAndToken
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.data_source import UPLOAD, DataSource, uploads_of
+from steelyard_schema.data_source import UPLOAD, DataSource, list_uploads
 from steelyard_schema.dataset import Dataset
 from steelyard_schema.model import Model
 from steelyard_schema.module import Module
@@ -87,7 +87,7 @@ class Flows(Generic[E]):
         if not names:
             raise BadFiles(f"{type(entity).__name__} {id} takes no files")
         # All files are looked for before the first is sent: a missing one is reported at once.
-        paths = yield from work(lambda _: located(files, names))
+        paths = yield from work(lambda _: locate_files(files, names))
         for name, path in paths.items():
             yield from self._put(id, name, path, options.progress)
         yield from ask(self.calls.finalize(id))
@@ -129,7 +129,7 @@ class Flows(Generic[E]):
         self, first: Sequence[ArtifactURL], renew: Links, folder: Path, progress: Progress
     ) -> Flow[list[Path]]:
         links = _leaves(first)
-        targets = {name: target_of(folder, name) for name in links}
+        targets = {name: find_target(folder, name) for name in links}
         for name, target in targets.items():
             yield from self._fetch(renew, links[name], target, progress)
         return list(targets.values())
@@ -164,7 +164,7 @@ class Flows(Generic[E]):
 
     def from_files(self, files: Paths, fields: Fields, key: str | None, options: UploadOptions) -> Flow[E]:
         """Create an entity of files and upload them; with a key, complete what an earlier call has begun."""
-        paths = yield from work(lambda _: named(files))
+        paths = yield from work(lambda _: name_files(files))
         description = paths.get(CROISSANT) if self.calls.entity is Dataset else None
         content = (yield from work(lambda _: json_object(description))) if description else None
         if self.calls.entity is Dataset:
@@ -185,12 +185,12 @@ class Flows(Generic[E]):
     # ---- inference sessions
 
     def session(self, request: Request, fields: Fields, key: str | None) -> Flow[InferenceSessionAndToken]:
-        return (yield from self._started(self.calls.create_session(request, fields, key)))
+        return (yield from self._start(self.calls.create_session(request, fields, key)))
 
     def session_again(self, id: str, key: str | None) -> Flow[InferenceSessionAndToken]:
-        return (yield from self._started(self.calls.rerun_session(id, key)))
+        return (yield from self._start(self.calls.rerun_session(id, key)))
 
-    def _started(self, call: Call[InferenceSessionAndToken]) -> Flow[InferenceSessionAndToken]:
+    def _start(self, call: Call[InferenceSessionAndToken]) -> Flow[InferenceSessionAndToken]:
         session = yield from ask(call)
         self.tokens[session.inferencesession.id] = session.token
         return session
@@ -220,20 +220,20 @@ def _names(entity: DyffEntity) -> Iterable[str]:
         case Model() if entity.source.kind == "Upload" and entity.artifact.volume is not None:
             return [file.path for file in entity.artifact.volume.files]
         case DataSource():
-            return list(uploads_of(entity))
+            return list(list_uploads(entity))
     return []
 
 
 def _fields_of_files(kind: type[DyffEntity], files: Mapping[str, Path], fields: Fields) -> dict[str, Any]:
     """Return the fields of a create request that describe the files."""
     if kind is not Model:
-        content: dict[str, Any] = {"artifacts": artifacts_of(files)}
+        content: dict[str, Any] = {"artifacts": list_artifacts(files)}
         if kind is DataSource:
             return {"sourceKind": UPLOAD, **content}
         if kind is Dataset and fields.get("schema") is None:
-            content["schema"] = {"arrowSchema": arrow_schema_of(files)}
+            content["schema"] = {"arrowSchema": read_arrow_schema(files)}
         return content
-    volume = volume_of(files)
+    volume = list_volume(files)
     mebibytes = max(1, -(-sum(file.size for file in volume) // (1 << 20)))
     return {
         "artifact": {"kind": "Volume", "volume": {"files": volume}},

@@ -98,7 +98,7 @@ class Pages(Generic[E]):
         if self._after is not None:
             filters["after"] = self._after
         return PageCall(
-            "GET", self.path, Page, params=query_params(filters), entities=listed(self.entity), size=size
+            "GET", self.path, Page, params=query_params(filters), entities=list_type(self.entity), size=size
         )
 
     def take(self, page: Page[E]) -> Sequence[E]:
@@ -116,15 +116,15 @@ class Pages(Generic[E]):
 
     def _position(self, last: E) -> tuple[str | None, str]:
         """Return what the next page begins after. Scores and curves follow their analyses, in no other order."""
-        return (value_of(last, self.order_by) if isinstance(last, DyffEntity) else last.analysis), last.id
+        return (find_value(last, self.order_by) if isinstance(last, DyffEntity) else last.analysis), last.id
 
 
-def listed(entity: type[T]) -> type[list[T]]:
+def list_type(entity: type[T]) -> type[list[T]]:
     """Return the type of a list of entities."""
     return list[entity]  # type: ignore[valid-type]
 
 
-def value_of(entity: DyffEntity, order_by: str) -> str | None:
+def find_value(entity: DyffEntity, order_by: str) -> str | None:
     """Return the value of an order in an entity's JSON, or None."""
     path = NESTED.get(type(entity).__name__, {}).get(order_by, order_by)
     value: Any = entity.dump()
@@ -137,22 +137,22 @@ def query_params(filters: Mapping[str, Any]) -> dict[str, str]:
     """Return filters as query parameters, without None; filters of several values go into `query`; others are JSON."""
     parameters = {name: value for name, value in filters.items() if value is not None}
     several = {
-        name: _listed(parameters.pop(name))
+        name: _to_list(parameters.pop(name))
         for name in list(parameters)
         if name not in {"query", "after"} and isinstance(parameters[name], list | tuple | set | frozenset)
     }
     if several:
-        parameters["query"] = _joined(parameters.get("query"), several)
+        parameters["query"] = _join(parameters.get("query"), several)
     return {
         name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()
     }
 
 
-def _listed(values: Any) -> list[Any]:
+def _to_list(values: Any) -> list[Any]:
     return sorted(values) if isinstance(values, set | frozenset) else list(values)
 
 
-def _joined(query: Any, several: Mapping[str, Any]) -> Any:
+def _join(query: Any, several: Mapping[str, Any]) -> Any:
     """Return `query` and the filters that have several values: all of them have to hold."""
     if isinstance(query, str):
         query = json.loads(query)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 INDEX = "_index_"
 
 
-def arrow_schema_of(files: Mapping[str, Path]) -> str:
+def read_arrow_schema(files: Mapping[str, Path]) -> str:
     """The schema that all the Parquet files share, as a Dataset carries it: base64 of its serialised form.
 
     Raises MissingPackage without pyarrow, and BadFiles without a Parquet file, for files that differ, for rows without
@@ -23,7 +23,7 @@ def arrow_schema_of(files: Mapping[str, Path]) -> str:
     try:
         import pyarrow as pa
 
-        from steelyard.bounded_parquet import open_parquet
+        from steelyard_common.bounded_parquet import open_parquet
     except ImportError as error:
         raise MissingPackage(
             "pyarrow is needed to read the schema of Parquet files: pip install 'steelyard[eval]', or give schema="
@@ -60,7 +60,7 @@ def _check_text(name: str, path: Path, schema: "pa.Schema") -> None:
     """Raise BadFiles for a column of texts that are not UTF-8. Parquet is read without a look at it."""
     import pyarrow as pa
 
-    from steelyard.bounded_parquet import batches
+    from steelyard_common.bounded_parquet import batches
 
     texts = [field.name for field in schema if "string" in str(field.type)]
     for batch in batches(path, 65_536, texts) if texts else ():

@@ -8,6 +8,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from steelyard_common.backoff import backoff_seconds
+
 RETRIED = frozenset({408, 429, 502, 503, 504})
 UNDONE = frozenset({429, 503})
 """Statuses of those that say that the request had no effect."""
@@ -50,7 +52,7 @@ class Retries:
         return self._pause(number) if number < min(self.tries, self.tries if met else self.unmet) else None
 
     def _pause(self, number: int) -> float:
-        return self.between(0, min(self.first * 2 ** (number - 1), self.longest))
+        return self.between(0, backoff_seconds(number, self.first, self.longest))
 
 
 def retry_after(response: httpx.Response, now: datetime) -> float | None:

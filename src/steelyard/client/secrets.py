@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steelyard.client.async_collections import documented_by
+from steelyard.client.async_collections import document_by
 from steelyard.client.calls import Calls
 from steelyard.client.transport import AsyncTransport, Transport
 from steelyard_schema.account import Account
@@ -32,7 +32,7 @@ class Secrets:
         self._transport.send(self._calls.delete_secret(account, name))
 
 
-@documented_by(Secrets)
+@document_by(Secrets)
 class AsyncSecrets:
     """Tokens, passwords and keys that workflows of an account need. The platform never answers a value."""
 

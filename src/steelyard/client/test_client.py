@@ -247,10 +247,12 @@ def test_the_client_needs_no_server_and_no_arrow() -> None:
         "import sys, steelyard.client, steelyard.client.presets\n"
         "steelyard.client.Client('http://127.0.0.1:1/v0', 'token').close()\n"
         "ours = {name for name in sys.modules if name.startswith('steelyard')}\n"
-        "ours = {name.split('.')[1] if name.startswith('steelyard.') else name.split('.')[0] for name in ours}\n"
+        "ours = {name if name.startswith('steelyard_common') else '.'.join(name.split('.')[:2]) for name in ours}\n"
+        "ours = {name.partition('.')[0] if name.startswith('steelyard_schema') else name for name in ours}\n"
         f"print(sorted(set({heavy!r}) & set(sys.modules)), sorted(ours))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "[] ['client', 'errors', 'steelyard', 'steelyard_common', 'steelyard_schema', 'whole_files']"
+        "[] ['steelyard', 'steelyard.client', 'steelyard_common', 'steelyard_common.backoff', "
+        "'steelyard_common.errors', 'steelyard_common.types', 'steelyard_common.whole_files', 'steelyard_schema']"
     )

@@ -18,8 +18,8 @@ from steelyard.client.errors import (
 )
 from steelyard.client.files import CHUNK
 from steelyard.client.test_client import FIELDS
-from steelyard.client.transfer import target_of
-from steelyard.testing.platform import FakePlatform, lost, refused, streamed, unreachable
+from steelyard.client.transfer import find_target
+from steelyard.testing.platform import FakePlatform, file_response, lost, refused, unreachable
 
 BIG = b"0123456789" * (CHUNK // 4)  # some pieces
 MODULE = {"model.py": b"print()", "data/table.csv": b"a,b\n", "empty.txt": b""}
@@ -258,7 +258,7 @@ def cut(_: Any) -> httpx.Response:
 
 
 def short(_: Any) -> httpx.Response:
-    return streamed(b"pri", 7)
+    return file_response(b"pri", 7)
 
 
 def expired(_: Any) -> httpx.Response:
@@ -278,7 +278,7 @@ def test_a_download_in_trouble_is_done_again(
 
 def test_what_is_not_what_its_digest_says_gets_no_name(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     id, there = module(fake, tmp_path / "up", {"model.py": b"print()"}), tmp_path / "down"
-    fake.trouble.extend([lambda answer: answer(), lambda _: streamed(b"evil()!")])
+    fake.trouble.extend([lambda answer: answer(), lambda _: file_response(b"evil()!")])
     with pytest.raises(TransferFailed, match=r"model\.py: its MD5 is .*, and should be"):
         ask(fake, lambda client: client.modules.download(id, there))
     assert list(there.iterdir()) == []
@@ -307,8 +307,8 @@ def test_no_file_leaves_its_folder(name: str, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
     with pytest.raises(TransferFailed, match="leads out of"):
-        target_of(folder, name)
-    assert target_of(folder, "a/b") == folder / "a/b"
+        find_target(folder, name)
+    assert find_target(folder, "a/b") == folder / "a/b"
 
 
 def test_links_to_folders_are_passed_over(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:

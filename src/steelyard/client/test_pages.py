@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steelyard.client.conftest import Ask
-from steelyard.client.pages import NESTED, PAGE, Pages, query_params, value_of
+from steelyard.client.pages import NESTED, PAGE, Pages, find_value, query_params
 from steelyard.client.test_client import FIELDS
 from steelyard.testing.platform import FakePlatform
 from steelyard_schema.entities import ENTITIES
@@ -110,8 +110,8 @@ def test_the_next_page_begins_after_the_last_entity() -> None:
     call = pages.call()
     assert call is not None
     assert json.loads(call.params["after"]) == ["2030-01-01T00:00:00.500000Z", "a" * 32]
-    assert value_of(report, "report") == "r"
-    assert value_of(report, "lastTransitionTime") is None
+    assert find_value(report, "report") == "r"
+    assert find_value(report, "lastTransitionTime") is None
 
 
 def _response(content: Any) -> Any:

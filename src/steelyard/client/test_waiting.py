@@ -11,7 +11,7 @@ from steelyard.client.retries import Retries
 from steelyard.client.test_client import FIELDS
 from steelyard.client.waiting import AWAY_SECONDS, FIRST_PAUSE, LONGEST_PAUSE, Waiting
 from steelyard.testing.platform import FakePlatform, refused, unreachable
-from steelyard_schema.entities import AnyEntity, entity_of
+from steelyard_schema.entities import AnyEntity, parse_entity
 
 ONCE = Retries(tries=1)
 
@@ -35,7 +35,7 @@ def make_entity(
         "Team": {"challenge": "c", "name": "t", "members": {}, "affiliations": {}},
     }
     said = {"status": status, "reason": reason, "message": message}
-    return entity_of(
+    return parse_entity(
         {
             "id": "a" * 32,
             "account": "a",

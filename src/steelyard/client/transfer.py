@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from steelyard.client.errors import LinkExpired, TransferBroken, TransferFailed
-from steelyard.client.files import CHUNK, md5_of, pieces
+from steelyard.client.files import CHUNK, md5_digest, pieces
 from steelyard.client.flow import Carrier
 from steelyard.client.retries import RETRIED
 from steelyard_schema.answers import ArtifactURL, StorageSignedURL
@@ -45,7 +45,7 @@ def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progres
     except httpx.RequestError as error:
         raise TransferBroken(f"{name}: the upload broke off: {_text(error)}") from error
     if not answer.is_success:
-        raise _refused(name, "upload", answer)
+        raise _refuse(name, "upload", answer)
     if size == 0:
         progress(name, 0, 0)
 
@@ -56,7 +56,7 @@ def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress)
     It is written under another name first: a file with its own name is complete.
     """
     name, digest = link.artifact.path, link.artifact.digest.md5
-    if digest is not None and target.is_file() and md5_of(target) == digest:
+    if digest is not None and target.is_file() and md5_digest(target) == digest:
         progress(name, target.stat().st_size, target.stat().st_size)
         return target
     # A name of its own for each try: two downloads into one folder must not write into one file.
@@ -84,7 +84,7 @@ def _receive(carrier: Carrier, link: ArtifactURL, part: Path, progress: Progress
         ):
             if not answer.is_success:
                 answer.read()
-                raise _refused(name, "download", answer)
+                raise _refuse(name, "download", answer)
             total = int(answer.headers.get("content-length", -1))
             for piece in answer.iter_raw(CHUNK):
                 _check_wanted(carrier, name)
@@ -101,7 +101,7 @@ def _receive(carrier: Carrier, link: ArtifactURL, part: Path, progress: Progress
 
 def _check_and_rename(part: Path, target: Path, wanted: str | None, name: str) -> None:
     """Check a file's digest and give it its name, unless another file has the name."""
-    if wanted is not None and (digest := md5_of(part)) != wanted:
+    if wanted is not None and (digest := md5_digest(part)) != wanted:
         raise TransferFailed(f"{name}: its MD5 is {digest}, and should be {wanted}")
     if not target.exists():
         with part.open("rb") as file:  # after a power loss, a name must not stand for an empty file
@@ -111,7 +111,7 @@ def _check_and_rename(part: Path, target: Path, wanted: str | None, name: str) -
         raise TransferFailed(f"{target}: is there already, with other content")
 
 
-def target_of(folder: Path, name: str) -> Path:
+def find_target(folder: Path, name: str) -> Path:
     """Return the path of a file in the folder. Raises TransferFailed for one that leads out of it."""
     target = folder / name
     # The names come from the platform: one with `..`, or through a link, would write anywhere.
@@ -121,7 +121,7 @@ def target_of(folder: Path, name: str) -> Path:
     return target
 
 
-def _refused(name: str, what: str, answer: httpx.Response) -> TransferFailed:
+def _refuse(name: str, what: str, answer: httpx.Response) -> TransferFailed:
     said = answer.text[:300].strip() or answer.reason_phrase
     message = f"{name}: the {what} was refused: {said} ({answer.status_code})"
     if answer.status_code in {*RETRIED, 500}:  # stores answer 500 for failures that pass

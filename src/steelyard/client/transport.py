@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import httpx
 
-from steelyard import __version__
 from steelyard.client.call import Call
 from steelyard.client.connection import Connection
 from steelyard.client.errors import ClientError, Unreachable
 from steelyard.client.flow import Carrier, Flow, Pause, Step, Work
 from steelyard.client.retries import Retries
+from steelyard_common import __version__
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Transport:
             step = next(flow)
             while True:
                 try:
-                    result = self._done(step)
+                    result = self._end(step)
                 except ClientError as error:
                     step = flow.throw(error)
                 else:
@@ -104,7 +104,7 @@ class Transport:
             returned: T = end.value
             return returned
 
-    def _done(self, step: Step) -> object:
+    def _end(self, step: Step) -> object:
         if isinstance(step, Pause):
             self.sleep(step.seconds)
             return None
@@ -141,7 +141,7 @@ class AsyncTransport:
             step = next(flow)
             while True:
                 try:
-                    result = await self._done(step)
+                    result = await self._end(step)
                 except ClientError as error:
                     step = flow.throw(error)
                 else:
@@ -150,7 +150,7 @@ class AsyncTransport:
             returned: T = end.value
             return returned
 
-    async def _done(self, step: Step) -> object:
+    async def _end(self, step: Step) -> object:
         if isinstance(step, Pause):
             await self.sleep(step.seconds)
             return None

@@ -42,12 +42,13 @@ class Waiting(Generic[E]):
         if arrived(entity, ready):
             return None
         if entity.status in TERMINAL:
-            raise WorkflowFailed(f"{_named(entity)} is {entity.status}: {_why(entity)}", entity)
+            raise WorkflowFailed(f"{_name(entity)} is {entity.status}: {_reason_text(entity)}", entity)
         if hint := _ENDS_ELSEWHERE.get(getattr(entity, "kind", "")):
-            raise NothingToWaitFor(f"{_named(entity)} is {entity.status}, which shows no success: {hint}")
+            raise NothingToWaitFor(f"{_name(entity)} is {entity.status}, which shows no success: {hint}")
         if now >= self.until:
             raise WaitTimeout(
-                f"{_named(entity)} has not ended in time: it is {entity.status}: {_why(entity)}", entity
+                f"{_name(entity)} has not ended in time: it is {entity.status}: {_reason_text(entity)}",
+                entity,
             )
         return self._next(now)
 
@@ -78,10 +79,10 @@ def _state(entity: DyffEntity) -> tuple[str, str | None, str | None]:
     return entity.status, entity.reason, entity.message
 
 
-def _named(entity: DyffEntity) -> str:
+def _name(entity: DyffEntity) -> str:
     return f"{getattr(entity, 'kind', 'entity')} {entity.id}"
 
 
-def _why(entity: DyffEntity) -> str:
+def _reason_text(entity: DyffEntity) -> str:
     text = ": ".join(filter(None, (entity.reason, entity.message)))
     return text or _MISSING_REASONS.get(entity.status, "no reason is given")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from steelyard.client.async_collections import documented_by
+from steelyard.client.async_collections import document_by
 from steelyard.client.call import Call
-from steelyard.client.calls import keyed, post
+from steelyard.client.calls import key_header, post
 from steelyard.client.transport import AsyncTransport, Transport
 from steelyard_schema.webhook import Webhook, WebhookAndSecret
 
@@ -35,7 +35,7 @@ def _delete(account: str, id: str) -> Call[None]:
 
 
 def _enable(account: str, id: str) -> Call[Webhook]:
-    return Call("PUT", _path(account, id, "enable"), Webhook, headers=keyed())
+    return Call("PUT", _path(account, id, "enable"), Webhook, headers=key_header())
 
 
 def _rotate(account: str, id: str) -> Call[WebhookAndSecret]:
@@ -88,7 +88,7 @@ class Webhooks:
         return self._transport.send(_test(account, id))
 
 
-@documented_by(Webhooks)
+@document_by(Webhooks)
 class AsyncWebhooks:
     """Addresses of accounts that are notified when an entity has ended."""
 

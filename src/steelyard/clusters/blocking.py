@@ -32,7 +32,7 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Return the result. A caller that is interrupted (Ctrl-C) cancels the call."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._start())
         try:
             return future.result()
         except BaseException:
@@ -64,7 +64,7 @@ class LoopThread:
             self._thread.join()
             self._loop = None
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

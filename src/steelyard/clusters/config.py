@@ -20,7 +20,7 @@ class Config(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise BadConfig(type(self).__name__, faults_of(error)) from None
+            raise BadConfig(type(self).__name__, list_faults(error)) from None
 
     def relations(self) -> Iterator[Fault]:
         """Yield the faults of fields that do not fit each other."""
@@ -33,7 +33,7 @@ class Config(BaseModel):
         return self
 
 
-def faults_of(error: ValidationError) -> Iterator[Fault]:
+def list_faults(error: ValidationError) -> Iterator[Fault]:
     """Yield the faults of a validation, those of nested configurations with their whole path."""
     for item in error.errors(include_url=False, include_input=False):
         path = ".".join(map(str, item["loc"]))
@@ -45,7 +45,7 @@ def faults_of(error: ValidationError) -> Iterator[Fault]:
             yield Fault(path, _WORDS.get(item["type"]) or item["msg"])
 
 
-def checked(rule: Callable[[Any, str], Iterable[Fault]]) -> AfterValidator:
+def check_by(rule: Callable[[Any, str], Iterable[Fault]]) -> AfterValidator:
     """Return a validator by a rule of `rules.py`."""
 
     def check(value: Any) -> Any:
@@ -70,14 +70,14 @@ def _exact(value: Any) -> Any:
     return value
 
 
-ObjectName = Annotated[str, checked(rules.name)]
-DnsLabel = Annotated[str, checked(rules.namespace)]
+ObjectName = Annotated[str, check_by(rules.name)]
+DnsLabel = Annotated[str, check_by(rules.namespace)]
 """A name of at most 63 characters without dots, such as a namespace."""
-LabelName = Annotated[str, checked(rules.label_name)]
+LabelName = Annotated[str, check_by(rules.label_name)]
 """A name that an object carries as the value of a label, such as that of its queue."""
-DataKey = Annotated[str, checked(rules.data_key)]
-Labels = Annotated[dict[str, str], checked(rules.labels)]
-Annotations = Annotated[dict[str, str], checked(rules.annotations)]
-Amount = Annotated[str | int | float, checked(rules.quantity), BeforeValidator(_exact)]
-Image = Annotated[str, checked(rules.image)]
-Environment = Annotated[dict[str, str], checked(_environment)]
+DataKey = Annotated[str, check_by(rules.data_key)]
+Labels = Annotated[dict[str, str], check_by(rules.labels)]
+Annotations = Annotated[dict[str, str], check_by(rules.annotations)]
+Amount = Annotated[str | int | float, check_by(rules.quantity), BeforeValidator(_exact)]
+Image = Annotated[str, check_by(rules.image)]
+Environment = Annotated[dict[str, str], check_by(_environment)]

@@ -18,7 +18,7 @@ from steelyard.clusters.versions import warn_of_dropped
 from steelyard_common.types import Json, mapping, sequence
 from steelyard_kube import errors as api
 from steelyard_kube.cluster import Cluster, LogLine, Patch, PodLogs
-from steelyard_kube.resource import Resource, resource_of
+from steelyard_kube.resource import Resource, find_resource
 
 _REVIEW_KIND = Kind(
     "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
@@ -62,7 +62,7 @@ class Connection:
         self._asking = asyncio.Lock()
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json:
-        where = self._where(kind, namespace)
+        where = self._place(kind, namespace)
         resource = await self.resource(kind)
         with self._refusals("get", kind, name, where):
             return await self.api.get(resource, name, where)
@@ -71,7 +71,7 @@ class Connection:
         self, kind: Kind, namespace: str | None = None, *, labels: str = "", everywhere: bool = False
     ) -> Sequence[Json]:
         """Return the objects of a namespace; with `everywhere`, of all namespaces."""
-        where = None if everywhere else self._where(kind, namespace)
+        where = None if everywhere else self._place(kind, namespace)
         resource = await self.resource(kind)
         with self._refusals("list", kind, "", where):
             return (await self.api.list(resource, where, label_selector=labels)).items
@@ -137,7 +137,7 @@ class Connection:
             return await self.api.replace(resource, obj)
 
     async def patch(self, kind: Kind, name: str, patch: Patch, namespace: str | None = None) -> Json:
-        where = self._where(kind, namespace)
+        where = self._place(kind, namespace)
         resource = await self.resource(kind)
         with self._refusals("patch", kind, name, where):
             return await self.api.patch(resource, name, patch, where)
@@ -145,7 +145,7 @@ class Connection:
     async def delete(
         self, kind: Kind, name: str, namespace: str | None = None, *, uid: str | None = None
     ) -> None:
-        where = self._where(kind, namespace)
+        where = self._place(kind, namespace)
         resource = await self.resource(kind)
         with self._refusals("delete", kind, name, where):
             await self.api.delete(resource, name, where, uid=uid)
@@ -219,11 +219,11 @@ class Connection:
     async def close(self) -> None:
         await self.api.close()
 
-    def where(self, namespace: str | None) -> str:
+    def resolve_namespace(self, namespace: str | None) -> str:
         return namespace or self.namespace
 
-    def _where(self, kind: Kind, namespace: str | None) -> str | None:
-        return self.where(namespace) if kind.namespaced else None
+    def _place(self, kind: Kind, namespace: str | None) -> str | None:
+        return self.resolve_namespace(namespace) if kind.namespaced else None
 
     @contextmanager
     def refusals(self, verb: str, obj: Json | None = None) -> Iterator[None]:
@@ -231,10 +231,10 @@ class Connection:
         try:
             yield
         except api.ApiError as error:
-            resource = resource_of(obj) if obj else Resource("", "", "objects", "object")
+            resource = find_resource(obj) if obj else Resource("", "", "objects", "object")
             kind = Kind(resource.group, resource.plural, resource.kind, (resource.version,))
             name, namespace = (str(mapping(obj, "metadata").get(key) or "") for key in ("name", "namespace"))
-            raise wrapped(error, verb, kind, name, namespace) from error
+            raise translate_error(error, verb, kind, name, namespace) from error
 
     @contextmanager
     def _refusals(self, verb: str, kind: Kind, name: str, namespace: str | None) -> Iterator[None]:
@@ -242,10 +242,10 @@ class Connection:
         try:
             yield
         except api.ApiError as error:
-            raise wrapped(error, verb, kind, name, namespace) from error
+            raise translate_error(error, verb, kind, name, namespace) from error
 
 
-def wrapped(  # noqa: PLR0911  # one line for each kind of refusal
+def translate_error(  # noqa: PLR0911  # one line for each kind of refusal
     error: api.ApiError, verb: str, kind: Kind, name: str = "", namespace: str | None = None
 ) -> errors.ClusterError:
     """Return the client's error for a refusal of a request."""
@@ -270,18 +270,20 @@ def wrapped(  # noqa: PLR0911  # one line for each kind of refusal
         case api.AlreadyExists():
             return errors.AlreadyExists(f"there is a {what} already", 409, error.reason)
         case api.Conflict():
-            return errors.Conflict(f"{what}: {text}", 409, error.reason, faults_of(error))
+            return errors.Conflict(f"{what}: {text}", 409, error.reason, list_faults(error))
         case api.TooManyRequests():
             return errors.TooManyRequests(f"the cluster asks to wait: {text}", 429, error.reason)
         case api.Invalid() | api.BadRequest():
             return errors.Invalid(
-                f"the cluster refuses {what}: {text}", error.status, error.reason, faults_of(error)
+                f"the cluster refuses {what}: {text}", error.status, error.reason, list_faults(error)
             )
     if error.status >= 500:
         return errors.Unavailable(
             f"the cluster cannot do this now ({error.status}): {text}", error.status, error.reason
         )
-    return errors.Refused(f"the cluster refuses {what}: {text}", error.status, error.reason, faults_of(error))
+    return errors.Refused(
+        f"the cluster refuses {what}: {text}", error.status, error.reason, list_faults(error)
+    )
 
 
 def _is_with(managers: Sequence[str], error: api.Conflict) -> bool:
@@ -291,7 +293,7 @@ def _is_with(managers: Sequence[str], error: api.Conflict) -> bool:
     return bool(causes) and all(str(cause.get("message") or "").startswith(own) for cause in causes)
 
 
-def faults_of(error: api.ApiError) -> Sequence[Fault]:
+def list_faults(error: api.ApiError) -> Sequence[Fault]:
     """Return the fields that a refusal names."""
     causes = sequence(error.details, "causes")
     return [Fault(str(cause.get("field") or ""), str(cause.get("message") or "")) for cause in causes]

@@ -80,7 +80,7 @@ class DeviceLogin:
                 self._newest = newest = await self._log_in()
             return newest
 
-    def refused(self, credential: Credential) -> None:
+    def note_refusal(self, credential: Credential) -> None:
         if self._newest is credential:
             self._newest = None
 

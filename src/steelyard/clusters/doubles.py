@@ -78,9 +78,9 @@ class MemoryApi(MemoryCluster):
         ours = (
             kind.plural for kind in vars(kinds).values() if isinstance(kind, Kind) and kind.group == group
         )
-        return [plural for plural in ours if version in self._served(plural, group)]
+        return [plural for plural in ours if version in self._list_versions(plural, group)]
 
-    def _served(self, plural: str, group: str) -> Sequence[str]:
+    def _list_versions(self, plural: str, group: str) -> Sequence[str]:
         """Return the versions of a kind: those of its group, unless `kinds` says otherwise."""
         return self.kinds.get(plural, self.groups.get(group, ()))
 
@@ -88,6 +88,6 @@ class MemoryApi(MemoryCluster):
         self.requests.append((verb, resource.plural, name))
         if self.refusal is not None:
             raise self.refusal
-        served = self._served(resource.plural, resource.group)
+        served = self._list_versions(resource.plural, resource.group)
         if resource.group in GROUPS and resource.version not in served:
             raise NotFound("the server could not find the requested resource")

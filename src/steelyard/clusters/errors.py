@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.errors import SteelyardError, UsageError
+from steelyard_common.errors import SteelyardError, UsageError
 
 
 class ClusterError(SteelyardError):

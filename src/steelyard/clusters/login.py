@@ -44,7 +44,7 @@ class Target:
         No request is sent.
         """
         self._check()
-        return self._of_server(self.server) if self.server else self._of_kubeconfig()
+        return self._log_in_to_server(self.server) if self.server else self._log_in_by_kubeconfig()
 
     def _check(self) -> None:
         kubeconfig = self.context is not None or self.kubeconfig is not None
@@ -61,11 +61,11 @@ class Target:
         if isinstance(self.token, str) and not self.token.strip():
             raise NotConfigured("token is empty")
 
-    def _of_server(self, server: str) -> tuple["RestCluster", str]:
+    def _log_in_to_server(self, server: str) -> tuple["RestCluster", str]:
         tls = self._tls() if server.startswith("https:") else None
         return _cluster(server, tls, _token(self.token), self.login), ""
 
-    def _of_kubeconfig(self) -> tuple["RestCluster", str]:
+    def _log_in_by_kubeconfig(self) -> tuple["RestCluster", str]:
         from steelyard_kube.kubeconfig import KubeconfigError, load
 
         path = Path(self.kubeconfig).expanduser() if self.kubeconfig is not None else None

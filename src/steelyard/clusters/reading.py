@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from steelyard_common.types import Json
+from steelyard_kube.times import parse_optional_time
 
 
 def part(obj: Any, *path: str) -> Json:
@@ -33,17 +34,17 @@ def number(obj: Any, *path: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def condition_of(obj: Any, type: str) -> Json | None:
+def find_condition(obj: Any, type: str) -> Json | None:
     conditions = items(obj, "status", "conditions")
     return next((condition for condition in conditions if condition.get("type") == type), None)
 
 
 def holds(obj: Any, type: str) -> bool:
-    return (condition_of(obj, type) or {}).get("status") == "True"
+    return (find_condition(obj, type) or {}).get("status") == "True"
 
 
-def time_of(value: str) -> datetime | None:
+def parse_time(value: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(value) if value else None
+        return parse_optional_time(value)
     except ValueError:
         return None

@@ -41,8 +41,8 @@ def name(text: str, path: str, form: str = "subdomain", longest: int | None = No
         yield Fault(path, "is required")
         return
     if longest is not None and len(text) > longest:
-        yield Fault(path, f"{shown(text)} must be no more than {longest} characters")
-    yield from (Fault(path, f"{shown(text)}: {fault}") for fault in name_faults(text, form))
+        yield Fault(path, f"{shorten(text)} must be no more than {longest} characters")
+    yield from (Fault(path, f"{shorten(text)}: {fault}") for fault in name_faults(text, form))
 
 
 def namespace(text: str, path: str) -> Iterator[Fault]:
@@ -51,14 +51,14 @@ def namespace(text: str, path: str) -> Iterator[Fault]:
 
 def labels(values: Mapping[str, str], path: str) -> Iterator[Fault]:
     for key, value in values.items():
-        yield from (Fault(path, f"key {shown(key)}: {fault}") for fault in key_faults(key))
-        yield from (Fault(f"{path}.{key}", f"{shown(value)}: {fault}") for fault in value_faults(value))
+        yield from (Fault(path, f"key {shorten(key)}: {fault}") for fault in key_faults(key))
+        yield from (Fault(f"{path}.{key}", f"{shorten(value)}: {fault}") for fault in value_faults(value))
 
 
 def annotations(values: Mapping[str, str], path: str) -> Iterator[Fault]:
     for key in values:
         # Kubernetes checks keys of annotations without regard to case, other than those of labels.
-        yield from (Fault(path, f"key {shown(key)}: {fault}") for fault in key_faults(key.lower()))
+        yield from (Fault(path, f"key {shorten(key)}: {fault}") for fault in key_faults(key.lower()))
     if annotations_size(values) > ANNOTATION_BYTES:
         yield Fault(path, f"may not be more than {ANNOTATION_BYTES} bytes")
 
@@ -116,11 +116,11 @@ def _pair(
 def image(text: str, path: str) -> Iterator[Fault]:
     """Yield the faults of an image's reference. Kubernetes takes any text; no container starts with a wrong one."""
     if not _IMAGE.fullmatch(text):
-        yield Fault(path, f"{shown(text)} is not the name of an image, such as quay.io/team/ray:2.52")
+        yield Fault(path, f"{shorten(text)} is not the name of an image, such as quay.io/team/ray:2.52")
 
 
 def variable(text: str, path: str) -> Iterator[Fault]:
-    yield from (Fault(path, f"{shown(text)}: {fault}") for fault in variable_faults(text))
+    yield from (Fault(path, f"{shorten(text)}: {fault}") for fault in variable_faults(text))
 
 
 def data_key(text: str, path: str) -> Iterator[Fault]:
@@ -128,7 +128,7 @@ def data_key(text: str, path: str) -> Iterator[Fault]:
     if not text:
         yield Fault(path, "is required")
         return
-    yield from (Fault(path, f"{shown(text)}: {fault}") for fault in data_key_faults(text))
+    yield from (Fault(path, f"{shorten(text)}: {fault}") for fault in data_key_faults(text))
 
 
 def label_name(text: str, path: str) -> Iterator[Fault]:
@@ -147,5 +147,5 @@ def source(values: Mapping[str, Any], path: str) -> Iterator[Fault]:
             yield from quantity(given["sizeLimit"], f"{path}.{kind}.sizeLimit")
 
 
-def shown(text: str) -> str:
+def shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -37,7 +37,7 @@ def faults(patch: Json, path: str) -> Iterator[Fault]:
     yield from unfit
     if not unfit:
         try:
-            merged({}, patch)
+            merge({}, patch)
         except (Unmergeable, TypeError) as error:
             yield Fault(path, str(error))
 
@@ -59,7 +59,7 @@ def _unfit(patch: Json, path: str) -> Iterator[Fault]:
                 yield Fault(f"{where}.name", "is required: it says which container is meant")
 
 
-def merged(base: Json, patch: Json) -> Json:
+def merge(base: Json, patch: Json) -> Json:
     """Return the template with the patch in it; neither is changed. The base's containers stay the first.
 
     KubeRay takes the first container for Ray's. Raises Unmergeable and TypeError, which `faults` finds before.

@@ -16,7 +16,7 @@ from steelyard.clusters import AsyncClient, Client, errors
 from steelyard.clusters.admin import Admin, AsyncAdmin
 from steelyard.clusters.appwrappers import AppWrappers, AsyncAppWrappers
 from steelyard.clusters.blocking import Sync
-from steelyard.clusters.connection import wrapped
+from steelyard.clusters.connection import translate_error
 from steelyard.clusters.doubles import MemoryApi
 from steelyard.clusters.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RAY_CLUSTER
 from steelyard.clusters.login import Target
@@ -38,7 +38,7 @@ from steelyard.clusters.training_jobs import AsyncTraining, Training
 from steelyard_common.types import Json
 from steelyard_kube import errors as api
 from steelyard_kube.resource import PYTORCH_JOBS
-from steelyard_kube.store import key_of
+from steelyard_kube.store import make_key
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_each_refusal_is_raised_and_says_what_it_is_about(
 
 
 def test_the_missing_right_is_a_rule_for_a_role() -> None:
-    error = wrapped(api.Forbidden("u cannot create it"), "create", RAY_CLUSTER, "demo", "team-a")
+    error = translate_error(api.Forbidden("u cannot create it"), "create", RAY_CLUSTER, "demo", "team-a")
     assert isinstance(error, errors.Forbidden)
     assert error.right is not None
     assert error.right.rule == {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["create"]}
@@ -179,7 +179,7 @@ def test_the_missing_right_is_a_rule_for_a_role() -> None:
 
 def test_the_fields_at_fault_are_reported() -> None:
     details: Json = {"causes": [{"field": "spec.replicas", "message": "too many"}]}
-    error = wrapped(api.Invalid("no", details=details), "create", RAY_CLUSTER, "demo")
+    error = translate_error(api.Invalid("no", details=details), "create", RAY_CLUSTER, "demo")
     assert isinstance(error, errors.Invalid)
     assert error.faults == (errors.Fault("spec.replicas", "too many"),)
 
@@ -297,7 +297,7 @@ def test_training_jobs_are_requests_in_the_clients_namespace_and_fail_as_the_oth
         with pytest.raises(errors.BadConfig) as raised:
             jobs.submit(refused)
         assert [fault.field for fault in raised.value.faults] == [field]
-    key = key_of(PYTORCH_JOBS, "team-a", "digits")
+    key = make_key(PYTORCH_JOBS, "team-a", "digits")
     failed = {"conditions": [{"type": "Failed", "status": "True", "message": "exit status 1"}]}
     memory.store.update(key, lambda old: {**old, "status": failed}, "status")
     with pytest.raises(errors.Failed, match=r"digits: Failed \(exit status 1\)"):

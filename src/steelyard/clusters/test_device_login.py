@@ -104,7 +104,7 @@ async def test_a_token_that_the_cluster_refuses_is_requested_again(provider: Pro
     device = login(provider, clock, shown)
     provider.answers = [(200, {"access_token": "a"}), (200, {"access_token": "b"})]
     first = await device.current()
-    device.refused(first)
+    device.note_refusal(first)
     assert (await device.current()).token == "b"
     assert len(shown) == 2
 

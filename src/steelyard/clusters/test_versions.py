@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.clusters.versions import dropped
+from steelyard.clusters.versions import list_dropped
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from steelyard.clusters.versions import dropped
     ],
 )
 def test_fields_that_are_missing(sent: Any, kept: Any, paths: list[str]) -> None:
-    assert list(dropped(sent, kept, "spec")) == paths
+    assert list(list_dropped(sent, kept, "spec")) == paths

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from steelyard.clusters import training
 from steelyard.clusters.blocking import Sync, blocking, blocking_lines
-from steelyard.clusters.connection import Connection, wrapped
+from steelyard.clusters.connection import Connection, translate_error
 from steelyard.clusters.errors import Failed, Fault
 from steelyard.clusters.kinds import Kind
 from steelyard.clusters.training import BadJob, JobRequest, JobView, TrainingFramework
 from steelyard_common.types import Json, mapping
 from steelyard_kube import errors as api
-from steelyard_kube.resource import TRAINING, resource_of
+from steelyard_kube.resource import TRAINING, find_resource
 
 
 class AsyncTraining:
@@ -32,15 +32,15 @@ class AsyncTraining:
         Raises BadJob before anything is sent, AlreadyExists, Invalid, and NotFound where the namespace is not there.
         """
         if isinstance(manifest, JobRequest):
-            where = self._connection.where(manifest.namespace)
+            where = self._connection.resolve_namespace(manifest.namespace)
             manifest = training.manifest(replace(manifest, namespace=where))
         kind = manifest.get("apiVersion"), manifest.get("kind")
         if kind not in [(known.api_version, known.kind) for known in TRAINING]:
             known = ", ".join(known.kind for known in TRAINING)
             said = f"{kind[0]}/{kind[1]} should be one of {known}"
             raise BadJob(f"kind: {said}", [Fault("kind", said)])
-        job = self._placed(manifest)
-        placed = None if files is None else self._placed(files)
+        job = self._place(manifest)
+        placed = None if files is None else self._place(files)
         with self._connection.refusals("create", job):
             try:
                 return await training.submit(self._connection.api, job, placed)
@@ -51,14 +51,16 @@ class AsyncTraining:
 
     async def list(self, namespace: str | None = None, *, everywhere: bool = False) -> Sequence[JobView]:
         """Return the jobs of all kinds, the newest last."""
-        where = None if everywhere else self._connection.where(namespace)
+        where = None if everywhere else self._connection.resolve_namespace(namespace)
         with self._connection.refusals("list"):
             return await training.list_jobs(self._connection.api, where)
 
     async def get(self, name: str, namespace: str | None = None) -> JobView:
         """Return the job called `name`, or `kind/name`. Raises NoSuchJob."""
         with self._connection.refusals("get"):
-            return await training.find(self._connection.api, name, self._connection.where(namespace))
+            return await training.find(
+                self._connection.api, name, self._connection.resolve_namespace(namespace)
+            )
 
     async def wait(
         self, job: JobView | str, namespace: str | None = None, *, timeout: float | None = None
@@ -100,18 +102,18 @@ class AsyncTraining:
     async def _view(self, job: JobView | str, namespace: str | None) -> JobView:
         return await self.get(job, namespace) if isinstance(job, str) else job
 
-    def _placed(self, obj: Json) -> Json:
+    def _place(self, obj: Json) -> Json:
         """Return an object with its namespace: that of calls that name none, where it names none. Raises BadJob."""
         if not mapping(obj, "metadata").get("name"):
             raise BadJob("metadata.name: is required", [Fault("metadata.name", "is required")])
-        where = self._connection.where(mapping(obj, "metadata").get("namespace"))
+        where = self._connection.resolve_namespace(mapping(obj, "metadata").get("namespace"))
         return {**obj, "metadata": {**obj["metadata"], "namespace": where}}
 
 
 def _refusal(error: api.ApiError, manifest: Json) -> Exception:
-    resource, metadata = resource_of(manifest), manifest["metadata"]
+    resource, metadata = find_resource(manifest), manifest["metadata"]
     kind = Kind(resource.group, resource.plural, resource.kind, (resource.version,), product="Steelyard")
-    return wrapped(error, "create", kind, metadata["name"], metadata["namespace"])
+    return translate_error(error, "create", kind, metadata["name"], metadata["namespace"])
 
 
 class Training(Sync):

@@ -48,7 +48,7 @@ def parse_address(text: str) -> Address:
     return ipaddress.ip_address(text.partition("%")[0])
 
 
-def carried(address: Address) -> Address:
+def find_carried(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
     if isinstance(address, ipaddress.IPv6Address):
         for network, shift in _CARRIERS.items():
@@ -59,7 +59,7 @@ def carried(address: Address) -> Address:
 
 def is_public(address: Address) -> bool:
     """Return whether the address is one of the public internet, as is the one that it carries."""
-    target = carried(address)
+    target = find_carried(address)
     if isinstance(target, ipaddress.IPv4Address):
         return not any(target in network for network in _NOT_PUBLIC_4)
     return target in _PUBLIC_6 and not any(target in network for network in _NOT_PUBLIC_6)
@@ -68,5 +68,5 @@ def is_public(address: Address) -> bool:
 def forms(address: Address) -> Iterator[Address]:
     """Yield the address and, where it carries one, that one: a network may be named in either form."""
     yield address
-    if (target := carried(address)) != address:
+    if (target := find_carried(address)) != address:
         yield target

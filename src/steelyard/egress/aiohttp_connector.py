@@ -8,10 +8,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from steelyard.egress.policy import EgressRefused, check_address, check_target, resolve
-from steelyard.errors import SteelyardError
+from steelyard.egress.policy import check_address, check_target, resolve
 from steelyard_common.connections import TrackingConnector, make_socket
-from steelyard_schema.egress import EgressPolicy
+from steelyard_common.errors import SteelyardError
+from steelyard_schema.egress import EgressPolicy, EgressRefused
 
 _PIECE = 1 << 16
 
@@ -77,7 +77,9 @@ class GuardedConnector(TrackingConnector):
         return make_socket(info)
 
 
-def guarded_session(policy: EgressPolicy, *, seconds: float = 30.0, **options: Any) -> aiohttp.ClientSession:
+def make_guarded_session(
+    policy: EgressPolicy, *, seconds: float = 30.0, **options: Any
+) -> aiohttp.ClientSession:
     """Return a session whose calls the policy allows, each within `seconds`; `options` are the connector's.
 
     It has no proxy and no credentials from the environment, and keeps no cookies.

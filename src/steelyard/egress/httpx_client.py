@@ -68,6 +68,6 @@ class _CheckedTransport(httpx.HTTPTransport):
         return super().handle_request(request)
 
 
-def guarded_client(policy: EgressPolicy, **options: Any) -> httpx.Client:
+def make_guarded_client(policy: EgressPolicy, **options: Any) -> httpx.Client:
     """Return a client whose calls the policy allows; all others raise EgressRefused. `options` are httpx.Client's."""
     return httpx.Client(**{**options, "transport": _CheckedTransport(policy), "trust_env": False})

@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from steelyard.egress.addresses import Address, forms, is_public, parse_address
-from steelyard.errors import SteelyardError
-from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy, EgressRefused
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PORTS = {"http": 80, "https": 443}
@@ -22,18 +21,8 @@ _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 # What browsers and C libraries read as an IPv4 address: 127.1, 0x7f000001, 2130706433.
 _NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)")
 _URL = re.compile(r"[!-~]+")
-_LONGEST_URL, _LONGEST_VALUE = 2048, 200
+_LONGEST_URL = 2048
 _MOST_NAMED = 10
-
-
-class EgressRefused(SteelyardError):
-    """An address outside that must not be called: `field` and `value` say which, `allowed` what may be called."""
-
-    def __init__(self, message: str, *, field: str, value: str, allowed: tuple[str, ...] = ()) -> None:
-        super().__init__(f"{field}: {_shown(value)} {message}")
-        self.field = field
-        self.value = value
-        self.allowed = allowed
 
 
 def check_url(policy: EgressPolicy, url: str, field: str = "url") -> None:
@@ -66,7 +55,7 @@ def check_target(
     port = port or _PORTS[scheme]
     if not any(_matches(pattern, scheme, host, port) for pattern in policy.hosts):
         raise EgressRefused(
-            f"is not allowed: {policy.setting} has no pattern for {scheme}://{host}:{port}; {_allowed(policy)}",
+            f"is not allowed: {policy.setting} has no pattern for {scheme}://{host}:{port}; {_allowance_text(policy)}",
             field=field,
             value=value,
             allowed=policy.hosts,
@@ -102,15 +91,15 @@ async def resolve(policy: EgressPolicy, host: str, port: int) -> list[str]:
     Connect to these, never to the name again: it may lead elsewhere by then.
     """
     infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return _checked(policy, host, infos)
+    return _check_addresses(policy, host, infos)
 
 
 def resolve_blocking(policy: EgressPolicy, host: str, port: int) -> list[str]:
     """Return the literal addresses of a host, as `resolve` does, for libraries that block."""
-    return _checked(policy, host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    return _check_addresses(policy, host, socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
-def _checked(policy: EgressPolicy, host: str, infos: list[Any]) -> list[str]:
+def _check_addresses(policy: EgressPolicy, host: str, infos: list[Any]) -> list[str]:
     addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     # One that is not allowed condemns all: a name that leads inside as well as outside is a trap or an error.
     for address in addresses:
@@ -121,13 +110,13 @@ def _checked(policy: EgressPolicy, host: str, infos: list[Any]) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _parsed_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+def _parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(map(ipaddress.ip_network, texts))
 
 
 def _is_named(policy: EgressPolicy, address: Address) -> bool:
     """Return whether the address is of a network that the policy names."""
-    return any(form in network for form in forms(address) for network in _parsed_networks(policy.networks))
+    return any(form in network for form in forms(address) for network in _parse_networks(policy.networks))
 
 
 def _literal(host: str) -> Address | None:
@@ -158,15 +147,9 @@ def _host_and_port(text: str) -> tuple[str, str, str]:
     return text.partition(":")
 
 
-def _allowed(policy: EgressPolicy) -> str:
+def _allowance_text(policy: EgressPolicy) -> str:
     if not policy.hosts:
         return "none is allowed there"
     rest = len(policy.hosts) - _MOST_NAMED
     more = f" and {rest} more" if rest > 0 else ""
     return f"allowed are {', '.join(policy.hosts[:_MOST_NAMED])}{more}"
-
-
-def _shown(value: str) -> str:
-    # The query and the fragment of an address may hold secrets.
-    text = re.split(r"[?#]", value, maxsplit=1)[0]
-    return repr(text) if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]!r}..."

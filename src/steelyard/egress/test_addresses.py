@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.egress.addresses import carried, is_public, parse_address
+from steelyard.egress.addresses import find_carried, is_public, parse_address
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_is_public(address: str) -> None:
 def test_what_python_knows_to_be_private_is_never_public(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
-    target = carried(address)  # Python calls all carriers reserved
+    target = find_carried(address)  # Python calls all carriers reserved
     known = target.is_private or target.is_loopback or target.is_link_local or target.is_multicast
     assert not (is_public(address) and (known or target.is_reserved or target.is_unspecified))
 

@@ -11,25 +11,24 @@ import httpx
 import pytest
 import urllib3
 
-from steelyard.egress.aiohttp_connector import AnswerTooLarge, guarded_session, read_bounded
+from steelyard.egress.aiohttp_connector import AnswerTooLarge, make_guarded_session, read_bounded
 from steelyard.egress.doubles import names_leading
-from steelyard.egress.httpx_client import guarded_client
-from steelyard.egress.policy import EgressRefused
+from steelyard.egress.httpx_client import make_guarded_client
 from steelyard.egress.urllib3_pools import GuardedPoolManager
-from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy, EgressRefused
 
 Call = Callable[[EgressPolicy, str], Awaitable[bytes]]
 LOOPBACK = EgressPolicy(hosts=("http://127.0.0.1",), networks=("127.0.0.0/8",))
 
 
 async def call_aiohttp(policy: EgressPolicy, url: str) -> bytes:
-    async with guarded_session(policy) as session, session.get(url) as response:
+    async with make_guarded_session(policy) as session, session.get(url) as response:
         return await read_bounded(response, 100)
 
 
 async def call_httpx(policy: EgressPolicy, url: str) -> bytes:
     def call() -> bytes:
-        with guarded_client(policy, follow_redirects=True) as client:
+        with make_guarded_client(policy, follow_redirects=True) as client:
             return client.get(url).content
 
     return await asyncio.to_thread(call)
@@ -177,6 +176,6 @@ async def test_an_absent_server_is_an_error_of_the_connection(
 async def test_an_answer_that_is_too_large_is_not_read(servers: tuple[Server, Server]) -> None:
     policy = EgressPolicy(hosts=("http://127.0.0.2",), networks=("127.0.0.2/32",))
     url = f"http://127.0.0.2:{servers[0].port}/"
-    async with guarded_session(policy) as session, session.get(url) as response:
+    async with make_guarded_session(policy) as session, session.get(url) as response:
         with pytest.raises(AnswerTooLarge, match="has more than 8 bytes"):
             await read_bounded(response, 8)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from steelyard.egress.policy import EgressRefused, check_address, check_url, resolve
-from steelyard_schema.egress import EgressPolicy, EgressSettings
+from steelyard.egress.policy import check_address, check_url, resolve
+from steelyard_schema.egress import EgressPolicy, EgressRefused, EgressSettings
 
 PATTERNS = ("hooks.example.org", "*.example.com", "http://plain.example.net", "port.example.net:8443")
 POLICY = EgressPolicy(hosts=PATTERNS, setting="egress.webhooks")

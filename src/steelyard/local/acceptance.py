@@ -8,17 +8,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.addresses import without_password
 from steelyard.broker.log import STATE
-from steelyard.errors import UsageError
+from steelyard.engines.addresses import without_password
 from steelyard.local.engines import Engines, open_engines, outlets
-from steelyard.local.lock import FileLock, LockHeld
 from steelyard.local.process import SERVICES
 from steelyard.local.state import StateDir
 from steelyard.services.identity import Inspection, accept, inspect, next_epoch
-from steelyard.services.sinks.restore import Restored, restore
+from steelyard.services.sinks.restore import RestoreResult, restore
 from steelyard.services.sinks.view import ENTITIES
 from steelyard.settings import Settings
+from steelyard_common.errors import UsageError
+from steelyard_common.lock import FileLock, LockHeld
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class AcceptedLog:
     id: str
     epoch: int
     resent: int
-    restored: Restored | None = None
+    restored: RestoreResult | None = None
 
 
 async def report(settings: Settings, advice: str = "") -> Report:
@@ -70,13 +70,13 @@ async def restore_log(settings: Settings, now: datetime) -> AcceptedLog:
         return await _accept(opened, settings, restored)
 
 
-async def _accept(opened: Engines, settings: Settings, restored: Restored | None) -> AcceptedLog:
+async def _accept(opened: Engines, settings: Settings, restored: RestoreResult | None) -> AcceptedLog:
     resent = await accept(opened.log, outlets(opened, settings), opened.accounts_database.outbox)
     return AcceptedLog(opened.log.id, opened.log.epoch, resent, restored)
 
 
 @contextmanager
-def nothing_runs(state: StateDir) -> Iterator[None]:
+def keep_stopped(state: StateDir) -> Iterator[None]:
     """Keep every service of the folder from starting meanwhile. Raises UsageError where one runs."""
     with ExitStack() as locks:
         for name in SERVICES:

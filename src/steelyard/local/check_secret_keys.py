@@ -11,7 +11,7 @@ _ANY = ""
 
 
 async def try_secret_keys(path: Path, accounts: str | None) -> tuple[str, ...]:
-    """Return what is known of the keys; `accounts` is the address of the database, or None where there is none yet.
+    """Return the state of the keys; `accounts` is the address of the database, or None where there is none yet.
 
     Raises KeyFileError for a file that cannot be used, or is missing although there are secrets, and SecretUnreadable,
     with the first of them, where it lacks the key of a secret.
@@ -49,7 +49,7 @@ async def _unreadable(keys: SecretKeys | None, accounts: str) -> tuple[int, list
     opened = await open_accounts_database(accounts)
     count, after, faults = 0, ("", ""), list[SecretUnreadable]()
     try:
-        while rows := await opened.secrets.of_other_keys(_ANY, after, BATCH):
+        while rows := await opened.secrets.list_other_keys(_ANY, after, BATCH):
             for row in rows:
                 try:
                     if keys is not None:

@@ -3,8 +3,9 @@
 A platform that runs on them meanwhile notices nothing: a trial writes one object, and removes it.
 """
 
+import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,18 +15,27 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 
 from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.given_token import LEAST_GIVEN, token_fault
 from steelyard.accounts.open import open_accounts_database, prepare_accounts_database
 from steelyard.accounts.secrets import KeyFileError, SecretUnreadable
-from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
 from steelyard.broker.open import open_log, prepare_log
+from steelyard.engines.addresses import without_password
+from steelyard.local.account_copies import describe_copies
 from steelyard.local.check_secret_keys import try_secret_keys
+from steelyard.local.cluster_access import connect_cluster
+from steelyard.local.state import StateDir
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
-from steelyard.storage.store import BadLocation, ObjectMissing, StorageError, open_store, probe
 from steelyard.views.open import open_view, prepare_view
 from steelyard.views.view import ViewError
+from steelyard_common.errors import SteelyardError, UsageError
+from steelyard_evaluation.storage.store import BadLocation, ObjectMissing, StorageError, open_store, probe
+from steelyard_kube.cluster import Cluster
+from steelyard_kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from steelyard_kube.resource import LEASES
 
+DYFF_GROUP = "dyff.io"
 _PROBE = ".steelyard/probe"
 PATIENCE = timedelta(seconds=5)
 """Time for which an object store that does not answer is asked again; a person waits for the result."""
@@ -68,6 +78,8 @@ async def check_engines(
         begin(engine, without_password(address))
         try:
             facts = (NOT_MADE,) if not_made_yet(address) else await trial(address)
+            if engine == "backup" and not not_made_yet(address):
+                facts = (*facts, await describe_copies(open_store(address, patience=patience)))
             yield Check(engine, without_password(address), facts)
         except (
             AccountsDatabaseError,
@@ -75,11 +87,85 @@ async def check_engines(
             DatabaseError,
             KeyFileError,
             LogError,
+            OSError,
             SecretUnreadable,
+            SteelyardError,
             StorageError,
             ViewError,
         ) as error:
             yield Check(engine, without_password(address), fault=str(error))
+
+
+async def check_surroundings(
+    settings: Settings,
+    state: StateDir,
+    begin: Callable[[str, str], None] = lambda engine, address: None,
+    environment: Mapping[str, str] = os.environ,
+) -> AsyncIterator[Check]:
+    """Try Kubernetes as this process reaches it, and say which settings are missing that servers on a cluster need.
+
+    On one machine neither is missing: its own Kubernetes and its own address are known.
+    """
+    begin("kubernetes", settings.kubernetes)
+    yield await try_kubernetes(settings, state, environment)
+    begin("settings", "api")
+    faults = missing_settings(settings, one_machine=state.runs(settings.kubernetes))
+    yield Check("settings", "api", ("nothing is missing",), "; ".join(faults))
+
+
+def missing_settings(settings: Settings, *, one_machine: bool) -> list[str]:
+    """Return what is wrong with settings that are otherwise missed only at the first request that needs them."""
+    faults = []
+    if fault := token_fault(settings.api.administrator_token.get_secret_value() or "-" * LEAST_GIVEN):
+        faults.append(f"api.administrator_token: {fault}")
+    if not (one_machine or settings.api.public_url or settings.api.hosts):
+        faults.append(
+            "api.public_url: is not set; links for uploads and downloads begin with it, and are refused without it"
+        )
+    stores = ("s3:", "gs:", "az:")
+    if not one_machine and settings.api.signed_urls == "store" and not settings.storage.startswith(stores):
+        faults.append(f"api.signed_urls: only an object store signs URLs, and storage is {settings.storage}")
+    return faults
+
+
+async def try_kubernetes(settings: Settings, state: StateDir, environment: Mapping[str, str]) -> Check:
+    address, own = settings.kubernetes, state.runs(settings.kubernetes)
+    if own and not state.kubeconfig.exists():
+        in_a_pod = "KUBERNETES_SERVICE_HOST" in environment
+        said = "this Pod has no account: not tried" if in_a_pod else NOT_MADE
+        return Check("kubernetes", address, (said,))
+    try:
+        cluster = await connect_cluster(address)
+    except UsageError as error:
+        return Check("kubernetes", address, fault=str(error).removeprefix(f"kubernetes {address}: "))
+    try:
+        kinds = await cluster.group_versions()
+        if DYFF_GROUP not in kinds:
+            return Check("kubernetes", address, fault=f"the definitions of {DYFF_GROUP} are not installed")
+        return Check(
+            "kubernetes", address, (cluster.url, await lease_fact(cluster, settings.lease_namespace))
+        )
+    except Unreachable as error:
+        if own:
+            return Check("kubernetes", address, ("does not run; `steelyard up` starts it",))
+        return Check("kubernetes", address, fault=error.message)
+    except ApiError as error:
+        return Check("kubernetes", address, fault=str(error))
+    finally:
+        await cluster.close()
+
+
+async def lease_fact(cluster: Cluster, namespace: str) -> str:
+    """Return whether the account may read leases, as that of the operator, orchestrator and informer has to."""
+    try:
+        await cluster.get(LEASES, "steelyard-operator", namespace)
+    except NotFound:
+        pass
+    except Forbidden:
+        return (
+            f"this account may not read leases in {namespace}: not one of operator, orchestrator or informer"
+        )
+    return f"reads leases in {namespace}"
 
 
 async def prepare_engines(settings: Settings) -> AsyncIterator[Check]:

@@ -1,17 +1,17 @@
 """Deleted and forgotten entities, read from the log of the settings. `steelyard backup forgotten` calls it."""
 
-from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
 from steelyard.broker.open import open_log
-from steelyard.errors import SteelyardError
+from steelyard.engines.addresses import without_password
 from steelyard.local.config import not_made_yet
 from steelyard.services.reaper.departures import Departure, departures
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
+from steelyard_common.errors import SteelyardError
 
 
 async def read_departures(settings: Settings) -> list[Departure]:
-    """Return what is deleted and forgotten. Raises SteelyardError where there is no log, or it cannot be read."""
+    """Return the deleted and forgotten entities. Raises SteelyardError where there is no log, or it cannot be read."""
     if not_made_yet(settings.log):
         raise SteelyardError(
             f"log {without_password(settings.log)}: is not there yet; the first start makes it"

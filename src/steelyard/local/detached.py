@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from steelyard.errors import Refused, SteelyardError, UsageError
+from steelyard.local.files import prepare
 from steelyard.local.kept_process import tail
 from steelyard.local.leftovers import end_leftovers, living
-from steelyard.local.lock import is_held
-from steelyard.local.network import FIRST, Network
-from steelyard.local.state import Ready, StateDir, prepare, process_start, read_ready, read_record
+from steelyard.local.state import Ready, StateDir, process_start, read_ready, read_record
+from steelyard_common.errors import Refused, SteelyardError, UsageError
+from steelyard_common.lock import is_held
 
 START_SECONDS = 300.0  # for two groups of parts, one after the other
 END_SECONDS = 60.0
@@ -127,14 +127,14 @@ def stop(state: Path) -> None:
 
 
 async def _end_rest(folder: StateDir) -> None:
-    from steelyard.local.kubelet.stopping import stop_all_pods
-    from steelyard.local.node import kubelet_config
+    from steelyard.local.kubernetes import kubernetes_config
+    from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+    from steelyard_local_kubernetes.network import FIRST, Network
 
     record = read_record(folder)
     await end_leftovers(record)
-    await stop_all_pods(
-        kubelet_config(folder, Network(record.network or FIRST))
-    )  # also where the record was lost
+    # Also where the record was lost.
+    await stop_all_pods(kubernetes_config(folder).kubelet(Network(record.network or FIRST)))
 
 
 def running(state: StateDir) -> bool:

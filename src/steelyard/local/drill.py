@@ -12,11 +12,10 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.addresses import without_password
 from steelyard.broker.log import STATE, Log
 from steelyard.broker.open import open_log
 from steelyard.broker.scan import topic_pieces
-from steelyard.errors import SteelyardError
+from steelyard.engines.addresses import without_password
 from steelyard.local.config import not_made_yet
 from steelyard.local.restoring import fill_view, read_contents
 from steelyard.services.aggregator.messages import FORGOTTEN
@@ -24,10 +23,11 @@ from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.rebuild import RESTORED_FROM, Rebuilt, rebuild
 from steelyard.services.backup.states import Progress, Reading
 from steelyard.settings import Settings
-from steelyard.storage.store import open_store
 from steelyard.views.fields import FILTERS
 from steelyard.views.open import open_view
-from steelyard.views.view import Position, Query, Stored, View
+from steelyard.views.view import Position, Query, StoredEntity, View
+from steelyard_common.errors import SteelyardError
+from steelyard_evaluation.storage.store import open_store
 
 PAGE = 500
 SHOWN = 10
@@ -46,7 +46,7 @@ class Drill:
     compared: dict[str, int] = field(default_factory=dict)
     newer: int = 0
     behind: int = 0
-    """Entities of which the backup has a later state than the view, whose sink is on its way."""
+    """Entities whose state in the backup is later than in the view, whose sink is on its way."""
     faults: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
@@ -136,7 +136,7 @@ async def _compare_scratch(drill: Drill, live: View, scratch: View, settings: Se
         await log.close()
 
 
-async def _all(view: View) -> AsyncIterator[Stored]:
+async def _all(view: View) -> AsyncIterator[StoredEntity]:
     """Every entity of a view, in pages."""
     for kind in FILTERS:
         after: tuple[str | None, str] | None = None
@@ -146,5 +146,5 @@ async def _all(view: View) -> AsyncIterator[Stored]:
             after = (orjson.loads(page[-1].json)["creationTime"], page[-1].id)
 
 
-def _normal(stored: Stored) -> bytes:
+def _normal(stored: StoredEntity) -> bytes:
     return orjson.dumps(orjson.loads(stored.json), option=orjson.OPT_SORT_KEYS)

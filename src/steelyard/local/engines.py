@@ -11,20 +11,20 @@ from pathlib import Path
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
-from steelyard.addresses import without_password
 from steelyard.broker.log import STATE, Log, LogError
 from steelyard.broker.open import open_log
-from steelyard.errors import Refused, SteelyardError
-from steelyard.figures import Figures
+from steelyard.engines.addresses import without_password
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir
 from steelyard.services.identity import Outlets, StorageOutlet, enter
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.sqlite import Damaged, DatabaseError, WrongSchema
-from steelyard.storage.store import ObjectMissing, StorageError, Store, open_store, probe
 from steelyard.views.open import open_view
 from steelyard.views.view import View, ViewError
+from steelyard_common.errors import Refused, SteelyardError
+from steelyard_common.figures import Figures
+from steelyard_evaluation.storage.store import ObjectMissing, StorageError, Store, open_store, probe
 
 IMPORTED = ".steelyard/import.json"
 """Object of a storage into which a package is being imported: a call that was cut short is known by it."""
@@ -90,7 +90,7 @@ def outlets(opened: Engines, settings: Settings) -> Outlets:
 
 
 def engine_files(settings: Settings) -> list[Path]:
-    """Returns the files of log, view and accounts; those that are servers have none."""
+    """Returns the files of log, view and accounts; those that are servers are left out."""
     addresses = (settings.log, settings.view, settings.accounts)
     return [Path(address.removeprefix("sqlite:")) for address in addresses if address.startswith("sqlite:")]
 
@@ -127,7 +127,7 @@ def _log_file(folder: Path) -> Path:
 async def _check_left_behind(log: Log, settings: Settings, before: Path) -> None:
     """Raises Refused where the log is empty, and the file that the state folder had as a log is not.
 
-    A user who names new engines in the settings may expect that what was made before moves to them.
+    A user who names new engines in the settings may expect that earlier entities move to them.
     """
     address = f"sqlite:{before}"
     if settings.log == address or _loss(address) or any((await log.ends(STATE)).values()):

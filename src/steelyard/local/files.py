@@ -4,20 +4,23 @@ What cannot be derived is refused with one line, which names the file and how to
 before a person has said so. `docs/files.md` has the list. The engines' files are `engines.py`'s matter.
 """
 
-import asyncio
 import contextlib
+import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from steelyard import bounded_toml
-from steelyard.errors import Refused, SteelyardError
-from steelyard.local.platform_identity import PlatformIdentity
-from steelyard.local.state import StateDir
-from steelyard.sqlite.presence import Presence
+from steelyard.local.platform_identity import load_identity
+from steelyard.local.state import StateDir, make_folder
+from steelyard_common import bounded_toml
+from steelyard_common.durable import write_atomically
+from steelyard_common.errors import Refused
+from steelyard_common.platform_identity import PlatformIdentity
 
-POLL_SECONDS = 1.0
 _SUFFIXES = ("", "-wal", "-shm")
+LEAST_SECRET = 32
+"""Characters of a secret; one that we make has 43."""
+_log = logging.getLogger(__name__)
 
 
 def check_kubernetes(state: StateDir) -> None:
@@ -38,8 +41,8 @@ def check_kubernetes(state: StateDir) -> None:
 
 
 def new_kubernetes(state: StateDir, say: Callable[[str], None]) -> None:
-    """Let an empty database of Kubernetes begin; what was there is kept next to it."""
-    from steelyard.local.apiserver.database import SqliteDatabase
+    """Let an empty database of Kubernetes begin; the old one is kept next to it."""
+    from steelyard_local_kubernetes.apiserver.database import SqliteDatabase
 
     aside = state.database.with_name(f"{state.database.name}.aside-{secrets.token_hex(4)}")
     for suffix in _SUFFIXES:
@@ -69,15 +72,30 @@ def check_images(path: Path, identity: PlatformIdentity | None = None) -> None:
         )
 
 
-async def watch(databases: Iterable[Path], stop: asyncio.Event, pause: float = POLL_SECONDS) -> None:
-    """Watch the databases until `stop`. Raises SteelyardError once one that is in use was taken away,
-    replaced or cut off.
+def prepare(state: StateDir, *, new_kubernetes: bool = False) -> None:
+    """Make the folder and its parts; only its owner may read it, since it holds a token.
+
+    Raises Refused where its database of Kubernetes is another platform's, unless a new one is to begin.
     """
-    known = [Presence(path) for path in databases]
-    while not stop.is_set():
-        for presence in known:
-            if (fault := presence.fault()) is not None:
-                raise SteelyardError(f"{fault}: the process ends, so that nothing is written to what is gone")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause):
-                await stop.wait()
+    make_folder(state, state.pki, state.pods, state.storage, state.logs)
+    identity = load_identity(state, new_kubernetes=new_kubernetes)
+    for secret in (state.token, state.signing_secret):
+        _make_secret(secret, identity)
+
+
+def _make_secret(path: Path, identity: PlatformIdentity) -> None:
+    """Make files that are missing, damaged or another platform's: its holders would be let in."""
+    try:
+        text: str | None = path.read_text().strip()
+    except FileNotFoundError:
+        text = None
+    except UnicodeDecodeError:
+        text = ""
+    if text is None or len(text) < LEAST_SECRET or not identity.is_own_secret(path.name, text):
+        if text is not None:
+            _log.warning(
+                "%s: was damaged, or is another platform's; it is created again, and what was signed with it is no "
+                "longer valid",
+                path,
+            )
+        write_atomically(path, identity.new_secret())

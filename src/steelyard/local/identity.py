@@ -1,7 +1,7 @@
 """Identity of a process in an election: no other process, of this machine or another, now or later, has the
 same.
 
-`service.py` and `platform.py` stand with it. Whether the holder of a lease still runs can be known of a process of the
+`operator.py` and `platform.py` stand with it. Whether the holder of a lease still runs can be known of a process of the
 same machine alone; after a crash its successor there takes the lease at once, others wait for its end.
 """
 

@@ -1,18 +1,31 @@
-"""The file in which users name the programs of images, `images.toml`: made where there is none, freed of old entries.
+"""Steelyard's own images, and the file in which users name the programs of theirs, `images.toml`: made where there is
+none, freed of old entries.
 
 `supervisor.py` calls it at each start, `steelyard train` where nothing is started.
 """
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import steelyard.progress
-from steelyard import bounded_toml
-from steelyard.local.kubelet.images import OWN, own_command
-from steelyard.local.lock import hold_lock
-from steelyard.local.platform_identity import PlatformIdentity
-from steelyard.local.state import StateDir, write_atomically
+from steelyard.local.state import StateDir
+from steelyard_common import bounded_toml
+from steelyard_common.durable import write_atomically
+from steelyard_common.lock import hold_lock
+from steelyard_common.platform_identity import PlatformIdentity
+
+OWN = "localhost/steelyard/"
+_OWN_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "steps": (),
+    "python": (),
+    "runner-sklearn": ("python", "-m", "steelyard.steps.runner_sklearn"),
+    "runner-mock": ("python", "-m", "steelyard.steps.mock_inference_service"),
+    "kubectl": ("python", "-m", "steelyard.local.kubectl", "deliver"),
+}
+"""Steelyard's own images by name, with the program that runs where a container names no command."""
+STEPS, KUBECTL = f"{OWN}steps", f"{OWN}kubectl"
 
 _HEAD = (
     "# Which Python runs for which image: a table with the image's name, without its tag.\n"
@@ -75,3 +88,11 @@ def without_earlier(text: str, path: Path) -> str:
             table = rf'^\["{re.escape(OWN + name)}"\]\npython = "[^\n]*"\n{words}(?=\n|\[|\Z)\n?'
             text = re.sub(table, "", text, flags=re.MULTILINE)
     return text if _HINT in text else text.replace(_HEAD, _HEAD + _HINT, 1)
+
+
+def own_command(name: str, path: Path) -> list[str] | None:
+    """Return the command of an image of Steelyard's own; None for every other image."""
+    command = _OWN_COMMANDS.get(name.removeprefix(OWN)) if name.startswith(OWN) else None
+    if command is None:
+        return None
+    return [*command, str(path.with_name("kubeconfig"))] if name == KUBECTL else [*command]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import Refused, SteelyardError
 from steelyard.local.pipe import READY, STOP
 from steelyard.local.state import process_start
+from steelyard_common.errors import Refused, SteelyardError
 
 ROOM_SECONDS = 1.0  # between two checks whether the disk has room
 # Seconds before a start again, doubling. An operator keeps deadlines, which come late by the longest.

@@ -1,6 +1,6 @@
 """Substitute for `kubectl` in the launchers of MPI jobs on one machine: `exec`, and nothing else.
 
-The image that brings it is this module, called with the kubeconfig (`kubelet/images.py`): it waits until the workers
+The image that brings it is this module, called with the kubeconfig (`images.py`): it waits until the workers
 run, and leaves a small program in the launcher's volume.
 """
 
@@ -12,14 +12,13 @@ from urllib.parse import urlencode
 
 import orjson
 
-from steelyard.local.kubelet.shim import OWN_PYTHON
 from steelyard_common.types import sequence
 from steelyard_kube.errors import ApiError
 from steelyard_kube.kubeconfig import Access, load
-from steelyard_kube.pods import phase_of
+from steelyard_kube.pods import read_phase
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet.shim import OWN_PYTHON
 
-IMAGE = "localhost/steelyard/kubectl"
 HOSTS = Path("/etc/mpi/hostfile")
 PATIENCE = 600.0  # seconds until the workers run
 PROTOCOL = "v4.channel.k8s.io"
@@ -49,7 +48,7 @@ async def _all_running(kubeconfig: Path, namespace: str, hosts: list[str]) -> No
                     pod = await cluster.get(PODS, waiting[0], namespace)
                 except ApiError:
                     pod = {}
-                if phase_of(pod) == "Running":
+                if read_phase(pod) == "Running":
                     waiting.pop(0)
                 else:
                     await asyncio.sleep(0.1)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from steelyard.errors import UsageError
-from steelyard.local.kubelet import processes
+from steelyard_common import processes
+from steelyard_common.errors import UsageError
 
 NETWORK_FILE_SYSTEMS = re.compile(
     r"nfs4?|cifs|smb\d|smbfs|ceph|lustre|gpfs|afs|glusterfs|beegfs|davfs|ocfs2|gfs2|ncpfs"
@@ -153,19 +153,3 @@ def lasting_port() -> int:
 
 def socket_port(bound: socket.socket) -> int:
     return int(bound.getsockname()[1])
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
-def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True

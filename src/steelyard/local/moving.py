@@ -1,7 +1,7 @@
 """An installation as a package, and a package as an installation: `steelyard export` and `steelyard import`.
 
-Whatever the engines of either side are, entities keep their ids, their content and what is known of their history:
-commands of the last fourteen days, markers of what was forgotten, quarantined messages. Files of the storage and
+Whatever the engines of either side are, entities keep their ids, their content and their known history:
+commands of the last fourteen days, markers of forgotten entities, quarantined messages. Files of the storage and
 accounts, with the digests of their keys, move along. The new log has an id and an epoch of its own.
 """
 
@@ -20,24 +20,24 @@ import orjson
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.broker.log import AGGREGATOR, DEAD, EVENTS, STATE, Log, Message, Record
-from steelyard.broker.partition import partition_of
-from steelyard.broker.quarantine.administration import quarantined
-from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
+from steelyard.broker.partition import find_partition
+from steelyard.broker.quarantine.administration import list_entries
+from steelyard.broker.quarantine.dead_letters import COMMANDS, list_waiting
 from steelyard.broker.scan import pieces
-from steelyard.compressed import TooLargeUnpacked, unpacked_gzip
-from steelyard.errors import Refused
 from steelyard.local.engines import IMPORTED, Engines, open_engines, outlets
 from steelyard.local.packages import Package, PackageWriter, read_package, write_package
 from steelyard.local.restoring import check_view, fill_view
 from steelyard.services.aggregator.messages import FORGOTTEN
+from steelyard.services.backup.compressed import TooLargeUnpacked, unpack_gzip
 from steelyard.services.backup.rebuild import check_empty
 from steelyard.services.backup.record_files import Entry, decode, encode
 from steelyard.services.identity import IDENTITY, accept, inspect, next_epoch
 from steelyard.settings import Settings
-from steelyard.storage.checked import DigestMismatch, EntityDigests, check_digest
-from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import ObjectMissing, Store
+from steelyard_common.errors import Refused
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.checked import DigestMismatch, EntityDigests, check_digest
+from steelyard_evaluation.storage.digest import file_sha256
+from steelyard_evaluation.storage.store import ObjectMissing, Store
 from steelyard_schema.commands import command_time
 
 TOPICS = (STATE, EVENTS, DEAD)
@@ -53,7 +53,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TransferCounts:
-    """Numbers of what was exported or imported."""
+    """Numbers of exported or imported entities."""
 
     entities: int
     commands: int
@@ -71,7 +71,7 @@ async def export_to(settings: Settings, target: Path, now: datetime, say: Say) -
             scratch = Path(folder) / "file"
             say("the log ...")
             counts = {topic: await _export_topic(opened.log, topic, package) for topic in TOPICS}
-            held = [Entry(opened.log.epoch, record) for record in await _quarantined_records(opened.log)]
+            held = [Entry(opened.log.epoch, record) for record in await _list_quarantined(opened.log)]
             package.add_bytes(HELD, encode({}, held))
             contents = await opened.accounts_database.transfer.dump()
             package.add_bytes(ACCOUNTS, gzip.compress(orjson.dumps(contents), mtime=0))
@@ -121,7 +121,7 @@ async def import_from(settings: Settings, source: Path, now: datetime, say: Say)
 async def check_exported(store: Store, key: str, file: Path, digests: EntityDigests) -> None:
     """Raise Refused for a file whose digest is known and is another: a package vouches for what it holds."""
     try:
-        check_digest(store, key, await asyncio.to_thread(sha256_of, file), await digests.of(key))
+        check_digest(store, key, await asyncio.to_thread(file_sha256, file), await digests.find(key))
     except DigestMismatch as error:
         raise Refused(
             f"{error}; restore it from the mirror, or remove its entity, and export again"
@@ -140,9 +140,9 @@ async def _export_topic(log: Log, topic: str, package: PackageWriter) -> int:
     return count
 
 
-async def _quarantined_records(log: Log) -> list[Record]:
-    keys = [entity.key for entity in await quarantined(log) if entity.consumer == COMMANDS]
-    return [record for key in keys for record in await waiting_of(log, key)]
+async def _list_quarantined(log: Log) -> list[Record]:
+    keys = [entity.key for entity in await list_entries(log) if entity.consumer == COMMANDS]
+    return [record for key in keys for record in await list_waiting(log, key)]
 
 
 async def _batches(log: Log, topic: str) -> AsyncIterator[list[Record]]:
@@ -246,7 +246,7 @@ async def _import_log(opened: Engines, settings: Settings, package: Package) -> 
 
 def _accounts(data: bytes) -> bytes:
     try:
-        return unpacked_gzip(data, ACCOUNTS_LIMIT)
+        return unpack_gzip(data, ACCOUNTS_LIMIT)
     except (TooLargeUnpacked, EOFError, zlib.error) as error:
         raise Refused(f"{ACCOUNTS}: {error}") from error
 
@@ -256,7 +256,7 @@ def _to_message(record: Record) -> Message:
 
 
 def _state(record: Record, epoch: int, ends: Mapping[int, int], partitions: int) -> Message:
-    partition = partition_of(record.key, partitions)
+    partition = find_partition(record.key, partitions)
     place = {"epoch": str(epoch), "partition": str(partition), "offset": str(ends[partition] - 1)}
     return Message(STATE, record.key, record.value, {**record.headers, **place}, partition)
 

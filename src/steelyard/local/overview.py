@@ -9,20 +9,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from steelyard.local.leftovers import living
-from steelyard.local.lock import is_held
-from steelyard.local.names.table import is_of_the_api
-from steelyard.local.network import Network
 from steelyard.local.process import PARTS
 from steelyard.local.process import SERVICES as PLATFORM_SERVICES
-from steelyard.local.state import Record, StateDir, read_ready, read_record, why_no_state_folder
+from steelyard.local.state import Record, StateDir, explain_no_state_folder, read_ready, read_record
+from steelyard_common.lock import is_held
 from steelyard_common.types import Json, mapping, sequence
 from steelyard_kube.client import connect
 from steelyard_kube.errors import ApiError
-from steelyard_kube.objects import annotations_of, status_of
+from steelyard_kube.objects import read_annotations, read_status
 from steelyard_kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES
 
 GPUS = "steelyard/gpus"
-"""Annotation of a Node, by the kubelet (`gpus/gpus.py`)."""
+"""Annotation of a Node, by the kubelet (`steelyard_local_kubernetes/gpus/gpus.py`)."""
 COUNTED = (*DYFF, JOBS, PODS, DEPLOYMENTS, SERVICES)
 
 
@@ -54,7 +52,7 @@ class Overview:
 
 
 async def read_overview(state: StateDir) -> Overview:
-    """Return what runs, and what is in the state folder."""
+    """Return the running parts, and the content of the state folder."""
     record = read_record(state)
     running = bool(living([(record.pid, record.started)]))
     children = {name: pid for name, (pid, started) in record.children.items() if living([(pid, started)])}
@@ -66,11 +64,14 @@ async def read_overview(state: StateDir) -> Overview:
         "not running",
         processes=tuple(processes),
         refusals=record.refusals,
-        missing=why_no_state_folder(state),
+        missing=explain_no_state_folder(state),
         metrics=_metrics(state, record),
     )
     if not running:
         return base
+    # Only here: to say that nothing runs, no extra is needed.
+    from steelyard_local_kubernetes.network import Network
+
     network = Network(record.network)
     addresses = {
         "url": f"https://127.0.0.1:{record.port}",
@@ -102,12 +103,16 @@ def _metrics(state: StateDir, record: Record) -> Mapping[str, str]:
 
 
 async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, int]]]:
+    from steelyard_local_kubernetes.names.table import is_of_the_api
+
     cluster = await connect(state.kubeconfig)
     try:
         nodes = tuple(_node(node) for node in (await cluster.list(NODES)).items)
         counts = {
             resource.plural: Counter(
-                map(_state_word, filter(_is_counted, (await cluster.list(resource)).items))
+                _state_word(obj)
+                for obj in (await cluster.list(resource)).items
+                if obj["kind"] != "Service" or not is_of_the_api(obj)
             )
             for resource in COUNTED
         }
@@ -117,7 +122,7 @@ async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, i
 
 
 def _node(node: Json) -> Json:
-    status = status_of(node)
+    status = read_status(node)
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in sequence(status, "conditions")
@@ -132,7 +137,7 @@ def _node(node: Json) -> Json:
 
 def node_gpus(node: Json) -> list[Json]:
     """Return the GPUs that a Node says it has, with who has them; none where its annotation cannot be read."""
-    text = annotations_of(node).get(GPUS)
+    text = read_annotations(node).get(GPUS)
     try:
         entries = json.loads(text) if text else []
     except ValueError:
@@ -140,13 +145,9 @@ def node_gpus(node: Json) -> list[Json]:
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _is_counted(obj: Json) -> bool:
-    return obj["kind"] != "Service" or not is_of_the_api(obj)
-
-
 def _state_word(obj: Json) -> str:
     """One word for how an object fares, whatever its kind."""
-    status = status_of(obj)
+    status = read_status(obj)
     word = status.get("status") or status.get("phase")
     if word:
         return str(word)

@@ -16,10 +16,10 @@ from typing import BinaryIO, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from steelyard.durable import rename_durably, sync_folder
-from steelyard.errors import UsageError, one_line
 from steelyard.services.backup.record_files import Damaged
-from steelyard.whole_files import TooLarge, check_values, read_whole
+from steelyard_common.durable import rename_durably, sync_folder
+from steelyard_common.errors import UsageError, one_line
+from steelyard_common.whole_files import TooLarge, check_values, read_whole
 
 MANIFEST = "manifest.json"
 FORMAT = 1

@@ -38,7 +38,7 @@ def take_orders(line: int | None, orders: Orders) -> Callable[[], None]:
     end.setblocking(False)
     orders.lines.append(end)
 
-    def heard() -> None:
+    def read_orders() -> None:
         try:
             said = end.recv(64)
         except (BlockingIOError, InterruptedError):
@@ -57,5 +57,5 @@ def take_orders(line: int | None, orders: Orders) -> Callable[[], None]:
         except OSError:
             orders.stop.set()
 
-    loop.add_reader(end, heard)
+    loop.add_reader(end, read_orders)
     return say_ready

@@ -7,45 +7,40 @@ service that needs the room starts again once there is some, and the API answers
 """
 
 import asyncio
-import hmac
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard.accounts.database import Accounts, AccountsDatabaseError
-from steelyard.accounts.secrets import Secrets
+from pydantic import SecretStr
+
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE
-from steelyard.disk_space import once_room
-from steelyard.errors import UsageError
 from steelyard.local.engines import Engines, advice, engine_files, engines, on_servers
-from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
-from steelyard.local.kubelet.images import STEPS
-from steelyard.local.process import process_name
+from steelyard.local.images import STEPS
+from steelyard.local.needs import Needs
 from steelyard.local.resuming import retry_engine_failures
-from steelyard.local.secret_keys import secret_keys
-from steelyard.local.state import StateDir, write_atomically, write_platform
-from steelyard.monitoring import listen_address, served
+from steelyard.local.state import StateDir, process_name, write_note, write_platform
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
-from steelyard.storage.store import open_store
-from steelyard_kube.client import connect
-from steelyard_kube.cluster import Cluster
+from steelyard.telemetry.monitoring import listen_address, serve_metrics
+from steelyard_common.disk_space import once_room
+from steelyard_common.errors import UsageError
+from steelyard_common.presence import watch
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.ids import random_id
 
 if TYPE_CHECKING:
     from steelyard.api.http.app import App
+    from steelyard_kube.client import RestCluster
 
 _log = logging.getLogger(__name__)
-ADMINISTRATOR = "administrator"
-CURRENT_SECONDS = 30.0
-"""Longest time at a start until the accounts database has answered again."""
 LINEAGE = "lineage"
+DRAIN_SECONDS = 5.0
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
@@ -72,12 +67,15 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
         names = [
             name for name in names if name != LINEAGE or len(names) == 1 or _has_lineage_receiver(settings)
         ]
+        if not settings.storage_server.listen:  # the folder is served only where the settings ask for it
+            names = [name for name in names if name != "storage"]
         loops = [name for name in names if name != "api"]
         measure_lag(loops, opened)
+        needs = Needs(opened, settings, names)
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(engine_files(settings), stop))
             services = await asyncio.gather(
-                *[_service(name, opened, settings, state, stack) for name in loops]
+                *[_service(name, opened, settings, state, stack, needs) for name in loops]
             )
             for name, service in zip(loops, services, strict=True):
                 group.create_task(_keep_running(name, settings, partial(service, stop)))
@@ -86,16 +84,19 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
             # The API serves the figures itself; elsewhere as well only where the settings say so.
             api_has_metrics = "api" in names and settings.metrics is None
             if not api_has_metrics:
-                await _serve_metrics(opened, settings, state, metrics_file, stack)
+                await _serve_metrics(opened, settings, state, metrics_file, stack, needs)
             if "api" not in names:
                 ready()
                 return
             from steelyard.api.http.serve import serve
+            from steelyard.local.administrator import administrator_token, choose_token
 
-            token = await administrator_token(state, opened.accounts_database.accounts)
+            accounts = opened.accounts_database.accounts
+            chosen = await choose_token(state, settings, accounts)
+            token = await administrator_token(state, accounts, chosen)
             url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             host, port = settings.api.host, settings.api.port or port
-            app = await _api_app(opened, settings, state)
+            app = await _api_app(opened, settings, state, chosen)
             api: asyncio.Future[Any] = group.create_task(
                 serve(app, host, port, stop=stop, ready=url.set_result)
             )
@@ -116,14 +117,14 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
 
 
 async def _serve_metrics(
-    opened: Engines, settings: Settings, state: StateDir, file: Path, stack: AsyncExitStack
+    opened: Engines, settings: Settings, state: StateDir, file: Path, stack: AsyncExitStack, needs: Needs
 ) -> None:
     """Serve the figures at an address of their own until `stack` closes, and write that address to the file."""
     where = listen_address(settings.metrics, one_machine=state.runs(settings.kubernetes))
     if where is not None:
-        url = await stack.enter_async_context(served(where, opened.figures))
+        url = await stack.enter_async_context(serve_metrics(where, opened.figures, needs.missing))
         _log.info("metrics are served on %s", url)
-        write_atomically(file, f"{url}\n")
+        write_note(file, f"{url}\n")
 
 
 async def _write_addresses(
@@ -131,9 +132,23 @@ async def _write_addresses(
 ) -> None:
     """Write where the API answers: with a token, for commands on the folder; with a file, for readers of metrics."""
     if token is not None:
-        write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
+        write_platform(state, f"{(settings.api.public_url or reachable(url)).rstrip('/')}/v0", token)
     if metrics_file is not None:
-        write_atomically(metrics_file, f"{url}/metrics\n")
+        write_note(metrics_file, f"{reachable(url)}/metrics\n")
+
+
+def drain_seconds(
+    settings: Settings, *, one_machine: bool, environment: Mapping[str, str] = os.environ
+) -> float:
+    """Return how long the API goes on after it was asked to end: in a Pod, a Service routes to it for some seconds."""
+    if settings.api.drain_seconds is not None:
+        return settings.api.drain_seconds
+    return DRAIN_SECONDS if not one_machine and "KUBERNETES_SERVICE_HOST" in environment else 0.0
+
+
+def reachable(url: str) -> str:
+    """Return the address by which this machine reaches a server: nothing can be sent to all addresses."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:", 1).replace("//[::]:", "//[::1]:", 1)
 
 
 def _has_lineage_receiver(settings: Settings) -> bool:
@@ -164,13 +179,13 @@ def _lineage(opened: Engines, settings: Settings) -> Service:
 
 
 def _webhooks(opened: Engines, settings: Settings) -> Service:
-    from steelyard.accounts.webhooks.events import source_of
+    from steelyard.accounts.webhooks.events import find_source
     from steelyard.services.webhooks.sender import Sending, WebhookMetrics, run_webhooks
 
     database = opened.accounts_database
     policy = settings.egress.policy("webhooks")
     sending = Sending(database.webhooks, database.accounts, policy, settings.webhooks)
-    source = source_of(opened.log.id, settings.api.public_url)
+    source = find_source(opened.log.id, settings.api.public_url)
     metrics = WebhookMetrics(opened.figures.registry)
     return lambda stop: run_webhooks(opened.log, sending, source, stop=stop, metrics=metrics)
 
@@ -178,7 +193,6 @@ def _webhooks(opened: Engines, settings: Settings) -> Service:
 def measure_lag(names: Sequence[str], opened: Engines) -> None:
     """Add the lags of the consumers among the services to the figures."""
     from steelyard.services.lag import LagMetrics
-    from steelyard.services.orchestrator.leader import CONSUMER
 
     log, lag = opened.log, LagMetrics(opened.log, opened.figures.registry)
     if "aggregator" in names:
@@ -198,6 +212,8 @@ def measure_lag(names: Sequence[str], opened: Engines) -> None:
     if "webhooks" in names:
         lag.follow(STATE, "webhooks", lambda: opened.accounts_database.webhooks.positions(log.epoch))
     if "orchestrator" in names:
+        from steelyard.services.orchestrator.leader import CONSUMER
+
         lag.follow(STATE, CONSUMER, lambda: opened.accounts_database.claims.positions(log.epoch))
     opened.figures.look_up("consumer_lag", lag.update)
 
@@ -219,26 +235,31 @@ async def _retry_full_disk(name: str, run: Callable[[], Coroutine[None, None, No
     await once_room(run, lambda error: _log.warning("%s waits for room on the disk: %s", name, error))
 
 
-async def _api_app(opened: Engines, settings: Settings, state: StateDir) -> "App":
-    """Return the API on the engines of this process."""
+async def _api_app(opened: Engines, settings: Settings, state: StateDir, chosen: str) -> "App":
+    """Return the API on the engines of this process; `chosen` is the token of `choose_token`."""
+    from steelyard.accounts.secrets import Secrets
     from steelyard.api.http.app import Platform, make_app
     from steelyard.api.inference_sessions.replicas import Replicas
+    from steelyard.local.administrator import signing_secret
+    from steelyard.local.secret_keys import secret_keys
     from steelyard.services.backup.entity import Backup
 
     keys = secret_keys(state, settings)
     # Before an old key is taken out of the file, nothing must need it any more.
     await Secrets(opened.accounts_database.secrets, keys).encrypt_anew()
-    api_settings = settings.api
+    drain = drain_seconds(settings, one_machine=state.runs(settings.kubernetes))
+    changed = {"administrator_token": SecretStr(chosen), "drain_seconds": drain}
+    api_settings = settings.api.model_copy(update=changed)
     if not settings.api.analysis_image and state.runs(settings.kubernetes):
         # On one machine methods name an image, as Dyff's do: that of the steps.
-        api_settings = settings.api.model_copy(update={"analysis_image": f"{STEPS}@sha256:{'0' * 64}"})
+        api_settings = api_settings.model_copy(update={"analysis_image": f"{STEPS}@sha256:{'0' * 64}"})
     platform = Platform(
         log=opened.log,
         view=opened.view,
         accounts_database=opened.accounts_database,
         store=opened.store,
         settings=api_settings,
-        signing_secret=await _signing_secret(state, settings, opened.accounts_database.accounts),
+        signing_secret=await signing_secret(state, settings, opened.accounts_database.accounts),
         pods=state.pods,
         clock=_now,
         new_id=random_id,
@@ -259,87 +280,48 @@ def discovery_environment(
     return {**own, **environment}
 
 
-async def _signing_secret(state: StateDir, settings: Settings, accounts: Accounts) -> bytes:
-    """Return the key that signs URLs of files: the same in all API servers of one accounts database.
-
-    Where the database is the folder's own, the folder has the key. Elsewhere servers of other machines share the
-    database, and the key is derived from its first signing key, which is never removed.
-    """
-    if settings.accounts.startswith(f"sqlite:{state.path.resolve()}/"):
-        return state.signing_secret.read_text().strip().encode()
-    keys = await accounts.signing_keys()
-    pem, _ = next(iter(keys.values()))
-    return hmac.digest(pem, b"URLs of files", "sha256")
-
-
-async def administrator_token(state: StateDir, accounts: Accounts) -> str:
-    """Return the first administrator's token: the folder's own while it is valid, which ends no client's at a restart.
-
-    Raises AccountsDatabaseError.
-    """
-    from steelyard.accounts.tokens import Tokens, Unauthenticated, bootstrap
-
-    now = _now()
-    if state.api_token.exists():
-        await _wait_until_current(accounts)
-        token = state.api_token.read_text().strip()
-        try:
-            if (await Tokens(accounts).authenticate(token, now)).expires - now > timedelta(days=30):
-                return token
-        except Unauthenticated:
-            pass  # revoked, or of a database that is gone
-    token = await bootstrap(accounts, ADMINISTRATOR, now)
-    write_atomically(state.api_token, token)
-    return token
-
-
-async def _wait_until_current(accounts: Accounts) -> None:
-    """Wait until the database has answered lately enough to be believed.
-
-    The imports of a start block the event loop, on a busy machine for longer than a database's last answer counts.
-    Raises AccountsDatabaseError when it does not answer.
-    """
-    loop = asyncio.get_running_loop()
-    end = loop.time() + CURRENT_SECONDS
-    while True:
-        try:
-            accounts.version()
-        except AccountsDatabaseError:
-            if loop.time() > end:
-                raise
-            await asyncio.sleep(0.05)
-        else:
-            return
-
-
 async def _service(
-    name: str, opened: Engines, settings: Settings, state: StateDir, stack: AsyncExitStack
+    name: str, opened: Engines, settings: Settings, state: StateDir, stack: AsyncExitStack, needs: Needs
 ) -> Service:
-    """Return one service on its engines, as a coroutine function of `stop`."""
-    from steelyard.services.aggregator import aggregator
-    from steelyard.services.reaper import reaper
-    from steelyard.services.reaper.files import FileMetrics
-    from steelyard.services.sinks import view as sinks
-
+    """Return one service on its engines, as a coroutine function of `stop`; what else it needs is added to `needs`."""
     log, view, backup = opened.log, opened.view, opened.backup
     match name:
         case "aggregator":
-            return lambda stop: aggregator.run_aggregator(log, stop=stop)
+            from steelyard.services.aggregator.aggregator import run_aggregator
+
+            return lambda stop: run_aggregator(log, stop=stop)
         case "view-sink":
-            return lambda stop: sinks.run_view_sink(log, view, stop=stop)
+            from steelyard.services.sinks.view import run_view_sink
+
+            return lambda stop: run_view_sink(log, view, stop=stop)
         case "backup-sink":
             return lambda stop: _back_up(opened, settings, stop)
         case "lineage":
             return _lineage(opened, settings)
         case "webhooks":
             return _webhooks(opened, settings)
+        case "storage":
+            from steelyard.services.storage_server.run import make_server, run_storage_server
+
+            chosen = settings.storage_server
+            server = make_server(settings.storage, chosen, registry=opened.figures.registry)
+            return lambda stop: run_storage_server(server, chosen.listen, stop=stop)
         case "reaper":
+            from steelyard.services.reaper.files import FileMetrics
+            from steelyard.services.reaper.reaper import run_reaper
+
             metrics = FileMetrics(opened.figures.registry)
-            return lambda stop: reaper.run_reaper(
-                log, opened.store, backup=backup, stop=stop, metrics=metrics
-            )
-    cluster = await connect(Path(settings.kubernetes))
+            return lambda stop: run_reaper(log, opened.store, backup=backup, stop=stop, metrics=metrics)
+    from steelyard.local.cluster_access import connect_cluster
+    from steelyard.services.informer import status_informer
+    from steelyard.services.orchestrator import orchestrator
+
+    cluster = await connect_cluster(settings.kubernetes)
     stack.push_async_callback(cluster.close)
+    if name == "informer":
+        needs.add_cluster(cluster, status_informer.LEASE, settings.lease_namespace)
+    else:
+        needs.add_cluster(cluster, orchestrator.LEASE, settings.orchestrator.lease_namespace)
     return _cluster_service(name, opened, settings, state, cluster)
 
 
@@ -359,20 +341,35 @@ async def _back_up(opened: Engines, settings: Settings, stop: asyncio.Event) -> 
 
 
 def _cluster_service(
-    name: str, opened: Engines, settings: Settings, state: StateDir, cluster: Cluster
+    name: str, opened: Engines, settings: Settings, state: StateDir, cluster: "RestCluster"
 ) -> Service:
+    from steelyard.accounts.secrets import Secrets
+    from steelyard.local.secret_keys import secret_keys
     from steelyard.services.informer import status_informer as informer
+    from steelyard.services.informer.runner_logs import RunnerLogs
     from steelyard.services.orchestrator.metrics import OrchestratorMetrics
     from steelyard.services.orchestrator.orchestrator import run_orchestrator
-    from steelyard.services.orchestrator.rules import rules_of
+    from steelyard.services.orchestrator.rules import make_rules
 
     candidate = process_candidate()
     if name == "informer":
         leading = opened.figures.leading.labels(informer.LEASE)
+        # On one machine the API reads the files of the kubelet itself.
+        logs = None if state.runs(settings.kubernetes) else RunnerLogs(cluster, opened.store, opened.log)
         return lambda stop: informer.run_informer(
-            opened.log, cluster, candidate=candidate, stop=stop, leading=leading
+            opened.log,
+            cluster,
+            candidate=candidate,
+            stop=stop,
+            namespace=settings.lease_namespace,
+            leading=leading,
+            runner_logs=logs,
         )
-    claims, chosen, rules = opened.accounts_database.claims, settings.orchestrator, rules_of(settings.quotas)
+    claims, chosen, rules = (
+        opened.accounts_database.claims,
+        settings.orchestrator,
+        make_rules(settings.quotas),
+    )
     metrics = OrchestratorMetrics(opened.figures)
     secrets = Secrets(opened.accounts_database.secrets, secret_keys(state, settings))
     return lambda stop: run_orchestrator(

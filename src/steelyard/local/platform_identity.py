@@ -1,80 +1,26 @@
-"""The identity of the platform of a state folder, and the marks by which its files name it.
+"""The identity of the platform of a state folder: made once, and read by whatever writes into the folder.
 
-A file that was copied from another platform's folder would bring its rights along: its objects, keys and processes.
-`identity.json` has a random id, made once. The database of Kubernetes, keys, certificates, images and records have it
-as well, each in the form that its readers allow: a line of comment, a field, or a part of a secret that is computed
-from the id. A file without a mark is of a version before marks, or a user's own: it is taken over, and gets the mark.
-The log, the view, the accounts, the storage and the backup name the log that they belong to (`services/identity.py`).
+`identity.json` has a random id. The folder's files name it (`steelyard_common.platform_identity`). The log, the view,
+the accounts, the storage and the backup name the log that they belong to (`services/identity.py`).
 """
 
 import contextlib
-import hashlib
-import hmac
 import json
 import logging
 import re
 import secrets
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from steelyard import bounded_toml
-from steelyard.errors import Refused, UsageError
-from steelyard.local.lock import hold_lock
-from steelyard.local.state import StateDir, write_atomically
+from steelyard.local.state import StateDir
+from steelyard_common.durable import write_atomically
+from steelyard_common.errors import Refused, UsageError
+from steelyard_common.lock import hold_lock
+from steelyard_common.platform_identity import PlatformIdentity, digest, foreign_database
 
-SECRET_LENGTH, RANDOM_LENGTH = 43, 32
-"""Characters of a secret, and of its random part, which has 192 bits; the rest says whose secret it is."""
 _ID = re.compile(r"[0-9a-f]{32}")
-_MARK = re.compile(r"^# steelyard platform ([0-9a-f]{32})$", re.MULTILINE)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PlatformIdentity:
-    """The id of a platform, and digests of secrets that it had before secrets named it."""
-
-    id: str
-    earlier: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 by file name."""
-
-    def add_mark(self, text: str) -> str:
-        """Return a text of lines, in which those that begin with # are comments, with the platform's mark."""
-        return f"{text.rstrip()}\n# steelyard platform {self.id}\n"
-
-    def is_foreign(self, text: str) -> bool:
-        """Return whether a text has the mark of another platform."""
-        mark = _MARK.search(text)
-        return mark is not None and mark[1] != self.id
-
-    def take_over(self, path: Path) -> None:
-        """Write the mark into a text file that names no platform; one that cannot be written stays as it is."""
-        try:
-            text = bounded_toml.read(path)
-            if _MARK.search(text) is None:
-                # The file that a link leads to: the link stays.
-                write_atomically(path.resolve(), self.add_mark(text))
-                _log.info("%s: named no platform; it is this one's from now on", path)
-        except (bounded_toml.BadToml, OSError) as error:
-            _log.warning("%s: cannot be given the platform's mark: %s", path, error)
-
-    def new_secret(self) -> str:
-        """Make a secret that other platforms know not to be theirs."""
-        random = secrets.token_urlsafe(RANDOM_LENGTH)[:RANDOM_LENGTH]
-        return random + self._tag(random)
-
-    def is_own_secret(self, name: str, secret: str) -> bool:
-        """Return whether a secret was made for this platform, and whole."""
-        if self.earlier.get(name) == _digest(secret):
-            return True
-        random, tag = secret[:RANDOM_LENGTH], secret[RANDOM_LENGTH:]
-        return len(secret) == SECRET_LENGTH and hmac.compare_digest(tag.encode(), self._tag(random).encode())
-
-    def _tag(self, random: str) -> str:
-        digest = hmac.new(self.id.encode(), random.encode(), hashlib.sha256).hexdigest()
-        return digest[: SECRET_LENGTH - RANDOM_LENGTH]
 
 
 def load_identity(state: StateDir, *, new_kubernetes: bool = False) -> PlatformIdentity:
@@ -90,8 +36,8 @@ def load_identity(state: StateDir, *, new_kubernetes: bool = False) -> PlatformI
             return _read(state.identity) or _make(state, database)
     if database not in (None, known.id) and not new_kubernetes:
         raise Refused(
-            f"{foreign_database(state.database, str(database), known.id)}. If the database is right, and "
-            f"{state.identity} is not this folder's, delete that one"
+            f"{foreign_database(state.database, str(database), known.id, begin_anew(state))}. If the database is "
+            f"right, and {state.identity} is not this folder's, delete that one"
         )
     return known
 
@@ -105,13 +51,9 @@ def _make(state: StateDir, database: str | None) -> PlatformIdentity:
     return made
 
 
-def foreign_database(path: Path, other: str, own: str) -> str:
-    """Say that a database of Kubernetes is another platform's, and what to do."""
-    return (
-        f"{path}: belongs to another platform ({other[:8]}; this folder's is {own[:8]}). Nothing was changed. Put this "
-        "platform's file back; or keep it aside and let an empty one begin: steelyard up --new-kubernetes "
-        f"--state-dir {path.parent}"
-    )
+def begin_anew(state: StateDir) -> str:
+    """Return the command that keeps the database of Kubernetes aside, and lets an empty one begin."""
+    return f"steelyard up --new-kubernetes --state-dir {state.path}"
 
 
 def database_platform(path: Path) -> str | None:
@@ -144,9 +86,5 @@ def _earlier_secrets(state: StateDir) -> dict[str, str]:
     digests = {}
     for path in (state.token, state.signing_secret):
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            digests[path.name] = _digest(path.read_text().strip())
+            digests[path.name] = digest(path.read_text().strip())
     return digests
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()

@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from steelyard.disk_space import is_cancelled, no_room, run_apart
-from steelyard.errors import Refused, is_engine_failure, leaves
+from steelyard_common.disk_space import is_cancelled, no_room, run_apart
+from steelyard_common.errors import Refused, is_engine_failure, leaves
 
 _log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.disk_space import POLL_SECONDS, has_room
-from steelyard.errors import UsageError
+from steelyard_common.disk_space import POLL_SECONDS, has_room
+from steelyard_common.errors import UsageError
 
 
 class RoomWatch:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from steelyard.awake import LEAST_SECONDS, NO_SLEEPS, Sleep, Sleeps, SleepWatch, utc_now
-from steelyard.local.state import StateDir, boot_id, is_foreign, platform_id, write_atomically
+from steelyard.local.state import StateDir, boot_id, is_foreign, platform_id
+from steelyard_common.awake import LEAST_SECONDS, NO_SLEEPS, Sleep, Sleeps, SleepWatch, utc_now
+from steelyard_common.durable import write_atomically
 
 Clocks = Callable[[], tuple[datetime, float]]
 """Function that returns the wall clock and the monotonic clock."""
@@ -67,7 +68,7 @@ def _ahead(wall: datetime, monotonic: float) -> float:
 
 
 def sleep_watch(state: StateDir, clocks: Clocks = system_clocks) -> SleepWatch:
-    """A process's own, which begins with what is written down."""
+    """A process's own, which begins with the written record."""
     return SleepWatch(lambda: clocks()[0], lambda: clocks()[1], read_sleeps(state, clocks))
 
 
@@ -85,9 +86,9 @@ class SleepRecord:
         self.kept = read_sleep_state(self.state)
 
     def keep(self) -> bool:
-        """Write down what is new, and return whether that is a sleep. Raises OSError; then the next call tries again.
+        """Write down the change, and return whether that is a sleep. Raises OSError; then the next call tries again.
 
-        A clock that was set back is no sleep; but one that is put right after it would otherwise not be seen as one.
+        A clock that was set back does not mean a sleep; but one that is put right after it would otherwise not be seen.
         """
         # In this order: a sleep between the two is written twice until the next call, and not lost.
         ahead, sleeps = _ahead(*self.clocks()), self.watch.sleeps()

@@ -7,21 +7,14 @@ import json
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from steelyard.durable import rename_durably
-from steelyard.errors import UsageError
+from steelyard_common.durable import write_atomically
+from steelyard_common.errors import UsageError
 
-if TYPE_CHECKING:
-    from steelyard.local.platform_identity import PlatformIdentity
-
-LEAST_SECRET = 32
-"""Characters of a secret; one that we make has 43."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,7 +56,7 @@ class StateDir:
 
     @property
     def at_work(self) -> Path:
-        """Marks of the objects that the Kubernetes process works on (`at_work.py`)."""
+        """Marks of the objects that the Kubernetes process works on."""
         return self.path / "at-work"
 
     @property
@@ -152,7 +145,7 @@ class Ready:
 def token_for_terminal(state: StateDir, ready: Ready) -> str:
     """Return what `up` prints of the token: in a terminal the token, else where it is.
 
-    What is no terminal is mostly a file of a log, which more people may read, and for longer.
+    Any other place than a terminal is mostly a file of a log, which more people may read, and for longer.
     """
     return ready.token or "" if sys.stdout.isatty() else f"in {state.ready}"
 
@@ -177,8 +170,8 @@ def default_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "steelyard"
 
 
-def why_no_state_folder(state: StateDir) -> str | None:
-    """Says why a folder is none on which `up` has run; None where it is one."""
+def explain_no_state_folder(state: StateDir) -> str | None:
+    """Says why `up` cannot have run on a folder; None where it has."""
     if not state.path.exists():
         return "there is no such folder"
     if not state.path.is_dir():
@@ -190,7 +183,7 @@ def why_no_state_folder(state: StateDir) -> str | None:
 
 def check_for_up(state: StateDir) -> None:
     """Raises UsageError for a folder that holds something else: `up` would put its files among them."""
-    if why_no_state_folder(state) != "it is not a state folder of steelyard up":
+    if explain_no_state_folder(state) != "it is not a state folder of steelyard up":
         return
     others = [path.name for path in sorted(state.path.iterdir()) if not _may_be_there(path)]
     if others:
@@ -205,42 +198,32 @@ def _may_be_there(path: Path) -> bool:
     return path.suffix == ".toml" or path.name == "lost+found" or path.name.startswith(".")
 
 
-def prepare(state: StateDir, *, new_kubernetes: bool = False) -> None:
-    """Make the folder and its parts; only its owner may read it, since it holds a token.
-
-    Raises Refused where its database of Kubernetes is another platform's, unless a new one is to begin.
-    """
+def make_folder(state: StateDir, *parts: Path) -> None:
+    """Make the folder, for its owner alone, and parts of it. Raises UsageError."""
     try:
         state.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        state.path.chmod(0o700)
-        for folder in (state.pki, state.pods, state.storage, state.logs):
+        close_to_others(state.path)
+        for folder in parts:
             folder.mkdir(exist_ok=True, mode=0o700)
     except OSError as error:
         raise UsageError(f"--state-dir {state.path}: cannot be used: {error.strerror}") from error
-    # Only here: it needs the paths of this module.
-    from steelyard.local.platform_identity import load_identity
-
-    identity = load_identity(state, new_kubernetes=new_kubernetes)
-    for secret in (state.token, state.signing_secret):
-        _make_secret(secret, identity)
 
 
-def _make_secret(path: Path, identity: "PlatformIdentity") -> None:
-    """Make what is not there, was damaged or belongs to another platform: its holders would be let in."""
+def close_to_others(folder: Path) -> None:
+    """Let the owner alone read the folder, unless it is a volume, which only the containers of its Pod see."""
     try:
-        text: str | None = path.read_text().strip()
-    except FileNotFoundError:
-        text = None
-    except UnicodeDecodeError:
-        text = ""
-    if text is None or len(text) < LEAST_SECRET or not identity.is_own_secret(path.name, text):
-        if text is not None:
-            _log.warning(
-                "%s: was damaged, or is another platform's; it is created again, and what was signed with it is no "
-                "longer valid",
-                path,
-            )
-        write_atomically(path, identity.new_secret())
+        folder.chmod(0o700)
+    except PermissionError:
+        # The kubelet gives a volume to root and lets the group of the Pod, or everybody, write.
+        is_volume = folder.stat().st_uid == 0 and folder.is_mount()
+        if not (is_volume and os.access(folder, os.R_OK | os.W_OK | os.X_OK, effective_ids=True)):
+            raise
+
+
+def write_note(path: Path, content: str) -> None:
+    """Write a file by which others find this process; a process without a state folder, as in a Pod, leaves none."""
+    if path.parent.is_dir():
+        write_atomically(path, content)
 
 
 def platform_id(state: StateDir) -> str | None:
@@ -305,24 +288,12 @@ def _words(*values: object) -> bool:
 
 
 def write_platform(state: StateDir, api: str, token: str) -> None:
-    write_atomically(state.platform, json.dumps({"api": api, "token": token}) + "\n")
+    write_note(state.platform, json.dumps({"api": api, "token": token}) + "\n")
 
 
 def write_ready(path: Path, ready: Ready) -> None:
     content = {"api": ready.api, "token": ready.token, "kubeconfig": str(ready.kubeconfig), "pid": ready.pid}
     write_atomically(path, json.dumps(content) + "\n")
-
-
-def write_atomically(path: Path, content: str) -> None:
-    """Readers see the old content or the new one, also after a power loss; mode 0600."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(content)
-        rename_durably(Path(name), path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def process_start(pid: int) -> str:
@@ -341,3 +312,8 @@ def process_start(pid: int) -> str:
 def boot_id() -> str:
     """Changes with every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+
+
+def process_name(name: str, replica: int) -> str:
+    """Return the name of one of several processes of a service; the first has the service's own."""
+    return name if replica == 1 else f"{name}-{replica}"

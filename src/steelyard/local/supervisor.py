@@ -16,17 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.disk_space import no_room
-from steelyard.errors import Refused, UsageError
 from steelyard.local import machine
-from steelyard.local.at_work import set_aside_in
 from steelyard.local.detached import running, start_detached, stop
-from steelyard.local.files import check_images, new_kubernetes
+from steelyard.local.files import check_images, new_kubernetes, prepare
 from steelyard.local.images import prepare_images, write_progress
 from steelyard.local.kept_process import KeptProcess, Program, service
 from steelyard.local.leftovers import PATIENCE, end_leftovers
-from steelyard.local.lock import FileLock, LockHeld
-from steelyard.local.network import Network, claim, claims_folder
 from steelyard.local.platform_identity import load_identity
 from steelyard.local.room import RoomWatch
 from steelyard.local.runners.images import enter_installed
@@ -35,7 +30,6 @@ from steelyard.local.state import (
     Ready,
     Record,
     StateDir,
-    prepare,
     process_start,
     read_platform,
     read_record,
@@ -43,6 +37,11 @@ from steelyard.local.state import (
     write_ready,
     write_record,
 )
+from steelyard_common.disk_space import no_room
+from steelyard_common.errors import Refused, UsageError
+from steelyard_common.lock import FileLock, LockHeld
+from steelyard_local_kubernetes.at_work import set_aside_in
+from steelyard_local_kubernetes.network import Network, claim, claims_folder
 
 __all__ = ["Options", "running", "start_detached", "stop", "supervise"]
 
@@ -83,7 +82,7 @@ class Up:
         self._kept = Record()  # what the folder's record says
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run from start to end; whatever happens, what was started is ended."""
+        """Run from start to end; whatever happens, every process that was started is ended."""
         with contextlib.ExitStack() as reserved:
             await self._run(stop, reserved)
 
@@ -181,8 +180,8 @@ class Up:
         return [[programs[name] for name in group] for group in chosen]
 
     async def _end(self, network: Network) -> None:
-        from steelyard.local.kubelet.stopping import stop_all_pods
-        from steelyard.local.node import kubelet_config
+        from steelyard.local.kubernetes import kubernetes_config
+        from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
 
         self.state.ready.unlink(missing_ok=True)
         self.state.platform.unlink(missing_ok=True)
@@ -197,12 +196,12 @@ class Up:
                 self.state.metrics(child.program.name).unlink(missing_ok=True)
         # Last: while Kubernetes lives its kubelet would start again what is ended here.
         if not self.leave_pods:
-            await stop_all_pods(kubelet_config(self.state, network))
+            await stop_all_pods(kubernetes_config(self.state).kubelet(network))
         self.record = replace(self.record, pid=0, started="", children={})
         self._keep_record()
 
     def _do_due(self) -> None:
-        """Do what is due while the disk has room: the record, if it is behind, and the time that the machine
+        """Do the work that is due while the disk has room: the record, if it is behind, and the time that the machine
         slept.
         """
         self._write()
@@ -239,10 +238,10 @@ class Up:
             self._kept = self.record
 
     async def _greet(self, ready: Ready, network: Network) -> None:
-        from steelyard.local.kubelet.abilities import abilities
-        from steelyard.local.node import kubelet_config
+        from steelyard.local.kubernetes import kubernetes_config
+        from steelyard_local_kubernetes.kubelet.abilities import abilities
 
-        can = await abilities(kubelet_config(self.state, network))
+        can = await abilities(kubernetes_config(self.state).kubelet(network))
         kubeconfig = self.state.kubeconfig
         token = token_for_terminal(self.state, ready)
         self.say(

@@ -1,14 +1,18 @@
 """The trial of the engines: each is named before its trial, and one that is down is reported."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.secrets import Secrets, make_keys, read_keys
-from steelyard.local.config import Check, check_engines
+from steelyard.local.config import Check, check_engines, check_surroundings, missing_settings
+from steelyard.local.platform import reachable
+from steelyard.local.state import StateDir
 from steelyard.settings import load
 
 
@@ -132,3 +136,116 @@ async def test_keys_that_cannot_open_a_newer_secret_are_a_fault(keys: KeyFile) -
     fault = (await keys.tried()).fault
     assert "1 of 2 secrets cannot be read: secret new of account acme: is encrypted with the key" in fault
     assert "which the file of keys lacks" in fault
+
+
+# ---- what surrounds the engines
+
+
+@pytest.mark.parametrize(
+    ("content", "one_machine", "missing"),
+    [
+        ("", True, []),
+        ("", False, ["api.public_url: is not set"]),
+        ("[api]\npublic_url = 'https://x'", False, []),
+        (
+            "[api]\nadministrator_token = 'short'\nsigned_urls = 'store'",
+            False,
+            ["api.administrator_token: should have", "api.public_url: is not set", "api.signed_urls: only"],
+        ),
+    ],
+    ids=["one machine", "a cluster", "complete", "all at once"],
+)
+def test_every_setting_that_is_missing_is_named(
+    tmp_path: Path, content: str, one_machine: bool, missing: list[str]
+) -> None:
+    path = tmp_path / "steelyard.toml"
+    path.write_text(content)
+    faults = missing_settings(load(path, tmp_path), one_machine=one_machine)
+    assert [fault.startswith(words) for fault, words in zip(faults, missing, strict=True)] == [True] * len(
+        missing
+    )
+    assert "short" not in "".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("url", "reached"),
+    [
+        ("http://0.0.0.0:8000/", "http://127.0.0.1:8000/"),
+        ("http://[::]:8000/", "http://[::1]:8000/"),
+        ("http://10.0.0.1:8000/", "http://10.0.0.1:8000/"),
+    ],
+)
+def test_the_address_of_a_server_on_all_addresses_is_one_that_answers(url: str, reached: str) -> None:
+    assert reachable(url) == reached
+
+
+def write_kubeconfig(path: Path, url: str) -> None:
+    path.write_text(
+        f"""
+apiVersion: v1
+kind: Config
+current-context: c
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: c, user: {{token: t}}}}]
+contexts: [{{name: c, context: {{cluster: c, user: c}}}}]
+"""
+    )
+
+
+@dataclass
+class Api:
+    """An API server that answers the questions of the check."""
+
+    groups: tuple[str, ...] = ("dyff.io",)
+    lease_status: int = 404
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.path == "/apis":
+            groups = [{"name": name, "versions": [{"version": "v1"}]} for name in self.groups]
+            return web.json_response({"groups": groups})
+        return web.json_response({"message": "leases"}, status=self.lease_status)
+
+
+async def kubernetes(folder: Path, api: Api | None, own: bool = False) -> Check:
+    """Return the result of the trial with a kubeconfig, behind which `api` answers, if there is one."""
+    state = StateDir(folder / "state")
+    state.path.mkdir(exist_ok=True)
+    path = state.kubeconfig if own else folder / "kubeconfig"
+    app = web.Application()
+    if api is not None:
+        app.router.add_get("/{path:.*}", api.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    write_kubeconfig(path, f"http://127.0.0.1:{runner.addresses[0][1]}")
+    if api is None:
+        await runner.cleanup()
+    settings = load(None, state.path).model_copy(
+        update={"kubernetes": str(path), "lease_namespace": "system"}
+    )
+    (check,) = [check async for check in check_surroundings(settings, state) if check.engine == "kubernetes"]
+    await runner.cleanup()
+    return check
+
+
+async def test_kubernetes_is_tried_from_where_the_command_runs(tmp_path: Path) -> None:
+    seen = await kubernetes(tmp_path, Api())
+    assert (seen.fault, seen.facts[1]) == ("", "reads leases in system")
+    seen = await kubernetes(tmp_path, Api(lease_status=403))
+    assert seen.facts[1].startswith("this account may not read leases in system")
+    seen = await kubernetes(tmp_path, Api(groups=("apps",)))
+    assert seen.fault == "the definitions of dyff.io are not installed"
+    seen = await kubernetes(tmp_path, Api(lease_status=401))
+    assert "401" in seen.fault
+    assert (await kubernetes(tmp_path, None)).fault
+    seen = await kubernetes(tmp_path, None, own=True)
+    assert (seen.fault, seen.facts) == ("", ("does not run; `steelyard up` starts it",))
+
+
+async def test_a_pod_without_an_account_is_no_fault_and_a_missing_kubeconfig_is(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    for environment, fact in (({}, "is not there yet"), ({"KUBERNETES_SERVICE_HOST": "x"}, "no account")):
+        checks = check_surroundings(load(None, tmp_path), state, environment=environment)
+        assert fact in (await anext(checks)).facts[0]
+    missing = load(None, tmp_path).model_copy(update={"kubernetes": "/nowhere"})
+    assert "there is no such file" in (await anext(check_surroundings(missing, state))).fault

@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import Refused, SteelyardError
 from steelyard.local import files
 from steelyard.local import state as folders
 from steelyard.local.process import in_lines
 from steelyard.local.state import Record, StateDir
-from steelyard.serving.bounded import bound
 from steelyard.sqlite import DatabaseError
+from steelyard_common.errors import Refused, SteelyardError
+from steelyard_common.presence import watch
+from steelyard_common.serving.bounded import bind
 from steelyard_kube.leader import LeaseLost
 
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateDir:
     made = StateDir(tmp_path / "state")
-    folders.prepare(made)
+    files.prepare(made)
     return made
 
 
@@ -66,7 +67,7 @@ def test_images_that_cannot_be_read_are_named(state: StateDir) -> None:
 @pytest.mark.parametrize("damage", [b"", b"half", b"\xff" * 43])
 def test_a_secret_that_was_cut_off_is_made_again(state: StateDir, name: str, damage: bytes) -> None:
     (state.pki / name).write_bytes(damage)
-    folders.prepare(state)
+    files.prepare(state)
     assert len((state.pki / name).read_text()) == 43
 
 
@@ -83,8 +84,8 @@ async def test_watchers_of_a_database_get_an_error_when_it_is_taken_away(tmp_pat
         made.execute("CREATE TABLE t (n)")
     stop = asyncio.Event()
     stop.set()
-    await files.watch([tmp_path / "a.db"], stop)
-    watching = asyncio.create_task(files.watch([tmp_path / "a.db"], asyncio.Event(), 0.01))
+    await watch([tmp_path / "a.db"], stop)
+    watching = asyncio.create_task(watch([tmp_path / "a.db"], asyncio.Event(), 0.01))
     await asyncio.sleep(0)
     os.rename(tmp_path / "a.db", tmp_path / "b.db")
     with pytest.raises(SteelyardError, match=r"a\.db was taken away while it was in use"):
@@ -120,4 +121,4 @@ def test_a_port_that_another_process_has_is_a_line_with_its_name(grouped: bool) 
             rf"^port {port} of 127\.0\.0\.1: pid {os.getpid()} \(.*\) listens there already; end that one"
         )
         with pytest.raises(SteelyardError, match=expected), in_lines(), in_a_group(grouped):
-            bound("127.0.0.1", port)
+            bind("127.0.0.1", port)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.local.image_resolver import find
 from steelyard.local.images import prepare_images
-from steelyard.local.kubelet.images import find
 from steelyard.local.platform_identity import load_identity
 from steelyard.local.state import StateDir
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import SteelyardError
 from steelyard.local.kept_process import KeptProcess, Program, next_delay
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.state import Record, process_start
+from steelyard_common.errors import SteelyardError
 
 PROGRAM = """
 import asyncio, sys

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import SteelyardError, UsageError
 from steelyard.local import machine
-from steelyard.local.lock import FileLock, LockHeld, is_held
-from steelyard.local.network import FIRST, LAST, Network, claim
+from steelyard_common import ports
+from steelyard_common.errors import SteelyardError, UsageError
+from steelyard_common.lock import FileLock, LockHeld, is_held
+from steelyard_local_kubernetes.network import FIRST, LAST, Network, claim
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -67,8 +68,8 @@ def test_a_port_in_use_is_not_free() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert not machine.port_is_free(taken.getsockname()[1])
-    assert machine.port_is_free(machine.free_port())
+        assert not ports.port_is_free(taken.getsockname()[1])
+    assert ports.port_is_free(ports.free_port())
 
 
 def test_a_port_that_is_kept_is_none_that_the_kernel_gives_away(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_port_that_is_kept_is_none_that_the_kernel_gives_away(tmp_path: Path) 
         with machine.reserve_lasting_port(ephemeral) as reserved:
             port = machine.socket_port(reserved)
             # Where others have all three, it is any port.
-            assert port in (20000, 20001, 20002) or not any(map(machine.port_is_free, (20000, 20001, 20002)))
+            assert port in (20000, 20001, 20002) or not any(map(ports.port_is_free, (20000, 20001, 20002)))
 
 
 @pytest.mark.parametrize("content", ["1024\t60999\n", "", "many"])

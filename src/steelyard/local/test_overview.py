@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.lock import FileLock
 from steelyard.local.overview import GPUS, Overview, _metrics, node_gpus, to_table
 from steelyard.local.state import Record, StateDir
+from steelyard_common.lock import FileLock
 from steelyard_common.types import Json
 
 GPU = {

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import Refused
 from steelyard.local import files
-from steelyard.local.apiserver.database import SqliteDatabase
-from steelyard.local.apiserver.pki import server_context
+from steelyard.local.files import prepare
 from steelyard.local.images import prepare_images
 from steelyard.local.platform_identity import database_platform, load_identity
 from steelyard.local.secret_keys import secret_keys
 from steelyard.local.sleeps import SleepState, read_sleep_state, write_sleep_state
-from steelyard.local.state import Record, StateDir, prepare, read_record, write_record
+from steelyard.local.state import Record, StateDir, read_record, write_record
 from steelyard.settings import load
+from steelyard_common.errors import Refused
+from steelyard_local_kubernetes.apiserver.database import SqliteDatabase
+from steelyard_local_kubernetes.apiserver.pki import server_context
 
 
 @pytest.fixture

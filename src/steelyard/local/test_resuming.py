@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from steelyard.errors import EngineError, Refused
 from steelyard.local import resuming
 from steelyard.local.resuming import in_short, retry_engine_failures
+from steelyard_common.errors import EngineError, Refused
 
 
 class Flaky:

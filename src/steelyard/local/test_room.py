@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import UsageError
 from steelyard.local.room import RoomWatch
+from steelyard_common.errors import UsageError
 
 FOLDER, OTHER = Path("/state"), Path("/storage")
 

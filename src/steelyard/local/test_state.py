@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import UsageError
 from steelyard.local import state as folders
+from steelyard.local.files import prepare
 from steelyard.local.state import Ready, Record, StateDir
+from steelyard_common.errors import UsageError
 
 
 def test_the_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,9 +23,9 @@ def test_the_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_only_the_owner_may_look_inside_and_the_token_stays(tmp_path: Path) -> None:
     state = StateDir(tmp_path / "state")
-    folders.prepare(state)
+    prepare(state)
     token = state.token.read_text()
-    folders.prepare(state)
+    prepare(state)
     assert state.token.read_text() == token
     assert stat.S_IMODE(state.path.stat().st_mode) == 0o700
     assert stat.S_IMODE(state.token.stat().st_mode) == 0o600
@@ -33,7 +34,7 @@ def test_only_the_owner_may_look_inside_and_the_token_stays(tmp_path: Path) -> N
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"--state-dir .*file.* cannot be used"):
-        folders.prepare(StateDir(tmp_path / "file"))
+        prepare(StateDir(tmp_path / "file"))
 
 
 def test_the_record_is_what_was_written_and_a_broken_one_is_empty(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from steelyard.errors import UsageError
 from steelyard.local import machine
 from steelyard.local.supervisor import _reserve_port
+from steelyard_common.errors import UsageError
 
 
 async def test_the_last_port_is_waited_for() -> None:

@@ -12,7 +12,7 @@ from steelyard.operator.training.observed.caches import JOB_INDEXES, TrainingCac
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.informer import Change, Informer, drop_managed_fields
-from steelyard_kube.objects import labels_of, status_of
+from steelyard_kube.objects import read_labels, read_status
 from steelyard_kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -22,7 +22,7 @@ from steelyard_kube.resource import (
     SERVICES,
     TRAINING,
     Resource,
-    resource_of,
+    find_resource,
 )
 
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
@@ -34,7 +34,7 @@ BY_STATE = "state"
 class Watcher(Protocol):
     """Receiver of changes in the caches."""
 
-    def changed(self, key: Key) -> None:
+    def note_change(self, key: Key) -> None:
         """Take note that a resource or a child of it has changed."""
         ...
 
@@ -106,7 +106,11 @@ class InformerCaches:
             for informer in self._informers():
                 tasks.create_task(informer.run())
 
-    async def synced(self) -> None:
+    def troubles(self) -> list[str]:
+        """Return the reasons for which kinds cannot be followed at the moment, such as a right that is missing."""
+        return [informer.trouble for informer in self._informers() if informer.trouble]
+
+    async def wait_until_synced(self) -> None:
         for informer in self._informers():
             # A reconciliation with half a cache would create what is there already.
             await informer.synced.wait()
@@ -129,7 +133,7 @@ class InformerCaches:
         informers = [*(self._children[kind] for kind in CHILDREN), self._resources[INFERENCE_SESSIONS]]
         objects = [obj for informer in informers for obj in informer.by_index(BY_OWNER, uid)]
         pods = self._children[PODS].by_index(BY_OWNER, uid)
-        if resource_of(resource) in _TRAINING:
+        if find_resource(resource) in _TRAINING:
             more_objects, more_pods = self._training.children(resource)
             return objects + more_objects, pods + more_pods
         return objects, pods
@@ -142,7 +146,7 @@ class InformerCaches:
 
         All other kinds wait for the watch.
         """
-        kind = resource_of(obj)
+        kind = find_resource(obj)
         if kind in _TRAINING:
             return self._resources[kind].apply_write(obj)
         return kind not in self._resources and self._training.apply_write(kind, obj)
@@ -150,7 +154,7 @@ class InformerCaches:
     # ---- changes
 
     def _resource_changed(self, resource: Resource) -> Change:
-        def changed(old: Json | None, new: Json | None) -> None:
+        def note_change(old: Json | None, new: Json | None) -> None:
             metadata = (new or old or {})["metadata"]
             key = Key(resource, metadata["namespace"], metadata["name"])
             if new is None:
@@ -158,26 +162,26 @@ class InformerCaches:
                 self._owners.pop(metadata["uid"], None)
             else:
                 self._owners[metadata["uid"]] = key
-            self._watcher.changed(key)
+            self._watcher.note_change(key)
             self._child_changed(old, new)  # a session is a child too, of its evaluation
 
-        return changed
+        return note_change
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         for uid in {*_owner(old or {}), *_owner(new or {})}:
             # The owner may not be in the cache yet; its own arrival wakes it then.
             if uid in self._owners:
-                self._watcher.changed(self._owners[uid])
+                self._watcher.note_change(self._owners[uid])
 
 
 def _owner(obj: Json) -> Iterable[str]:
-    uid = labels_of(obj).get(OWNER) if obj else None
+    uid = read_labels(obj).get(OWNER) if obj else None
     return (uid,) if uid else ()
 
 
 def _state(obj: Json) -> Iterable[str]:
     """Return the state of a resource in one word: its status word, or a training job's last condition."""
-    status = status_of(obj)
+    status = read_status(obj)
     if "status" in status or "conditions" not in status:
         return (str(status.get("status") or "Created"),)
     return (str(status["conditions"][-1]["type"]) if status["conditions"] else "Created",)

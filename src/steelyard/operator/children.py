@@ -10,16 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from steelyard.awake import pause_lasts
-from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
+from steelyard_common.awake import pause_lasts
 from steelyard_common.types import Json
-from steelyard_kube.objects import controller_uid, is_deleting, labels_of, status_of, true_condition
-from steelyard_kube.pods import all_container_statuses, conditions_by_type, terminated_state, waiting_state
+from steelyard_kube.objects import controller_uid, is_deleting, read_labels, read_status, true_condition
+from steelyard_kube.pods import all_container_statuses, conditions_by_type, find_end, waiting_state
+from steelyard_kube.times import format_time, parse_time
 from steelyard_schema.steps import EXIT_PERMANENT
 
+NO_POD = "NoPod"
+"""Code of a Job that has had no Pod for a while."""
+NO_POD_SECONDS = 60.0
+"""Pause between two looks at the events of such a Job."""
 POD_GRACE = timedelta(seconds=5)
 """Time for which a failed Job's Pod may be missing from the cache before the Pod counts as deleted."""
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"})
@@ -39,13 +43,13 @@ class Children:
     strays: tuple[Json, ...] = ()
     """Objects that a training job controls and that have lost its labels; the job releases them."""
 
-    def named(self, kind: str, name: str) -> Json | None:
-        return next((child for child in self.of_kind(kind) if child["metadata"]["name"] == name), None)
+    def find(self, kind: str, name: str) -> Json | None:
+        return next((child for child in self.list_kind(kind) if child["metadata"]["name"] == name), None)
 
-    def of_kind(self, kind: str) -> tuple[Json, ...]:
+    def list_kind(self, kind: str) -> tuple[Json, ...]:
         return tuple(child for child in self.objects if child["kind"] == kind)
 
-    def pods_of(self, job: Json) -> tuple[Json, ...]:
+    def list_pods(self, job: Json) -> tuple[Json, ...]:
         """The Pods whose controller is a Job or a training job."""
         uid = job["metadata"]["uid"]
         return tuple(pod for pod in self.pods if controller_uid(pod) == uid)
@@ -56,7 +60,16 @@ def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Ch
     uid = resource["metadata"]["uid"]
     # By the owner's uid, not by labels, which anybody can set.
     own = tuple(child for child in objects if controller_uid(child) == uid)
-    return Children(own, tuple(pod for pod in pods if labels_of(pod).get(OWNER) == uid))
+    # A Pod of a Job has the owner's uid as a label only; one of another namespace has it from another user.
+    namespace = resource["metadata"].get("namespace")
+    return Children(
+        own,
+        tuple(
+            pod
+            for pod in pods
+            if read_labels(pod).get(OWNER) == uid and pod["metadata"].get("namespace") == namespace
+        ),
+    )
 
 
 def live(job: Json | None) -> tuple[Json, ...]:
@@ -84,7 +97,7 @@ def job_outcome(
     """Conclude the outcome of a Job from its conditions and its Pods."""
     if job is None:
         return JobOutcome("missing")
-    pods = children.pods_of(job)
+    pods = children.list_pods(job)
     # The Job's own conditions come first: its Pods may be gone, or be those of an earlier attempt of the kubelet.
     if complete := true_condition(job, "Complete"):
         return JobOutcome("succeeded", message=complete.get("message", ""))
@@ -96,7 +109,20 @@ def job_outcome(
     for pod in pods:
         if outcome := _pod_trouble(pod, now, settings):
             return outcome
+    if not pods and settings.step_pod_seconds:
+        return without_pod(job, now, settings)
     return JobOutcome("running")
+
+
+def without_pod(job: Json, now: datetime, settings: OperatorSettings) -> JobOutcome:
+    """The outcome of a Job without a Pod: Kubernetes makes one at once, unless something of the cluster refuses it."""
+    created = parse_time(job["metadata"].get("creationTimestamp") or format_time(now))
+    due = later(created, settings.step_pod_seconds + settings.sleeps.since(created))
+    if now < due:
+        return JobOutcome("running", requeue_at=due)
+    name = job["metadata"]["name"]
+    again = later(now, NO_POD_SECONDS)
+    return JobOutcome("waiting", NO_POD, f"Job {name} has no Pod yet", requeue_at=again)
 
 
 def _failure(condition: Json, pods: Sequence[Json], now: datetime) -> JobOutcome:
@@ -117,7 +143,7 @@ def _failure(condition: Json, pods: Sequence[Json], now: datetime) -> JobOutcome
 
 def _pod_failure(pod: Json) -> JobOutcome | None:
     """Conclude why a Pod failed; None if no container of it has failed."""
-    status = status_of(pod)
+    status = read_status(pod)
     reason = status.get("reason") or ""
     # The embedded kubelet's check: a server that listens on all addresses would be open to the network. A repeat would
     # do the same.
@@ -127,7 +153,7 @@ def _pod_failure(pod: Json) -> JobOutcome | None:
     if true_condition(pod, "DisruptionTarget") or reason in DISRUPTIONS:
         return JobOutcome("failed", "Disrupted", status.get("message") or reason, counted=False)
     for container in all_container_statuses(pod):
-        terminated = terminated_state(container)
+        terminated = find_end(container)
         if terminated and terminated.get("exitCode"):
             # A deleted Pod ends by a signal, or in its own orderly way; neither is the step's fault.
             stopped = (

@@ -5,11 +5,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import status_of, true_condition
+from steelyard_kube.objects import read_status, true_condition
+from steelyard_kube.times import format_time, parse_optional_time, parse_time
 from steelyard_schema.resources import RESOURCES
 
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
@@ -35,7 +36,7 @@ class History:
     milestones: tuple[str, ...] = ()
     started: datetime | None = None
 
-    def reached(self, milestone: str) -> "History":
+    def with_milestone(self, milestone: str) -> "History":
         return replace(self, milestones=(*self.milestones, milestone))
 
     def with_attempts(self, step: str, attempts: Attempts) -> "History":
@@ -51,38 +52,26 @@ class Phase:
     message: str = ""
 
 
-def time_text(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def parse_time(text: str) -> datetime:
-    """Parse a time of the API; one without a zone is UTC."""
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def history_of(resource: Json) -> History:
+def read_history(resource: Json) -> History:
     """Read the history that earlier reconciliations wrote into the status."""
-    status = status_of(resource)
+    status = read_status(resource)
     attempts = {
         step: Attempts(
-            entry["number"], entry["counted"], entry["uid"], _optional_time(entry.get("firstStart"))
+            entry["number"], entry["counted"], entry["uid"], parse_optional_time(entry.get("firstStart"))
         )
         for step, entry in mapping(status, "attempts").items()
     }
-    return History(attempts, tuple(sequence(status, "milestones")), _optional_time(status.get("firstStart")))
+    return History(
+        attempts, tuple(sequence(status, "milestones")), parse_optional_time(status.get("firstStart"))
+    )
 
 
-def _optional_time(text: str | None) -> datetime | None:
-    return parse_time(text) if text else None
-
-
-def finished_since(resource: Json) -> datetime | None:
+def read_finish_time(resource: Json) -> datetime | None:
     finished = true_condition(resource, "Finished")
     return parse_time(finished["lastTransitionTime"]) if finished else None
 
 
-def failed(reason: str, message: str) -> Phase:
+def fail(reason: str, message: str) -> Phase:
     return Phase("failed", reason, message)
 
 
@@ -90,7 +79,7 @@ def make_status(
     resource: Json, phase: Phase, history: History, now: datetime, *, ready_replicas: int | None = None
 ) -> Json:
     """Make the whole status. A resource that has finished keeps the status that it has."""
-    before = status_of(resource)
+    before = read_status(resource)
     if true_condition(resource, "Finished"):
         return dict(before)
     kind = RESOURCES[resource["kind"]]
@@ -108,7 +97,7 @@ def make_status(
         "attempts": {step: _attempts_json(attempts) for step, attempts in sorted(history.attempts.items())},
     }
     if history.started:
-        status["firstStart"] = time_text(history.started)
+        status["firstStart"] = format_time(history.started)
     if ready_replicas is not None:
         status["readyReplicas"] = ready_replicas
     return status
@@ -116,7 +105,7 @@ def make_status(
 
 def _attempts_json(attempts: Attempts) -> Json:
     entry: Json = {"number": attempts.number, "counted": attempts.counted, "uid": attempts.uid}
-    return entry | ({"firstStart": time_text(attempts.started)} if attempts.started else {})
+    return entry | ({"firstStart": format_time(attempts.started)} if attempts.started else {})
 
 
 def _condition(
@@ -129,7 +118,7 @@ def _condition(
         "status": word,
         "reason": phase.reason,
         "message": phase.message,
-        "lastTransitionTime": before["lastTransitionTime"] if before and unchanged else time_text(now),
+        "lastTransitionTime": before["lastTransitionTime"] if before and unchanged else format_time(now),
         "observedGeneration": generation,
     }
 

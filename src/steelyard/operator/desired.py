@@ -17,7 +17,7 @@ class Precondition:
     version: str = ""
 
 
-def unchanged(child: Json) -> Precondition:
+def require_unchanged(child: Json) -> Precondition:
     """Require that a child is still as the cache shows it."""
     metadata = child["metadata"]
     return Precondition(child["apiVersion"], child["kind"], metadata["name"], metadata["resourceVersion"])
@@ -41,7 +41,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Desired:
+class DesiredState:
     """The answer of every `reconcile`. The edge patches, creates, deletes, then writes the status, in this order.
 
     `preconditions` are checked at the API itself before anything is done, because the cache may lag: they stand where a
@@ -58,3 +58,5 @@ class Desired:
     force_delete: tuple[Json, ...] = ()
     """Children to delete without a grace period: they are being deleted, and their node is lost."""
     events: tuple[Event, ...] = ()
+    without_pod: tuple[Json, ...] = ()
+    """Jobs that have had no Pod for a while: events of theirs may say why."""

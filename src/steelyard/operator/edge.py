@@ -48,7 +48,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Synced:
+class SyncResult:
     """Result of a sync: when to reconcile again, and whether at once, because its own writes call for more."""
 
     requeue_at: datetime | None = None

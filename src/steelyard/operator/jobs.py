@@ -3,10 +3,9 @@
 import json
 from dataclasses import dataclass
 
-from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import child_name, labels, owner_reference
 from steelyard.operator.pods import (
-    pod_spec,
+    pod_template,
     secrets_volume,
     step_container,
     step_volumes,
@@ -14,6 +13,7 @@ from steelyard.operator.pods import (
 )
 from steelyard.operator.settings import OperatorSettings
 from steelyard_common.types import Json, mapping
+from steelyard_kube.times import parse_time
 from steelyard_schema.egress import Purpose
 from steelyard_schema.locations import complete_location
 from steelyard_schema.steps import ResourceRef, StepConfig, epoch
@@ -51,8 +51,7 @@ def job_and_config(
 ) -> tuple[Json, Json]:
     """Make the ConfigMap and the Job of an attempt, in the order in which they must be created."""
     metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
-    secret = mapping(resource["spec"], "storage").get("secret")
-    container = step_container("step", step.module, settings, secret)
+    container = step_container("step", step.module, settings, storage_secret(resource, settings))
     if step.image is not None:
         container = {**container, "image": step.image}
     volumes = step_volumes(metadata["name"])
@@ -64,7 +63,6 @@ def job_and_config(
         container = with_secrets(container)
         volumes.append(secrets_volume({"source": source}))
     pull = mapping(resource["spec"], "secrets").get("imagePull") if step.image is not None else None
-    credentials = {"imagePullSecrets": [{"name": pull}]} if pull else {}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -74,14 +72,26 @@ def job_and_config(
             # does not.
             "backoffLimit": 0,
             "activeDeadlineSeconds": max(1, seconds),
-            "template": {
-                "metadata": {"labels": metadata["labels"]},
-                "spec": pod_spec([container], volumes, restartPolicy="Never", **credentials),
-            },
+            "template": pod_template(
+                metadata["labels"],
+                [container],
+                volumes,
+                settings,
+                pull_secrets=[pull] if pull else (),
+                restartPolicy="Never",
+            ),
         },
     }
     config = step_config(resource, step.module, settings, attempt=attempt, replicas=step.replicas)
     return config_map(metadata, config), job
+
+
+def storage_secret(resource: Json, settings: OperatorSettings) -> str:
+    """Name the Secret with which a resource's Pods open the storage: the resource's own, else that of the settings.
+
+    Empty where they need none.
+    """
+    return mapping(resource["spec"], "storage").get("secret") or settings.storage_secret
 
 
 def child_metadata(resource: Json, name: str, component: str) -> Json:

@@ -3,21 +3,21 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING
 
-from steelyard.awake import Sleeps, no_sleeps
-from steelyard.monitoring import Address, served
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
-from steelyard.operator.edge import Key, Stale, Synced
+from steelyard.operator.edge import Key, Stale, SyncResult
 from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import workflows
+from steelyard.telemetry.monitoring import Address, serve_metrics
+from steelyard_common.awake import Sleeps, no_sleeps
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import ApiError
@@ -27,7 +27,7 @@ from steelyard_kube.resource import TRAINING
 from steelyard_kube.workqueue import WorkQueue, spare_worker
 
 if TYPE_CHECKING:
-    from steelyard.operator.ray.serving.server import Served
+    from steelyard.operator.ray.serving.server import ServedAddresses
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ async def run_operator(
         if metrics is not None:
             figures = operator.metrics.figures
             figures.leading.labels(LEASE).set_function(lambda: elector.leading)
-            listening(await stack.enter_async_context(served(metrics, figures, lambda: operator.ready)))
+            listening(await stack.enter_async_context(serve_metrics(metrics, figures, operator.missing)))
         if settings.ray.serves:
             from steelyard.operator.ray.serving.server import serving
 
@@ -93,7 +93,7 @@ class Operator:
             metrics=self.metrics.work_queue,
         )
         self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
-        self.ray_served: Served | None = None
+        self.ray_served: ServedAddresses | None = None
         """Addresses where this process serves what Ray clusters need, if it does."""
         self.ready = True
         """True where the process does its part: a leader once its caches are full, another always."""
@@ -102,6 +102,10 @@ class Operator:
         if rng is not None:
             self._caches.draw_from(rng)
         self._controller = Controller(cluster, self._caches, self, sleeps)
+
+    async def missing(self) -> Sequence[str]:
+        """Return why the process does not do its part: kinds that it cannot follow, and caches that are not full."""
+        return [*self._caches.troubles(), *(() if self.ready else ("the caches are not full yet",))]
 
     async def work(self) -> None:
         """Fill the caches, then reconcile until cancelled."""
@@ -113,7 +117,7 @@ class Operator:
                 tasks.create_task(self._events.run())
                 tasks.create_task(self._update_gauges())
                 tasks.create_task(self._run_ray())
-                await self._caches.synced()
+                await self._caches.wait_until_synced()
                 self.ready = True
                 for _ in range(self._settings.workers):
                     tasks.create_task(self._worker())
@@ -130,14 +134,14 @@ class Operator:
             await remove_configurations(self._cluster)
             return
         from steelyard.operator.ray.run import Surroundings, run_ray
-        from steelyard.operator.ray.serving.server import Served
+        from steelyard.operator.ray.serving.server import ServedAddresses
 
-        surroundings = Surroundings(self.ray_served or Served(), self._now, self._events.record)
+        surroundings = Surroundings(self.ray_served or ServedAddresses(), self._now, self._events.record)
         await run_ray(self._cluster, self._settings.ray, self._settings.namespace, surroundings)
 
     # ---- changes that the caches report
 
-    def changed(self, key: Key) -> None:
+    def note_change(self, key: Key) -> None:
         self._queue.add(key)
 
     def replica_changed(self, key: Key, replicas: int) -> None:
@@ -161,7 +165,7 @@ class Operator:
             try:
                 await self._reconcile(key)
             finally:
-                self._queue.done(key)
+                self._queue.finish(key)
 
     async def _reconcile(self, key: Key) -> None:
         kind, began = key.resource.kind, time.perf_counter()
@@ -191,7 +195,7 @@ class Operator:
         self.metrics.syncs.labels(key.resource.kind, result).inc()
         self._queue.retry(key)
 
-    def _requeue(self, key: Key, synced: Synced) -> None:
+    def _requeue(self, key: Key, synced: SyncResult) -> None:
         self.metrics.syncs.labels(key.resource.kind, "done").inc()
         if synced.requeue_at:
             # At least 50 ms: a time that has just passed would otherwise reconcile in a busy loop until the cache

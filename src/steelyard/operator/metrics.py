@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from prometheus_client import Counter as Total
 from prometheus_client import Gauge, Histogram
 
-from steelyard.figures import Figures
 from steelyard.operator.training.metrics import TrainingMetrics
+from steelyard_common.figures import Figures
 from steelyard_kube.metrics import ReconcileMetrics, WorkQueueMetrics
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 
 from steelyard_common.types import Json
 
@@ -9,8 +10,17 @@ CHILD_LIMIT = 57
 """Longest name of a child: a Job's Pod adds six characters, and a DNS label has at most 63."""
 
 ENTITY = "steelyard/entity"
+PLATFORM_ENTITY = "dyff.io/entity"
+"""Label of a resource that the platform has made for an entity, after all that the entity refers to was there."""
 OWNER = "steelyard/owner-uid"
 COMPONENT = "app.kubernetes.io/component"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+_PREFIXES = ("steelyard/", "dyff.io/")
+_RESERVED: Mapping[str, tuple[str, ...]] = {
+    COMPONENT: ("api", "client", "session"),
+    MANAGED_BY: ("steelyard-operator", "steelyard-orchestrator"),
+}
+"""Values of common labels by which policies know the platform's own Pods; users may have others."""
 
 
 def child_name(name: str, suffix: str = "") -> str:
@@ -31,8 +41,16 @@ def labels(resource: Json, component: str) -> dict[str, str]:
         OWNER: resource["metadata"]["uid"],
         "app.kubernetes.io/name": "steelyard",
         COMPONENT: component,
-        "app.kubernetes.io/managed-by": "steelyard-operator",
+        MANAGED_BY: "steelyard-operator",
     }
+
+
+def find_reserved(labels: Mapping[str, str]) -> str | None:
+    """Return the first label that only Pods of the platform have: policies, informer and operator trust it."""
+    for name, value in labels.items():
+        if name.startswith(_PREFIXES) or value in _RESERVED.get(name, ()):
+            return name
+    return None
 
 
 def owner_reference(resource: Json) -> Json:

@@ -13,7 +13,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.runners.kind import RunnerKind, Serving
 from steelyard.runners.table import kind_of_runner
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_schema.hosted_model import HostedModelFault, hosted_model, is_hosted
+from steelyard_schema.hosted_model import HostedModelFault, is_hosted, read_hosted_model
 from steelyard_schema.quantity import amount
 
 PORT = 8000
@@ -43,7 +43,7 @@ def runner_fault(service: Json) -> RunnerFault | None:
         )
     if is_hosted(runner):
         try:
-            hosted_model(runner)
+            read_hosted_model(runner)
         except HostedModelFault as fault:
             return RunnerFault("BadRequest", f"runner.{fault}")
         return None
@@ -120,7 +120,7 @@ def volumes(runner: Json) -> list[Json]:
     ]
 
 
-def serving_of(service: Json) -> Serving:
+def find_serving(service: Json) -> Serving:
     """Return what a service's runner serves, for the kinds that make their own command.
 
     The model comes from its mount, or by the name that the model's cache has.
@@ -170,7 +170,7 @@ def _command(service: Json) -> tuple[list[str], list[str]]:
                 *sequence(runner, "args"),
             ]
         case _ if (kind := kind_of_runner(runner)) and not runner.get("command"):
-            return kind.command_line(serving_of(service))
+            return kind.command_line(find_serving(service))
         case _:
             return list(sequence(runner, "command")), list(sequence(runner, "args"))
 
@@ -180,7 +180,7 @@ def _image(runner: Json, settings: OperatorSettings) -> str:
         return settings.images.mock
     if is_hosted(runner):
         return settings.images.steps
-    return image_name(runner["image"])
+    return image_name(runner["image"], settings)
 
 
 def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSettings) -> Json:
@@ -190,7 +190,7 @@ def _resources(service: Json, kind: RunnerKind | None, settings: OperatorSetting
     gpu = mapping(runner, "accelerator").get("gpu")
     gpus = {gpu_resource(gpu["hardwareTypes"][0]): str(gpu.get("count", 1))} if gpu else {}
     # A model server that names no memory gets a place for what it is thought to need, and no limit.
-    needed = str(kind.needed_memory(serving_of(service))) if kind else None
+    needed = str(kind.estimate_memory(find_serving(service))) if kind else None
     memory = requested.get("memory")
     requests = {"cpu": requested.get("cpu") or "100m", "memory": memory or needed or "256Mi"}
     most = memory or (None if kind else settings.step_resources.memory_limit)

@@ -1,12 +1,12 @@
 """The objects that a session consists of: ConfigMap, headless Service, Deployment."""
 
-from steelyard.operator.jobs import child_metadata, config_map, step_config
+from steelyard.operator.jobs import child_metadata, config_map, step_config, storage_secret
 from steelyard.operator.names import OWNER, child_name
 from steelyard.operator.pods import (
     CONFIG_MOUNT,
     CONTAINER_SECURITY,
     POD_IP,
-    pod_spec,
+    pod_template,
     secrets_volume,
     step_container,
     step_volumes,
@@ -46,17 +46,16 @@ def _service(session: Json, metadata: Json) -> Json:
 
 def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Json:
     service = session["spec"]["inferenceService"]
-    runner, secret = service["runner"], mapping(session["spec"], "storage").get("secret")
+    runner, secret = service["runner"], storage_secret(session, settings)
     init = {}
     if data_mounts(runner):
         fetch = step_container("fetch-volume", "fetch_volume", settings, secret)
         fetch["volumeMounts"] = [*fetch["volumeMounts"], *mounts(runner)]
         init = {"initContainers": [fetch]}
     pull = mapping(session["spec"], "secrets").get("imagePull")
-    credentials = {"imagePullSecrets": [{"name": pull}]} if pull else {}
     container, own_volumes = runner_container(service, settings), volumes(runner)
     if is_hosted(runner):
-        container = _hosted(container, secret)
+        container = _add_hosting(container, secret)
         # No runner but ours gets the provider's key, whatever the service names.
         if provider := mapping(session["spec"], "secrets").get("provider"):
             container = with_secrets(container)
@@ -69,21 +68,21 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
         "spec": {
             "replicas": session["spec"].get("replicas", 1),
             "selector": {"matchLabels": {OWNER: session["metadata"]["uid"]}},
-            "template": {
-                "metadata": {"labels": metadata["labels"]},
-                "spec": pod_spec(
-                    containers,
-                    [*step_volumes(metadata["name"]), *own_volumes],
-                    **init,
-                    **credentials,
-                    terminationGracePeriodSeconds=10,
-                ),
-            },
+            "template": pod_template(
+                metadata["labels"],
+                containers,
+                [*step_volumes(metadata["name"]), *own_volumes],
+                settings,
+                pull_secrets=[pull] if pull else (),
+                spot=session["spec"].get("useSpotPods", True),
+                **init,
+                terminationGracePeriodSeconds=10,
+            ),
         },
     }
 
 
-def _hosted(container: Json, secret: str | None) -> Json:
+def _add_hosting(container: Json, secret: str) -> Json:
     """Give the runner of a hosted model what a step gets: its configuration, and the way to the ledger in storage."""
     mounted = {**container, "volumeMounts": [CONFIG_MOUNT, *container["volumeMounts"]]}
     return mounted | ({"envFrom": [{"secretRef": {"name": secret}}]} if secret else {})

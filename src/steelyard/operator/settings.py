@@ -5,9 +5,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from steelyard.awake import NO_SLEEPS, Sleeps
-from steelyard.monitoring import Listen
+from steelyard.operator.pod_settings import PodSettings
 from steelyard.operator.ray.settings import RaySettings
+from steelyard.telemetry.monitoring import Listen
+from steelyard_common.awake import NO_SLEEPS, Sleeps
 from steelyard_schema.egress import EgressSettings
 from steelyard_schema.steps import SourceLimits
 
@@ -24,6 +25,11 @@ class Images(_Settings):
 
     steps: str = Field(default="localhost/steelyard/steps", description="The workflow steps.")
     mock: str = Field(default="localhost/steelyard/runner-mock", description="Runners of kind mock.")
+    runners: Mapping[str, str] = Field(
+        default={},
+        description="Names by which a cluster pulls the runners that services name as localhost/steelyard/NAME, such "
+        "as runner-sklearn, by NAME.",
+    )
 
 
 class StepResources(_Settings):
@@ -76,7 +82,8 @@ class TrainingSettings(_Settings):
     )
     storage_secret: str = Field(
         default="",
-        description="Secret in a job's namespace with which its output is carried to storage, where one is needed.",
+        description="Secret in a job's namespace with which its output is carried to storage; empty: that of "
+        "`operator.storage_secret`.",
     )
     cluster_domain: str = Field(
         default="", description="Appended to host names in TF_CONFIG, as v1's operator does."
@@ -90,7 +97,17 @@ class TrainingSettings(_Settings):
 class OperatorSettings(_Settings):
     """The operator's settings. Times are in seconds."""
 
-    storage: str = Field(default="", description="URL that locations without a scheme lie below.")
+    storage: str = Field(
+        default="",
+        description="URL that locations without a scheme lie below, as workflows reach the storage; by default that "
+        "of `storage`.",
+    )
+    storage_secret: str = Field(
+        default="",
+        max_length=255,
+        description="Secret in a resource's namespace with which its Pods open the storage, where the resource names "
+        "none (`spec.storage.secret`). Empty: they need none.",
+    )
     images: Images = Field(default=Images(), description="Images of our own programs.")
     data_sources: SourceLimits = Field(
         default=SourceLimits(), description="Bounds of the files taken from a data source."
@@ -107,6 +124,11 @@ class OperatorSettings(_Settings):
         exclude=True,
         description="Addresses outside that steps may call: from the table [egress].",
     )
+    pods: PodSettings = Field(
+        default=PodSettings(),
+        exclude=True,
+        description="Settings of all Pods that the operator makes: from the table [pods].",
+    )
     hub: str = Field(
         default="",
         description="URL of a mirror of the Hugging Face hub, from which models are fetched; its host has to be among "
@@ -119,6 +141,24 @@ class OperatorSettings(_Settings):
         default=StepResources(), description="What a step's container gets."
     )
     max_attempts: int = Field(default=3, ge=1, description="Counted attempts of a step.")
+    retry_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        le=LONGEST,
+        description="Pause before the second attempt of a step, doubled before each further one; at most 10 minutes.",
+    )
+    input_seconds: int = Field(
+        default=86_400,
+        ge=0,
+        le=LONGEST,
+        description="Time for which a step that was made with kubectl waits for an input that is not in storage yet.",
+    )
+    step_pod_seconds: int = Field(
+        default=15,
+        ge=0,
+        le=LONGEST,
+        description="Time after which a step's Job that has no Pod is looked into; 0: never.",
+    )
     step_deadline_seconds: int = Field(
         default=3600, ge=1, description="Longest time of a step other than the client."
     )
@@ -138,5 +178,7 @@ class OperatorSettings(_Settings):
     )
     namespace: str | None = Field(default=None, description="The only namespace to look at; absent: all.")
     lease_namespace: str = Field(
-        default="default", min_length=1, description="Namespace of the leader's lease."
+        default="default",
+        min_length=1,
+        description="Namespace of the leader's lease. Absent: the setting `lease_namespace`.",
     )

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from steelyard.awake import Sleep, Sleeps
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key
+from steelyard.operator.names import PLATFORM_ENTITY
 from steelyard.operator.simulation import environment as env
+from steelyard.operator.simulation.lagging_caches import SETTINGS
 from steelyard.operator.simulation.resources import (
     NAMESPACE,
     make_analysis,
@@ -20,9 +22,11 @@ from steelyard.operator.simulation.resources import (
     make_report,
 )
 from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Simulator
+from steelyard_common.awake import Sleep, Sleeps
 from steelyard_common.types import Json
 from steelyard_kube.objects import true_condition
-from steelyard_kube.resource import JOBS, resource_of
+from steelyard_kube.resource import JOBS, find_resource
+from steelyard_kube.store import Key as StoreKey
 from steelyard_schema.resources import RESOURCES
 
 Effect = Callable[[Simulator, Json], None]
@@ -31,7 +35,7 @@ Effect = Callable[[Simulator, Json], None]
 def make_simulator(resource: Json | None = None) -> Simulator:
     """An evaluation that refers to a session, so that it begins with its client; two counted attempts."""
     resource = resource or make_evaluation("e", inferenceSessionReference="b1")
-    kind = resource_of(resource)
+    kind = find_resource(resource)
     simulator = Simulator(Key(kind, NAMESPACE, "e"))
     simulator.store.create(kind, {**resource, "metadata": {"name": "e", "namespace": NAMESPACE}})
     return simulator
@@ -192,3 +196,86 @@ def test_verification_has_attempts_and_a_clock_of_its_own() -> None:
         lambda simulator, job: env.job_fails(simulator, job, 65, '{"code": "MissingRows", "message": "7"}'),
     )
     assert end(simulator) == ("OutputInvalid", "MissingRows: 7")
+
+
+# ---- pauses, and inputs that are not there yet
+
+
+def missing_input(simulator: Simulator, job: Json) -> None:
+    env.job_fails(
+        simulator, job, 1, '{"code": "InputMissing", "message": "there is no object r1/report.json"}'
+    )
+
+
+def with_pauses(simulator: Simulator, **settings: Any) -> Simulator:
+    """Let the operator wait between attempts, as it does by default."""
+    simulator.caches.chosen = SETTINGS.model_copy(update={"retry_seconds": 10.0, **settings})
+    return simulator
+
+
+def pass_pauses(simulator: Simulator, effect: Effect, times: int) -> list[int]:
+    """Let each attempt meet an effect; return the seconds for which the next one was awaited."""
+    pauses = []
+    for _ in range(times):
+        settle(simulator)
+        before = names(simulator)
+        befall(simulator, effect)
+        begin = simulator.now
+        while names(simulator) == before and simulator.now < begin + timedelta(hours=1):
+            simulator.now += timedelta(seconds=1)
+            settle(simulator)
+        pauses.append(round((simulator.now - begin).total_seconds()))
+    return pauses
+
+
+def test_a_failure_is_tried_again_after_pauses_that_double() -> None:
+    simulator = with_pauses(make_simulator(), max_attempts=4)
+    assert pass_pauses(simulator, retryable, 3) == [10, 20, 40]
+
+
+def test_a_pause_says_why_and_until_when() -> None:
+    simulator = with_pauses(make_simulator())
+    befall(simulator, retryable)
+    assert end(simulator)[0] == "ClientRunning"
+    resource = simulator.resource() or {}
+    condition = true_condition(resource, "Progressing") or {}
+    assert condition["message"].startswith("no replica answered; it is tried again at 2")
+
+
+@pytest.mark.parametrize("kind", ["Analysis", "Audit", "Evaluation", "Model", "Report"])
+def test_an_input_that_is_not_there_yet_is_waited_for_and_uses_no_attempt(kind: str) -> None:
+    simulator = with_pauses(make_simulator(STEPS[kind]()))
+    assert pass_pauses(simulator, missing_input, 5) == [10, 20, 40, 80, 160]
+    befall(simulator, missing_input)
+    resource = simulator.resource() or {}
+    condition = true_condition(resource, "Progressing") or {}
+    assert condition["reason"] == "WaitingForInput"
+    assert condition["message"].startswith("there is no object r1/report.json; it is tried again at ")
+    assert {entry["counted"] for entry in resource["status"]["attempts"].values()} == {0}
+
+
+def test_waiting_for_an_input_takes_nothing_of_the_steps_time_and_ends() -> None:
+    simulator = with_pauses(make_simulator(STEPS["Audit"]()), input_seconds=20_000)
+    settle(simulator)
+    simulator.now += timedelta(seconds=10_000)
+    befall(simulator, missing_input)
+    simulator.now += timedelta(seconds=10)
+    settle(simulator)
+    (job,) = env.jobs(simulator)
+    assert job["spec"]["activeDeadlineSeconds"] == SETTINGS.step_deadline_seconds
+    simulator.now = BEGIN + timedelta(seconds=20_000)
+    befall(simulator, missing_input)
+    simulator.now += timedelta(minutes=10)
+    settle(simulator)
+    assert end(simulator) == ("Timeout", "waited for 20000 s; last: there is no object r1/report.json")
+
+
+def test_an_entity_of_the_platform_has_its_inputs_or_has_lost_them() -> None:
+    audit = make_audit("e")
+    simulator = make_simulator(audit)
+    simulator.store.update(
+        StoreKey(find_resource(audit), NAMESPACE, "e"),
+        lambda old: {**old, "metadata": {**old["metadata"], "labels": {PLATFORM_ENTITY: "1" * 32}}},
+    )
+    befall(simulator, missing_input, missing_input)
+    assert end(simulator) == ("StepFailed", "InputMissing: there is no object r1/report.json")

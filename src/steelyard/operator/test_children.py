@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from steelyard.awake import Sleep, Sleeps
 from steelyard.operator.children import JobOutcome, job_outcome, observe, termination_message
 from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_evaluation
+from steelyard_common.awake import Sleep, Sleeps
 from steelyard_common.types import Json
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -39,6 +39,7 @@ def make_pod(ago: timedelta = timedelta(minutes=2), deleted: bool = False, **sta
     job = make_job()
     metadata = {
         "name": "e-client-a1-x",
+        "namespace": EVALUATION["metadata"]["namespace"],
         "labels": labels(EVALUATION, "client"),
         "ownerReferences": [owner_reference(job)],
         "creationTimestamp": text(ago),
@@ -191,3 +192,9 @@ def test_only_children_that_the_resource_controls_count() -> None:
     pod["metadata"]["labels"][OWNER] = "an-older-uid"
     children = observe(EVALUATION, [inherited, labelled], [pod])
     assert (children.objects, children.pods) == ((), ())
+
+
+def test_a_pod_of_another_namespace_does_not_count_whatever_its_labels_say() -> None:
+    own, foreign = make_pod(), make_pod()
+    foreign["metadata"]["namespace"] = "acct-mallory"
+    assert observe(EVALUATION, [], [foreign, own]).pods == (own,)

@@ -6,8 +6,8 @@ import pytest
 
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
-from steelyard.operator.edge import Defect, Key, Stale, Synced
-from steelyard.operator.simulation.lagging_caches import LaggingCaches
+from steelyard.operator.edge import Defect, Key, Stale, SyncResult
+from steelyard.operator.simulation.lagging_caches import SETTINGS, LaggingCaches
 from steelyard.operator.simulation.resources import (
     NAMESPACE,
     make_audit,
@@ -22,7 +22,7 @@ from steelyard_common.types import Json
 from steelyard_kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.objects import true_condition
-from steelyard_kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
+from steelyard_kube.resource import DEPLOYMENTS, EVENTS, INFERENCE_SESSIONS, JOBS, Resource, find_resource
 
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class ResourceSimulation:
         self.now = BEGIN
         self.events: list[Event] = []
         self.cluster = MemoryCluster(lambda: self.now)
-        self.kind = resource_of(resource)
+        self.kind = find_resource(resource)
         self.name = resource["metadata"]["name"]
         metadata = {"name": self.name, "namespace": NAMESPACE}
         self.cluster.store.put({**resource, "metadata": metadata})
@@ -42,11 +42,11 @@ class ResourceSimulation:
         self._caches = LaggingCaches(self._key)
         self._controller = Controller(self.cluster, self._caches, self)
 
-    async def sync(self) -> Synced:
+    async def sync(self) -> SyncResult:
         self._caches.seen = dict(self.cluster.store.snapshot().objects)
         return await self.sync_from_old_caches()
 
-    async def sync_from_old_caches(self) -> Synced:
+    async def sync_from_old_caches(self) -> SyncResult:
         """Reconcile what the caches showed at the last sync."""
         return await self._controller.sync(self._key, self.now)
 
@@ -251,6 +251,64 @@ async def test_a_child_beyond_a_quota_is_tried_again_and_the_resource_says_why()
     (job,) = simulation.cluster.store.objects(JOBS)
     assert job["metadata"]["name"].endswith("-run-a1")
     assert simulation.condition("Progressing")["reason"] == "Running"
+
+
+@pytest.mark.parametrize("verb", ["delete", "get"])
+async def test_a_right_that_is_missing_for_a_child_is_said_on_the_resource(verb: str) -> None:
+    """The evaluation's client has succeeded, so that its session goes; the Job's name is asked for before a retry."""
+    simulation = ResourceSimulation(make_evaluation())
+    await simulation.sync()
+    if verb == "delete":
+        simulation.set_status(
+            {**simulation.resource["status"], "milestones": ["ClientSucceeded"], "attempts": {}}
+        )
+    else:
+        # Its uid is not on record yet, so that the API itself is asked what is there.
+        simulation.set_status(
+            {**simulation.resource["status"], "attempts": {"client": {"number": 1, "counted": 0, "uid": ""}}}
+        )
+    kinds = {"delete": INFERENCE_SESSIONS, "get": JOBS}
+
+    def refuse(called: str, resource: Resource, name: str) -> None:
+        if (called, resource) == (verb, kinds[verb]):
+            raise Forbidden(f"{resource.plural} is forbidden: the operator cannot {verb} it")
+
+    simulation.cluster.before_call = refuse
+    with pytest.raises(Forbidden):
+        await simulation.sync()
+    assert f"the operator cannot {verb} it" in simulation.condition("Progressing")["message"]
+
+
+async def test_a_step_whose_pod_is_refused_says_why() -> None:
+    """Kubernetes makes the Job, and tells by an event of the Job alone that a quota refuses its Pod."""
+    simulation = ResourceSimulation(make_report())
+    simulation._caches.chosen = SETTINGS.model_copy(update={"step_pod_seconds": 15})
+    await simulation.sync()
+    (job,) = simulation.cluster.store.objects(JOBS)
+    synced = await simulation.sync()
+    assert simulation.condition("Progressing")["message"] == ""
+    assert synced.requeue_at == simulation.now + timedelta(seconds=15)
+    simulation.now += timedelta(seconds=15)
+    await simulation.sync()
+    assert simulation.condition("Progressing")["message"] == f"Job {job['metadata']['name']} has no Pod yet"
+    words = 'Error creating: pods "r" is forbidden: failed quota: compute: must specify limits.cpu'
+    await simulation.cluster.create(
+        EVENTS,
+        {
+            "metadata": {"name": "e", "namespace": NAMESPACE},
+            "involvedObject": {"uid": job["metadata"]["uid"]},
+            "type": "Warning",
+            "reason": "FailedCreate",
+            "message": words,
+        },
+    )
+    await simulation.sync()
+    progressing = simulation.condition("Progressing")
+    assert progressing["reason"] == "FailedCreate"
+    assert words in progressing["message"]
+    version = simulation.resource["metadata"]["resourceVersion"]
+    await simulation.sync()
+    assert simulation.resource["metadata"]["resourceVersion"] == version, "the same is not written again"
 
 
 async def test_an_api_that_is_away_is_nothing_to_say_of_a_resource() -> None:

@@ -11,7 +11,6 @@ import orjson
 import pytest
 from prometheus_client import generate_latest
 
-from steelyard.monitoring import Address
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import UNSEEN
 from steelyard.operator.edge import Key
@@ -27,8 +26,10 @@ from steelyard.operator.simulation.resources import (
 )
 from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.operator.workflow import workflows
+from steelyard.telemetry.monitoring import Address
 from steelyard_common.types import Json
-from steelyard_kube.errors import Conflict
+from steelyard_kube.cluster import ObjectList, Resource
+from steelyard_kube.errors import Conflict, Forbidden
 from steelyard_kube.leader import Candidate, SystemClock
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import (
@@ -151,7 +152,7 @@ class Wakes:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def changed(self, key: Key) -> None:
+    def note_change(self, key: Key) -> None:
         self.names.append(key.name)
 
     def replica_changed(self, key: Key, replicas: int) -> None:
@@ -173,7 +174,7 @@ async def test_a_child_that_is_deleted_by_hand_wakes_its_owner() -> None:
         "metadata": {"name": "j", "namespace": NAMESPACE, "labels": labels},
     }
     async with running(caches.run):
-        await caches.synced()
+        await caches.wait_until_synced()
         await cluster.create(JOBS, job)
         await until(lambda: caches.children(report)[0])
         wakes.names.clear()
@@ -238,6 +239,47 @@ async def test_an_operator_that_takes_over_goes_on() -> None:
         await until(lambda: reason(cluster, EVALUATIONS, "e") == "Verified")
     names = [job["metadata"]["name"] for job in cluster.store.objects(JOBS)]
     assert names == ["e-client-a1", "e-verify-a1"]
+
+
+class OfOneNamespace(MemoryCluster):
+    """A cluster that gives its operator rights in one namespace, and none in the whole cluster."""
+
+    async def list(self, resource: Resource, namespace: str | None = None, **selectors: str) -> ObjectList:
+        self._refuse_others(resource, namespace)
+        return await super().list(resource, namespace, **selectors)
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        self._refuse_others(resource, namespace)
+        return await super().get(resource, name, namespace)
+
+    def _refuse_others(self, resource: Resource, namespace: str | None) -> None:
+        if namespace != NAMESPACE:
+            raise Forbidden(f"{resource.plural} is forbidden in {namespace or 'the whole cluster'}")
+
+
+async def test_an_operator_of_one_namespace_needs_nothing_of_the_whole_cluster() -> None:
+    cluster, stop = OfOneNamespace(now), asyncio.Event()
+    settings = SETTINGS.model_copy(update={"namespace": NAMESPACE, "lease_namespace": NAMESPACE})
+    await cluster.create(REPORTS, bare(make_report("r")))
+
+    async def work() -> None:
+        await run_operator(cluster, settings, candidate=standing("one"), stop=stop)
+
+    async with running(work):
+        await until(lambda: cluster.store.objects(JOBS))
+        complete_jobs(cluster)
+        await until(lambda: reason(cluster, REPORTS, "r") == "Complete")
+
+
+async def test_an_operator_says_which_kinds_it_cannot_follow() -> None:
+    cluster = OfOneNamespace(now)
+    operator = Operator(cluster, SETTINGS, now)  # looks at all namespaces, and has rights in one
+    assert await operator.missing() == []
+    async with running(operator.work):
+        await until(lambda: len(operator._caches.troubles()) > 1)
+        lines = await operator.missing()
+    assert any(line.startswith("cannot follow pods: Forbidden (403): pods is forbidden") for line in lines)
+    assert lines[-1] == "the caches are not full yet"
 
 
 async def test_metrics_are_served() -> None:

@@ -3,11 +3,12 @@
 import pytest
 
 from steelyard.operator.runners import runner_container, runner_fault
-from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.settings import Images, OperatorSettings
 from steelyard.operator.simulation.resources import DATA_MOUNT, DIGEST, make_foreign_service, make_runner
 from steelyard_common.types import Json
 
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
+OTHER = "sha256:" + "ab" * 32
 MODEL = {"id": "a4", "account": "acme", "name": "llama", "artifact": {"kind": "Volume"}}
 
 
@@ -36,6 +37,26 @@ def test_a_mock_runs_in_our_image_whichever_it_names(image: Json) -> None:
 def test_another_runner_runs_in_the_image_that_it_names(kind: str) -> None:
     container = runner_container(make_foreign_service(runner=make_runner(kind)), SETTINGS)
     assert container["image"].endswith(f"@{DIGEST}")
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "digest", "pulled"),
+    [
+        ("localhost", "steelyard/runner-sklearn", DIGEST, "registry.example:5000/a/sklearn:1"),
+        ("localhost", "steelyard/runner-sklearn", OTHER, f"registry.example:5000/a/sklearn@{OTHER}"),
+        ("localhost", "steelyard/runner-other", DIGEST, f"localhost/steelyard/runner-other@{DIGEST}"),
+        ("docker.io", "steelyard/runner-sklearn", OTHER, f"docker.io/steelyard/runner-sklearn@{OTHER}"),
+    ],
+)
+def test_our_runners_are_pulled_by_the_names_of_the_settings(
+    host: str, name: str, digest: str, pulled: str
+) -> None:
+    images = Images(runners={"runner-sklearn": "registry.example:5000/a/sklearn:1"})
+    runner = make_runner("container") | {"image": {"host": host, "name": name, "digest": digest}}
+    container = runner_container(
+        make_foreign_service(runner=runner), SETTINGS.model_copy(update={"images": images})
+    )
+    assert container["image"] == pulled
 
 
 def test_a_mock_listens_on_its_own_address_only() -> None:

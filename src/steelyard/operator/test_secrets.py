@@ -9,7 +9,15 @@ from steelyard.operator.children import Children
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.simulation.resources import make_analysis, make_evaluation, make_method, make_session
+from steelyard.operator.simulation.resources import (
+    DATA_MOUNT,
+    make_analysis,
+    make_evaluation,
+    make_foreign_service,
+    make_method,
+    make_runner,
+    make_session,
+)
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.operator.workflows.evaluation import child_session
 from steelyard_common.types import Json
@@ -65,11 +73,35 @@ def test_an_evaluations_own_session_has_its_secrets() -> None:
     assert "secrets" not in child_session(make_evaluation())["spec"]
 
 
-def test_an_image_of_a_method_gets_no_credentials_of_the_storage() -> None:
+@pytest.mark.parametrize(
+    ("own", "configured", "expected"),
+    [({}, "", None), ({}, "all", "all"), ({"secret": "own"}, "all", "own"), ({"secret": "own"}, "", "own")],
+)
+def test_pods_open_the_storage_with_the_secret_of_their_resource_else_with_that_of_the_settings(
+    own: Json, configured: str, expected: str | None
+) -> None:
+    settings = SETTINGS.model_copy(update={"storage_secret": configured})
+    storage = {"inputs": {}, "output": "evaluations/a1", **own}
+    runner = make_runner(volumeMounts=[DATA_MOUNT])
+    session = make_session(inferenceService=make_foreign_service(runner=runner), storage=storage)
+    _, job = job_and_config(make_evaluation(storage=storage), Step("run", "client", 60), 1, 60, settings)
+    [step] = job["spec"]["template"]["spec"]["containers"]
+    pod = session_objects(session, settings)[2]["spec"]["template"]["spec"]
+    [fetch] = pod["initContainers"]
+    for container in (step, fetch):
+        assert container.get("envFrom") == (expected and [{"secretRef": {"name": expected}}])
+    assert not any("envFrom" in container for container in pod["containers"]), "runners are programs of users"
+
+
+@pytest.mark.parametrize(
+    ("own", "configured"), [({"secret": "storage"}, ""), ({}, "storage")], ids=["own", "of the settings"]
+)
+def test_an_image_of_a_method_gets_no_credentials_of_the_storage(own: Json, configured: str) -> None:
     image = {"host": "r.example.com", "name": "a/b", "digest": "sha256:" + "1" * 64}
-    storage = {"inputs": {}, "output": "safetycases/a0", "secret": "storage"}
+    storage = {"inputs": {}, "output": "safetycases/a0", **own}
     analysis = make_analysis(method=make_method(analysisImage=image), storage=storage)
-    want = WORKFLOWS[ANALYSES].reconcile(analysis, Children(), datetime(2026, 1, 1, 1, tzinfo=UTC), SETTINGS)
+    settings = SETTINGS.model_copy(update={"storage_secret": configured})
+    want = WORKFLOWS[ANALYSES].reconcile(analysis, Children(), datetime(2026, 1, 1, 1, tzinfo=UTC), settings)
     assert want.create == ()
     reasons = {condition["type"]: condition["reason"] for condition in want.status["conditions"]}
     assert reasons["Failed"] == "NotImplemented"

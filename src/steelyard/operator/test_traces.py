@@ -1,6 +1,6 @@
 """The trace of a workflow in the children that the operator makes."""
 
-from steelyard.operator.traces import carry, trace_of
+from steelyard.operator.traces import carry, read_trace
 from steelyard_common.types import Json
 from steelyard_schema.names import TRACE
 
@@ -27,7 +27,7 @@ def test_our_steps_send_spans_and_others_know_where_they_stand() -> None:
     ours, theirs = job["spec"]["template"]["spec"]["containers"]
     assert names(ours) == {"TRACEPARENT", *RECEIVER}
     assert names(theirs) == {"TRACEPARENT"}
-    assert trace_of(job) == PARENT
+    assert read_trace(job) == PARENT
     assert before == make_job("steelyard.steps.run_report", "their.program")  # it must not be changed
 
 
@@ -47,4 +47,4 @@ def test_without_a_trace_a_child_is_as_it_was() -> None:
 
 def test_an_annotation_that_is_no_traceparent_is_ignored() -> None:
     for annotation in ("nonsense", 7, None):
-        assert trace_of({"metadata": {"annotations": {TRACE: annotation}}}) is None
+        assert read_trace({"metadata": {"annotations": {TRACE: annotation}}}) is None

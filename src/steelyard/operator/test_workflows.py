@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.awake import Sleep, Sleeps
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import History, Phase, make_status
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import (
     make_analysis,
@@ -23,17 +22,18 @@ from steelyard.operator.simulation.resources import (
     make_session,
 )
 from steelyard.operator.workflow import WORKFLOWS
+from steelyard_common.awake import Sleep, Sleeps
 from steelyard_common.types import Json
 from steelyard_kube.objects import true_condition
-from steelyard_kube.resource import resource_of
+from steelyard_kube.resource import find_resource
 from steelyard_schema.resources import RESOURCES
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage")
 
 
-def look(resource: Json, now: datetime = NOW, settings: OperatorSettings = SETTINGS) -> Desired:
-    return WORKFLOWS[resource_of(resource)].reconcile(resource, Children(), now, settings)
+def look(resource: Json, now: datetime = NOW, settings: OperatorSettings = SETTINGS) -> DesiredState:
+    return WORKFLOWS[find_resource(resource)].reconcile(resource, Children(), now, settings)
 
 
 def judged(resource: Json, settings: OperatorSettings = SETTINGS) -> tuple[str, str, str]:
@@ -207,7 +207,7 @@ def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
         "metadata": {"name": f"{name}-5d8f-x", "ownerReferences": [owner]},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
-    workflow = WORKFLOWS[resource_of(session)]
+    workflow = WORKFLOWS[find_resource(session)]
     session["status"] = workflow.reconcile(session, Children(pods=(pod,)), NOW, SETTINGS).status
     assert session["status"]["reason"] == "Ready"
     again = look(session, NOW + timedelta(days=1))
@@ -257,7 +257,7 @@ def test_a_session_says_from_the_first_crash_on_why(
         {"metadata": {"name": f"{name}-5d8f-{number}", "ownerReferences": [owner]}, "status": status}
         for number, status in enumerate(statuses)
     )
-    want = WORKFLOWS[resource_of(session)].reconcile(session, Children(pods=pods), NOW, SETTINGS)
+    want = WORKFLOWS[find_resource(session)].reconcile(session, Children(pods=pods), NOW, SETTINGS)
     holding = next(
         condition
         for condition in want.status["conditions"]
@@ -303,5 +303,5 @@ def test_a_session_names_the_signal_that_killed_its_server(end: Json, message: s
         "metadata": {"name": f"{name}-5d8f-0", "ownerReferences": [owner]},
         "status": {"containerStatuses": [crashed]},
     }
-    want = WORKFLOWS[resource_of(session)].reconcile(session, Children(pods=(pod,)), NOW, SETTINGS)
+    want = WORKFLOWS[find_resource(session)].reconcile(session, Children(pods=(pod,)), NOW, SETTINGS)
     assert message in [condition.get("message") for condition in want.status["conditions"]]

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-from steelyard.tracing import TRACEPARENT, valid
+from steelyard.telemetry.tracing import TRACEPARENT, valid
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
 from steelyard_schema.names import TRACE
 
 SPANNED = frozenset({"Job", "Deployment", "Pod", "InferenceSession"})
 """Kinds of children that run something; the others are there for these."""
 
 
-def trace_of(resource: Json) -> str | None:
+def read_trace(resource: Json) -> str | None:
     """Return the span that a resource belongs to."""
-    annotation = annotations_of(resource).get(TRACE)
+    annotation = read_annotations(resource).get(TRACE)
     return valid(annotation) if isinstance(annotation, str) else None
 
 
@@ -25,7 +25,7 @@ def carry(child: Json, traceparent: str | None, more: Mapping[str, str]) -> Json
     if traceparent is None or child["kind"] not in SPANNED:
         return child
     metadata = child["metadata"]
-    annotations = {TRACE: traceparent, **annotations_of(child)}
+    annotations = {TRACE: traceparent, **read_annotations(child)}
     carried = {**child, "metadata": {**metadata, "annotations": annotations}}
     variables = {TRACEPARENT: traceparent, **more}
     if child["kind"] == "Pod":

@@ -6,9 +6,9 @@ not go on.
 
 from datetime import datetime
 
-from steelyard.operator.conditions import time_text
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import status_of, true_condition
+from steelyard_kube.objects import read_status, true_condition
+from steelyard_kube.times import format_time
 from steelyard_schema.faults import exception_text
 from steelyard_schema.resources import RESOURCES
 
@@ -34,9 +34,9 @@ def names_error(condition: Json, message: str) -> bool:
     return condition.get("reason") == ERROR and before.partition(":")[0] == message.partition(":")[0]
 
 
-def errored(resource: Json, message: str, now: datetime) -> Json:
+def record_error(resource: Json, message: str, now: datetime) -> Json:
     """Make the status after an unexpected error. Only conditions are read: the rest may be what causes the error."""
-    before = status_of(resource)
+    before = read_status(resource)
     if true_condition(resource, "Finished"):
         return dict(before)
     conditions = {condition["type"]: condition for condition in sequence(before, "conditions")}
@@ -50,7 +50,7 @@ def errored(resource: Json, message: str, now: datetime) -> Json:
     return _progressing(status, ERROR, message)
 
 
-def held_up(status: Json, message: str, now: datetime) -> Json:
+def record_refusal(status: Json, message: str, now: datetime) -> Json:
     """Add the API's objection against a child to the desired status; a finished resource keeps its status."""
     progressing = true_condition({"status": status}, "Progressing")
     return (
@@ -78,6 +78,6 @@ def _condition(resource: Json, kind: str, now: datetime) -> Json:
         "status": "True" if kind == "Progressing" else "False",
         "reason": ERROR,
         "message": "",
-        "lastTransitionTime": time_text(now),
+        "lastTransitionTime": format_time(now),
         "observedGeneration": resource["metadata"].get("generation", 1),
     }

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from steelyard.operator import conditions, trouble
 from steelyard.operator.children import Children, observe
-from steelyard.operator.desired import Desired, Event, Patch
+from steelyard.operator.desired import DesiredState, Event, Patch
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import conditions as training_conditions
 from steelyard.operator.training import dl_job, events
@@ -38,7 +38,7 @@ from steelyard_kube.resource import (
     Resource,
 )
 
-Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
+Reconcile = Callable[[Json, Children, datetime, OperatorSettings], DesiredState]
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class Workflow:
     """Events about children, for kinds that announce them."""
 
 
-def _refused(reason: str) -> Callable[[Json, str, datetime], Json]:
-    def refused(resource: Json, message: str, now: datetime) -> Json:
-        phase = conditions.failed(reason, message)
-        return conditions.make_status(resource, phase, conditions.history_of(resource), now)
+def _refuse(reason: str) -> Callable[[Json, str, datetime], Json]:
+    def refuse(resource: Json, message: str, now: datetime) -> Json:
+        phase = conditions.fail(reason, message)
+        return conditions.make_status(resource, phase, conditions.read_history(resource), now)
 
-    return refused
+    return refuse
 
 
 def _status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
@@ -102,7 +102,7 @@ def _status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]
     yield Event("Warning" if bad else "Normal", after["reason"], next(messages, ""))
 
 
-def _expired(resource: Json) -> Event:
+def _expiry_event(resource: Json) -> Event:
     # A training job's reason, SuccessfulDeleteJob, is v1's; of another kind, readers would expect a Job.
     kind = resource["kind"]
     message = f"Deleted {kind} {resource['metadata']['name']} after its time to live"
@@ -114,15 +114,15 @@ def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
     return Workflow(
         reconcile=reconcile,
         observe=observe,
-        name_taken=_refused("NameConflict"),
-        refused=_refused(invalid),
-        held_up=trouble.held_up,
-        errored=trouble.errored,
+        name_taken=_refuse("NameConflict"),
+        refused=_refuse(invalid),
+        held_up=trouble.record_refusal,
+        errored=trouble.record_error,
         recovered=lambda desired: desired,  # every reconciliation makes all conditions again
         status_events=_status_events,
         follows=lambda before, after: False,  # the watch announces every change
         release=lambda resource, child: None,
-        expired=_expired,
+        expired=_expiry_event,
         child_events=None,
     )
 
@@ -132,17 +132,17 @@ TRAINING_WORKFLOW = Workflow(
     observe=ownership.observe,
     name_taken=training_conditions.name_conflict,
     refused=training_conditions.invalid,
-    held_up=training_trouble.held_up,
-    errored=training_trouble.errored,
-    recovered=training_trouble.recovered,
+    held_up=training_trouble.record_refusal,
+    errored=training_trouble.record_error,
+    recovered=training_trouble.clear_trouble,
     status_events=events.status_events,
     follows=training_conditions.follows,
     release=ownership.release,
-    expired=events.expired,
+    expired=events.expiry_event,
     child_events=ChildEvents(
-        created=events.created,
+        created=events.creation_event,
         not_created=events.not_created,
-        deleted=events.deleted,
+        deleted=events.deletion_event,
         pod_trouble=events.pod_trouble,
     ),
 )

@@ -4,25 +4,26 @@ import re
 
 from steelyard.operator import concurrency
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Desired, Patch, Precondition
+from steelyard.operator.desired import DesiredState, Patch, Precondition
 from steelyard.operator.edge import Caches, HeldUp, NameTaken, Recorder, Refused, Stale
 from steelyard.operator.names import OWNER
-from steelyard.operator.traces import SPANNED, carry, trace_of
+from steelyard.operator.traces import SPANNED, carry, read_trace
 from steelyard.operator.workflow import Workflow
-from steelyard.tracing import environment_for_steps, span
+from steelyard.telemetry.tracing import environment_for_steps, span
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
+    Forbidden,
     NotFound,
     ServerTimeout,
     TooManyRequests,
     Unreachable,
 )
-from steelyard_kube.objects import controller_of, controller_uid, identity_of, is_deleting, labels_of
-from steelyard_kube.resource import Resource, resource_of
+from steelyard_kube.objects import controller_uid, find_controller, is_deleting, kind_and_name, read_labels
+from steelyard_kube.resource import Resource, find_resource
 
 _INVALID = frozenset({400, 413, 422})
 """HTTP statuses that a repeat does not change: the object is unreadable, too large, or breaks a rule of its kind."""
@@ -45,7 +46,7 @@ class Writes:
         self._resource = resource
         self._unseen = False
 
-    async def carry_out(self, kind: Resource, desired: Desired, children: Children) -> bool:
+    async def carry_out(self, kind: Resource, desired: DesiredState, children: Children) -> bool:
         """Patch, create and delete children; return whether some were created that the cache does not show yet."""
         absent = missing(desired, children)
         # A stale cache may show a resource that is gone, whose children would have no owner, or a job that is
@@ -103,10 +104,12 @@ class Writes:
         guarded = {**patch.patch, "metadata": {**patch.patch.get("metadata", {}), **guard}}
         try:
             after = await self._cluster.patch(
-                resource_of(child), metadata["name"], guarded, metadata["namespace"]
+                find_resource(child), metadata["name"], guarded, metadata["namespace"]
             )
         except (NotFound, Conflict) as error:
             raise Stale(f"{child['kind']} {metadata['name']} has changed") from error
+        except Forbidden as error:
+            raise self.missing_right(child, error) from error
         self._recorder.record_write("patch", self._resource, after)
         self._caches.apply_write(after)
 
@@ -125,7 +128,7 @@ class Writes:
             _require_own(self._resource, child, existing)
             self._unseen = True
         except ApiError as refusal:
-            error = _named(child, refusal)
+            error = _name_definition(child, refusal)
             # A repeat would be refused alike: the resource fails with the API's own words instead of being tried for
             # ever.
             if error.status in _INVALID:
@@ -143,11 +146,11 @@ class Writes:
 
     async def _post(self, child: Json) -> Json:
         """Create a child below the span of its resource, where that has one."""
-        trace = trace_of(self._resource) if child["kind"] in SPANNED else None
+        trace = read_trace(self._resource) if child["kind"] in SPANNED else None
         attributes = {"k8s.namespace.name": self._resource["metadata"]["namespace"]}
         with span(f"create {child['kind']}", trace, kind="producer", attributes=attributes) as opened:
             return await self._cluster.create(
-                resource_of(child), carry(child, opened.traceparent, environment_for_steps())
+                find_resource(child), carry(child, opened.traceparent, environment_for_steps())
             )
 
     def _is_adoptable(self, obj: Json) -> bool:
@@ -157,12 +160,22 @@ class Writes:
     async def _get(self, child: Json) -> Json | None:
         metadata = child["metadata"]
         try:
-            return await self._cluster.get(resource_of(child), metadata["name"], metadata["namespace"])
+            return await self._cluster.get(find_resource(child), metadata["name"], metadata["namespace"])
         except NotFound:
             return None
+        except Forbidden as error:
+            raise self.missing_right(child, error) from error
+
+    def missing_right(self, child: Json, error: Forbidden) -> HeldUp | Forbidden:
+        """Return the error that says on the resource which right is missing for a child."""
+        return HeldUp(child, error) if self._workflow.held_up else error
 
     async def _delete_child(self, child: Json, grace: int | None = None) -> None:
-        if await self.delete(child, grace) and (events := self._workflow.child_events):
+        try:
+            deleted = await self.delete(child, grace)
+        except Forbidden as error:
+            raise self.missing_right(child, error) from error
+        if deleted and (events := self._workflow.child_events):
             self._recorder.record_event(self._resource, events.deleted(child))
 
     async def delete_resource(self, kind: Resource) -> bool:
@@ -181,7 +194,7 @@ class Writes:
         metadata = obj["metadata"]
         name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
         try:
-            await self._cluster.delete(resource_of(obj), name, namespace, uid=uid, grace_seconds=grace)
+            await self._cluster.delete(find_resource(obj), name, namespace, uid=uid, grace_seconds=grace)
         # Gone, or replaced by a namesake with another uid: in both cases there is nothing left to delete.
         except (NotFound, Conflict):
             return False
@@ -189,9 +202,9 @@ class Writes:
         return True
 
 
-def _named(child: Json, refusal: ApiError) -> ApiError:
+def _name_definition(child: Json, refusal: ApiError) -> ApiError:
     """Return the refusal; that of a kind which the API does not serve names the definition that is missing."""
-    kind = resource_of(child)
+    kind = find_resource(child)
     # Kubernetes' own kinds, such as Pods, have no definition that could be installed.
     if "." not in kind.group or not isinstance(refusal, NotFound) or not _NOT_SERVED.search(refusal.message):
         return refusal
@@ -199,13 +212,15 @@ def _named(child: Json, refusal: ApiError) -> ApiError:
     return NotFound(f"the definition {definition} is not installed in the cluster: {refusal.message.strip()}")
 
 
-def missing(desired: Desired, children: Children) -> list[Json]:
+def missing(desired: DesiredState, children: Children) -> list[Json]:
     """Return the children that a decision asks for and that the cache does not show."""
     if not desired.create:
         return []
     # What is being deleted does not count: its create is refused while it lasts, and the resource waits (Stale).
-    existing = {identity_of(child) for child in (*children.objects, *children.pods) if not is_deleting(child)}
-    return [child for child in desired.create if identity_of(child) not in existing]
+    existing = {
+        kind_and_name(child) for child in (*children.objects, *children.pods) if not is_deleting(child)
+    }
+    return [child for child in desired.create if kind_and_name(child) not in existing]
 
 
 def _require_own(resource: Json, child: Json, existing: Json | None) -> None:
@@ -216,9 +231,9 @@ def _require_own(resource: Json, child: Json, existing: Json | None) -> None:
     kind, name, uid = child["kind"], child["metadata"]["name"], resource["metadata"]["uid"]
     if existing is None or is_deleting(existing):
         raise Stale(f"{kind} {name} is going away")
-    if controller_of(child) is None and labels_of(existing).get(OWNER) == uid:
+    if find_controller(child) is None and read_labels(existing).get(OWNER) == uid:
         return  # it has no owner because it outlives the resource that made it
-    owner = controller_of(existing) or {}
+    owner = find_controller(existing) or {}
     if owner.get("uid") == uid:
         return
     # The owner's uid is another one: the resource was deleted and created again faster than the garbage collector

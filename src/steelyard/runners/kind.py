@@ -150,7 +150,7 @@ class RunnerKind(Program):
             return self.least_cache
         return max(self.least_cache, serving.memory - serving.weights - self.base_memory)
 
-    def needed_memory(self, serving: Serving) -> int:
+    def estimate_memory(self, serving: Serving) -> int:
         """Estimate the bytes that the server takes, with the weights in memory once."""
         return self.base_memory + serving.weights + self.cache_bytes(serving)
 
@@ -168,7 +168,7 @@ def without_options(arguments: Sequence[str], others: Sequence[str]) -> list[str
     return kept
 
 
-def option_of(arguments: Sequence[str], name: str) -> str:
+def find_option(arguments: Sequence[str], name: str) -> str:
     """Return the value of an option, written as `--name value` or `--name=value`; of several the last, which counts."""
     value = ""
     for number, argument in enumerate(arguments):

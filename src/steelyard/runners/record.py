@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.runners.kind import RunnerKind, Serving, option_of, without_options
+from steelyard.runners.kind import RunnerKind, Serving, find_option, without_options
 from steelyard.runners.table import kind_of_runner
 from steelyard_common.types import Json, JsonValue, mapping, sequence
 
@@ -61,7 +61,7 @@ def server_record(
 ) -> ServerRecord:
     """Return the record of a server; the model stands in its arguments by name, since its digests say which it is."""
     _, arguments = kind.command_line(replace(serving, model=serving.name))
-    said = [value for name in PRECISIONS if (value := option_of(arguments, name))]
+    said = [value for name in PRECISIONS if (value := find_option(arguments, name))]
     return ServerRecord(
         runner=kind.name,
         version=version,

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard.errors import UsageError
 from steelyard.runners.kind import ModelFiles, Program, Requirements, RunnerKind
 from steelyard.runners.llama_cpp import LLAMA_CPP
 from steelyard.runners.transformers import TRANSFORMERS
 from steelyard.runners.vllm import VLLM
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json, mapping
 
 KINDS: Mapping[str, RunnerKind] = {kind.name: kind for kind in (VLLM, LLAMA_CPP, TRANSFORMERS)}

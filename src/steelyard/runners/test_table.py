@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import UsageError
 from steelyard.runners.kind import GIB, Serving
 from steelyard.runners.record import server_record
 from steelyard.runners.table import KINDS, choose, kind_of_image, kind_of_runner
 from steelyard.runners.weights import CONFIG_BYTES, precision_in, safetensors_model
+from steelyard_common.errors import UsageError
 
 VLLM, LLAMA = KINDS["vllm"], KINDS["llama.cpp"]
 

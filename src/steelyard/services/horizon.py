@@ -10,7 +10,7 @@ from datetime import datetime
 from steelyard.broker.log import HORIZON, STATE, Log, Message, Record
 
 
-def raised(records: Sequence[Record], before: datetime) -> list[Message]:
+def raise_horizon(records: Sequence[Record], before: datetime) -> list[Message]:
     """Return the messages to write before older tombstones expire; `records` are those of the state."""
     horizon: dict[int, int] = {}
     for record in records:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.accounts.database import Outbox
-from steelyard.addresses import without_password
+from steelyard.accounts.outbox import Outbox
 from steelyard.broker.log import EVENTS, STATE, Log
-from steelyard.broker.partition import partition_of
-from steelyard.errors import Refused
-from steelyard.origin import Origin, OriginUnreadable, Outlet
-from steelyard.storage.store import ObjectMissing, Store
+from steelyard.broker.partition import find_partition
+from steelyard.engines.addresses import without_password
+from steelyard.engines.origin import Origin, OriginUnreadable, Outlet
+from steelyard_common.errors import Refused
+from steelyard_evaluation.storage.store import ObjectMissing, Store
 
 IDENTITY = ".steelyard/identity.json"
 _log = logging.getLogger(__name__)
@@ -152,18 +152,18 @@ async def accept(log: Log, outlets: Outlets, outbox: Outbox) -> int:
     The log gets its new epoch first: after a crash in between, the outlets still refuse it, and this is called again.
     """
     await log.begin_epoch(next_epoch(log, await inspect(log, outlets)))
-    lost = await _lost_commands(log, outbox)
+    lost = await _find_lost(log, outbox)
     await outbox.unsend(lost)
     for outlet in outlets.all().values():
         await outlet.set_origin(log.id, log.epoch)
     return len(lost)
 
 
-async def _lost_commands(log: Log, outbox: Outbox) -> dict[str, int]:
+async def _find_lost(log: Log, outbox: Outbox) -> dict[str, int]:
     """Creates that were acknowledged and whose entity the log does not know."""
     ends = await log.ends(EVENTS)
     return {
-        row.command: ends[partition_of(row.topic_key, log.partitions)]
-        for row in await outbox.sent_rows()
+        row.command: ends[find_partition(row.topic_key, log.partitions)]
+        for row in await outbox.list_sent()
         if await log.latest(STATE, row.entity) is None
     }

@@ -11,6 +11,9 @@ from steelyard_schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
 from steelyard_schema.commands import command_time
 from steelyard_schema.status import Source
 
+NAMESPACE = "namespace"
+"""Header of a command that a resource led to: the resource's namespace. It counts only if it is the entity's own."""
+
 
 @dataclass(frozen=True)
 class Status:

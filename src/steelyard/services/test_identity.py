@@ -22,13 +22,13 @@ from steelyard.services.identity import (
 )
 from steelyard.services.simulation.commands import aggregate, create, labels, message
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
-from steelyard.services.sinks.restore import Restored, restore
+from steelyard.services.sinks.restore import RestoreResult, restore
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
-from steelyard.storage.store import Store, open_store
 from steelyard.testing.engines.claims import claim
 from steelyard.testing.engines.log import everything
 from steelyard.testing.engines.outbox import row
 from steelyard.views.in_memory import MemoryView
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.base import DyffEntity
 
 EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()
@@ -153,7 +153,7 @@ async def test_a_command_that_the_log_has_lost_is_missed_though_it_was_never_rea
     used: Installation,
 ) -> None:
     await used.accounts_database.outbox.add(row("c1"))
-    await used.accounts_database.outbox.sent("c1", (3, 1000))
+    await used.accounts_database.outbox.note_sent("c1", (3, 1000))
     assert "has read workflows.events up to offset 1001 of partition 3" in await used.refusal()
 
 
@@ -250,7 +250,7 @@ async def test_acknowledged_creates_that_a_log_has_lost_are_sent_again(used: Ins
     outbox = used.accounts_database.outbox
     for command, entity in (("c1", MODEL.id), ("c2", "lost")):
         await outbox.add(row(command, entity=entity))
-        await outbox.sent(command, (3, 1))
+        await outbox.note_sent(command, (3, 1))
         await outbox.visible([command])
     assert await accept(used.log, used.outlets, outbox) == 1
     assert [row.command for row in await outbox.unsent()] == ["c2"]
@@ -263,7 +263,7 @@ async def states(log: MemoryLog) -> dict[str, object]:
     return {record.key: orjson.loads(record.value or b"{}") for record in await everything(log, STATE)}
 
 
-async def restored(installation: Installation) -> Restored:
+async def restored(installation: Installation) -> RestoreResult:
     """Restore the log as `steelyard log restore` does."""
     log, outlets = installation.log, installation.outlets
     inspection = await inspect(log, outlets)
@@ -276,7 +276,7 @@ async def restored(installation: Installation) -> Restored:
 
 async def test_a_lost_log_is_rebuilt_from_the_backup_and_goes_on(used: Installation) -> None:
     rebuilt = replace(used, log=MemoryLog(id="9876543210"))
-    assert await restored(rebuilt) == Restored(3, ())
+    assert await restored(rebuilt) == RestoreResult(3, ())
     assert await states(rebuilt.log) == await states(used.log)
     await rebuilt.enter()
     await aggregate(rebuilt.log, message(labels(MODEL, a="1")))
@@ -290,7 +290,7 @@ async def test_of_an_older_copy_the_backup_knows_better(used: Installation) -> N
     await aggregate(used.log, message(labels(EVALUATION, a="1")))
     await used.follow()
     older = replace(used, log=await log_of(EVALUATION))
-    assert await restored(older) == Restored(3, ())
+    assert await restored(older) == RestoreResult(3, ())
     assert await states(older.log) == await states(used.log)
 
 
@@ -298,14 +298,14 @@ async def test_what_the_log_has_beyond_the_backup_stays(used: Installation) -> N
     await aggregate(used.log, message(labels(EVALUATION, a="1")))
     await used.backup.delete(f"entities/models/{MODEL.id}.json")
     before = await states(used.log)
-    assert await restored(used) == Restored(0, ())
+    assert await restored(used) == RestoreResult(0, ())
     assert await states(used.log) == before
 
 
 async def test_an_object_that_is_no_entity_keeps_no_other_back(used: Installation) -> None:
     await used.backup.put("entities/models/broken.json", b"{")
     rebuilt = replace(used, log=MemoryLog(id="9876543210"))
-    assert await restored(rebuilt) == Restored(3, ("entities/models/broken.json",))
+    assert await restored(rebuilt) == RestoreResult(3, ("entities/models/broken.json",))
 
 
 async def test_a_rebuilt_log_knows_the_last_command_of_each_entity(used: Installation) -> None:
@@ -314,7 +314,7 @@ async def test_a_rebuilt_log_knows_the_last_command_of_each_entity(used: Install
     await aggregate(used.log, again)
     await used.follow()
     rebuilt = replace(used, log=MemoryLog(id="9876543210"))
-    assert await restored(rebuilt) == Restored(4, ())
+    assert await restored(rebuilt) == RestoreResult(4, ())
     await aggregate(rebuilt.log, again)
     outcomes = [orjson.loads(record.value or b"") for record in await everything(rebuilt.log, OUTCOMES)]
     assert [outcome["reason"] for outcome in outcomes] == ["Repeated"]

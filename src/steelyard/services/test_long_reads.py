@@ -15,8 +15,8 @@ from steelyard.broker.consume import BATCH
 from steelyard.broker.follow import follow
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, QUARANTINE, READ_BYTES, STATE, WAITING, Message, Record
-from steelyard.broker.quarantine.administration import quarantined
-from steelyard.broker.quarantine.dead_letters import waiting_of
+from steelyard.broker.quarantine.administration import list_entries
+from steelyard.broker.quarantine.dead_letters import list_waiting
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
 from steelyard.services.reaper.reaper import reap
@@ -72,11 +72,11 @@ async def _reap(log: MemoryLog) -> int:
 
 
 async def _quarantined(log: MemoryLog) -> int:
-    return len(await quarantined(log))
+    return len(await list_entries(log))
 
 
 async def _waiting(log: MemoryLog) -> int:
-    return len(await waiting_of(log, "k1"))
+    return len(await list_waiting(log, "k1"))
 
 
 async def _aside(log: MemoryLog) -> int:
@@ -105,7 +105,7 @@ async def _states(number: int) -> list[Message]:
 Read = Callable[[Counting], Awaitable[int]]
 
 
-class Kept:
+class ReadyOutlet:
     """An outlet that never waits."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Kept:
 
 
 async def _follow(log: MemoryLog) -> int:
-    outlet, stop = Kept(), asyncio.Event()
+    outlet, stop = ReadyOutlet(), asyncio.Event()
     await follow(log, STATE, outlet, consumer="follower", stop=stop, caught_up=stop.set)
     return outlet.count
 

@@ -51,4 +51,4 @@ async def _shown(view: MemoryView, id: str) -> None:
         version = view.version()
         if await view.find(id) is not None:
             return
-        await view.changed(version, 5)
+        await view.wait_for_change(version, 5)

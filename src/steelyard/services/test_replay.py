@@ -32,9 +32,9 @@ from steelyard.services.simulation.commands import (
 )
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
-from steelyard.storage.store import Store, open_store
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.commands import Command
 from steelyard_schema.status import TERMINAL
@@ -87,7 +87,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 @dataclass
-class Written:
+class WrittenHistory:
     """The aggregator's work on a history: the log, and each record that it ever wrote."""
 
     log: MemoryLog
@@ -95,9 +95,9 @@ class Written:
     outcomes: list[Record] = field(default_factory=list)
 
 
-async def _judged(history: Sequence[Message], sizes: Sequence[int]) -> Written:
+async def _judged(history: Sequence[Message], sizes: Sequence[int]) -> WrittenHistory:
     """Let the aggregator work on a history in batches of these sizes, over and over."""
-    written = Written(MemoryLog(2, clock=lambda: START))
+    written = WrittenHistory(MemoryLog(2, clock=lambda: START))
     await written.log.publish(history)
     events = await _events(written.log, {})
     for batch in _batches(events, sizes):

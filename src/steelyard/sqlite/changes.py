@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard.errors import EngineError
+from steelyard_common.errors import EngineError
 
 SURE_SECONDS = 1.0
 POLL_SECONDS = 0.02

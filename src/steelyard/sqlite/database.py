@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.sqlite.changes import Changes
-from steelyard.sqlite.file import DatabaseError, Turn, connect, migrate, named
+from steelyard.sqlite.file import DatabaseError, Turn, connect, migrate, naming_file
 from steelyard.sqlite.writer import T, Work, Writer
 
 READERS = 2
 
 
 @dataclass(frozen=True)
-class _Opened:
+class _Connections:
     """Connections to a file; a database in memory has one for everything, and no turn."""
 
     writer: sqlite3.Connection
@@ -32,7 +32,7 @@ class _Opened:
 class Database:
     """Made by `open`; to be closed. Belongs to one event loop."""
 
-    def __init__(self, path: Path | None, opened: _Opened) -> None:
+    def __init__(self, path: Path | None, opened: _Connections) -> None:
         self.path = path
         self._name = str(path or ":memory:")
         self._turn, self._own = opened.turn, opened.own
@@ -51,7 +51,7 @@ class Database:
         `migrations` are scripts, each applied once, in order. Raises DatabaseError.
         """
         place = None if str(path) == ":memory:" else Path(path)
-        return cls(place, await asyncio.to_thread(_opened, place, migrations))
+        return cls(place, await asyncio.to_thread(_open, place, migrations))
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction; return its result once its changes are durable. What it raises is raised here,
@@ -77,7 +77,7 @@ class Database:
         """
         self._check()
         # In memory there is one connection for all, which the writer's thread may be using.
-        with self._writer.lock if self.path is None else contextlib.nullcontext(), named(self._name):
+        with self._writer.lock if self.path is None else contextlib.nullcontext(), naming_file(self._name):
             return work(self._own)
 
     def version(self) -> int:
@@ -85,12 +85,12 @@ class Database:
         self._check()
         if self.path is None:
             return self._writer.commits
-        with named(self._name):
+        with naming_file(self._name):
             version = int(self._own.execute("PRAGMA data_version").fetchone()[0])
         self._changes.note(version)
         return version
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         """The version, once it is another than `since` or `timeout` seconds have passed."""
         return await self._changes.wait(since, timeout)
 
@@ -127,7 +127,7 @@ class Database:
     def _read(self, work: Work[T]) -> T:
         connection = self._readers.get()
         try:
-            with named(self._name):
+            with naming_file(self._name):
                 # One snapshot for all statements of the work, whatever others commit meanwhile.
                 connection.execute("BEGIN")
                 try:
@@ -138,22 +138,22 @@ class Database:
             self._readers.put(connection)
 
 
-def _opened(path: Path | None, migrations: Sequence[str]) -> _Opened:
+def _open(path: Path | None, migrations: Sequence[str]) -> _Connections:
     if path is None:
         only = connect(None, writes=True)
         migrate(only, migrations, ":memory:")
-        return _Opened(only, only, (), None)
+        return _Connections(only, only, (), None)
     with contextlib.ExitStack() as undo:
-        with named(str(path)):
+        with naming_file(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         turn = Turn(path)
         undo.callback(turn.close)
         connections = []
-        with turn.taken():  # also while the file becomes a WAL database, for which SQLite does not wait
+        with turn.taking_turn():  # also while the file becomes a WAL database, for which SQLite does not wait
             for number in range(2 + READERS):
                 connections.append(connect(path, writes=number == 0))
                 undo.callback(connections[-1].close)
             migrate(connections[0], migrations, str(path))
             turn.watch(path)
         undo.pop_all()
-        return _Opened(connections[0], connections[1], connections[2:], turn)
+        return _Connections(connections[0], connections[1], connections[2:], turn)

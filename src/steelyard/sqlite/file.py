@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from steelyard import __version__
-from steelyard.errors import ContentError, EngineError, Refused, SteelyardError
-from steelyard.sqlite.presence import Presence
-from steelyard.sqlite.shape import difference, maker, promised, shape, sign
+from steelyard.sqlite.shape import difference, make_shape, maker, shape, sign
+from steelyard_common import __version__
+from steelyard_common.errors import ContentError, EngineError, Refused, SteelyardError
+from steelyard_common.presence import Presence
 
 BUSY_SECONDS = 30.0
 _STATEMENT_CODES = {
@@ -60,12 +60,12 @@ class Turn:
     def __init__(self, path: Path) -> None:
         self.path = Path(f"{path}-lock")
         self._name = str(path)
-        with named(self._name):
+        with naming_file(self._name):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._presence: Presence | None = None
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
+    def taking_turn(self) -> Iterator[None]:
         """Raises DatabaseError when another process does not end writing."""
         until = time.monotonic() + BUSY_SECONDS
         while not self._try():
@@ -87,12 +87,12 @@ class Turn:
 
     def watch(self, database: Path) -> None:
         """Remember the database's files as they are now; `check` compares with them."""
-        with named(self._name):
+        with naming_file(self._name):
             self._presence = Presence(database)
 
     def check(self) -> None:
         """Raises DatabaseError where a file was taken away: writes would be gone at the next start."""
-        with named(self._name):
+        with naming_file(self._name):
             fault = self._presence.fault() if self._presence else None
         if fault is not None:
             raise DatabaseError(f"{fault}; nothing more is written to it")
@@ -108,7 +108,7 @@ class Turn:
 
 def connect(path: Path | None, *, writes: bool) -> sqlite3.Connection:
     """A connection that any thread may use, one at a time."""
-    with named(str(path or ":memory:")):
+    with naming_file(str(path or ":memory:")):
         connection = sqlite3.connect(
             path or ":memory:",
             timeout=BUSY_SECONDS,
@@ -130,7 +130,7 @@ def connect(path: Path | None, *, writes: bool) -> sqlite3.Connection:
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str) -> None:
     """Apply the scripts that the file has not seen. Only with the turn, so that of several processes one does it."""
-    with named(name):
+    with naming_file(name):
         # The lock is taken at once: a read that becomes a write could fail with SQLITE_BUSY in the middle.
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -154,7 +154,7 @@ def _migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: st
         raise WrongSchema(
             f"{name}: is another database (it has the table {min(there)}); was it put in the wrong place?"
         )
-    wrong = difference(there, promised(migrations[:done])) if done else None
+    wrong = difference(there, make_shape(migrations[:done])) if done else None
     if wrong is not None:
         raise WrongSchema(
             f"{name}: was made by {maker(connection)} with another schema than Steelyard {__version__} has ({wrong}); "
@@ -182,15 +182,15 @@ def _statements(script: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def named(name: str) -> Iterator[None]:
+def naming_file(name: str) -> Iterator[None]:
     """Turn errors of SQLite and of the file system into a DatabaseError that names the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise ours(name, error) from error
+        raise translate_error(name, error) from error
 
 
-def ours(name: str, error: BaseException) -> BaseException:
+def translate_error(name: str, error: BaseException) -> BaseException:
     """Error of this package for one of SQLite or the system, which stays its cause: a full disk is recognised by it."""
     if not isinstance(error, sqlite3.Error | OSError):
         return error

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from steelyard import __version__
+from steelyard_common import __version__
 
 _MADE = "steelyard_made"
 Shape = Mapping[str, frozenset[str]]
@@ -21,12 +21,12 @@ def shape(connection: sqlite3.Connection) -> Shape:
     return {name: frozenset(row[0] for row in connection.execute(columns, (name,))) for name in names}
 
 
-def promised(migrations: Sequence[str]) -> Shape:
-    return _promised(tuple(migrations))
+def make_shape(migrations: Sequence[str]) -> Shape:
+    return _make_shape(tuple(migrations))
 
 
 @lru_cache(maxsize=16)
-def _promised(migrations: tuple[str, ...]) -> Shape:
+def _make_shape(migrations: tuple[str, ...]) -> Shape:
     connection = sqlite3.connect(":memory:")
     try:
         for script in migrations:
@@ -44,9 +44,9 @@ def difference(actual: Shape, expected: Shape) -> str | None:
         if table not in expected:
             return f"it has a table {table} that is not known here"
         if lacking := expected[table] - actual[table]:
-            return f"its table {table} lacks {_named(lacking)}"
+            return f"its table {table} lacks {_join_names(lacking)}"
         if unknown := actual[table] - expected[table]:
-            return f"its table {table} has {_named(unknown)}, which is not known here"
+            return f"its table {table} has {_join_names(unknown)}, which is not known here"
     return None
 
 
@@ -66,5 +66,5 @@ def sign(connection: sqlite3.Connection) -> None:
     connection.execute(f"INSERT OR REPLACE INTO {_MADE} VALUES (1, ?)", (__version__,))
 
 
-def _named(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))

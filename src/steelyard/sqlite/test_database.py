@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard import __version__
-from steelyard.errors import is_engine_failure
 from steelyard.sqlite import Damaged, Database, DatabaseError, StatementError, WrongSchema
 from steelyard.sqlite.file import Turn
+from steelyard_common import __version__
+from steelyard_common.errors import is_engine_failure
 
 SCHEMA = ["CREATE TABLE numbers (n INTEGER PRIMARY KEY);", "ALTER TABLE numbers ADD COLUMN said TEXT;"]
 
@@ -68,12 +68,12 @@ async def test_a_work_that_fails_changes_nothing_and_disturbs_no_other(database:
 
 async def test_a_change_wakes_who_waits_and_time_does_too(database: Database) -> None:
     since = database.version()
-    assert await database.changed(since, 0.01) == since
-    waiting = asyncio.create_task(database.changed(since, 60))
+    assert await database.wait_for_change(since, 0.01) == since
+    waiting = asyncio.create_task(database.wait_for_change(since, 60))
     await asyncio.sleep(0)
     await database.write(adding(1))
     assert await waiting != since
-    assert await database.changed(since, 60) != since
+    assert await database.wait_for_change(since, 60) != since
 
 
 async def test_a_commit_is_looked_at_once_for_all_who_wait(
@@ -91,14 +91,14 @@ async def test_a_commit_is_looked_at_once_for_all_who_wait(
 
     monkeypatch.setattr(database._changes, "_version", version)
     since = database.version()
-    waiting = [asyncio.create_task(database.changed(since, 3600)) for _ in range(10)]
+    waiting = [asyncio.create_task(database.wait_for_change(since, 3600)) for _ in range(10)]
     await asyncio.sleep(0)
     assert looks == 1, "the first one looks after it has begun to watch the file, the others need not"
     await database.write(adding(1))
     (newest,) = {*await asyncio.gather(*waiting)}
     assert newest == database.version() != since
     assert looks <= 1 + 2
-    again = asyncio.create_task(database.changed(newest, 3600))
+    again = asyncio.create_task(database.wait_for_change(newest, 3600))
     await asyncio.sleep(0)
     looks = 0
     database._changes.wake()
@@ -115,14 +115,14 @@ async def test_a_commit_between_the_reading_and_the_wait_ends_the_wait(
     """Neither is missed: a commit that was reported before the wait, and one that is reported after it has begun."""
     monkeypatch.setattr("steelyard.sqlite.changes.SURE_SECONDS", 3600.0)
     mine, theirs = [await Database.open(tmp_path / "a.db", SCHEMA) for _ in range(2)]
-    await mine.changed(mine.version(), 0)  # the file is watched from now on
+    await mine.wait_for_change(mine.version(), 0)  # the file is watched from now on
     async with asyncio.timeout(60):
         for number in range(20):
             since = mine.version()
             await (theirs if number % 2 else mine).write(adding(number))
             for _ in range(number % 5):
                 await asyncio.sleep(0)
-            assert await mine.changed(since, 3600) != since
+            assert await mine.wait_for_change(since, 3600) != since
     await mine.close()
     await theirs.close()
 
@@ -130,7 +130,7 @@ async def test_a_commit_between_the_reading_and_the_wait_ends_the_wait(
 async def test_another_process_is_noticed_and_migrates_nothing_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     database = await Database.open(path, SCHEMA)
-    waiting = asyncio.create_task(database.changed(database.version(), 60))
+    waiting = asyncio.create_task(database.wait_for_change(database.version(), 60))
     script = f"""
 import asyncio
 from pathlib import Path
@@ -216,7 +216,7 @@ async def test_a_work_that_ends_the_transaction_fails_and_the_thread_lives_on(da
 
 
 async def test_what_is_closed_says_so(database: Database) -> None:
-    waiting = asyncio.create_task(database.changed(database.version(), 60))
+    waiting = asyncio.create_task(database.wait_for_change(database.version(), 60))
     await asyncio.sleep(0)
     await database.close()
     for call in (waiting, database.write(adding(1)), database.read(count)):
@@ -251,7 +251,7 @@ async def test_one_process_at_a_time_writes(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("steelyard.sqlite.file.BUSY_SECONDS", 0.05)
     database = await Database.open(tmp_path / "a.db", SCHEMA)
     another = Turn(tmp_path / "a.db")
-    with another.taken():
+    with another.taking_turn():
         with pytest.raises(DatabaseError, match="another process has been writing"):
             await database.write(adding(1))
         assert database.read_now(count) == 0, "readers do not wait"
@@ -296,7 +296,7 @@ async def test_another_process_is_noticed_without_inotify(
     monkeypatch.setattr("steelyard.sqlite.changes._watch", lambda path: None)
     monkeypatch.setattr("steelyard.sqlite.changes.SURE_SECONDS", 3600.0)
     mine, theirs = [await Database.open(tmp_path / "a.db", SCHEMA) for _ in range(2)]
-    waiting = asyncio.create_task(mine.changed(mine.version(), 3600))
+    waiting = asyncio.create_task(mine.wait_for_change(mine.version(), 3600))
     await asyncio.sleep(0)
     await theirs.write(adding(1))
     async with asyncio.timeout(30):
@@ -310,7 +310,7 @@ async def test_another_process_is_noticed_by_inotify_alone(
 ) -> None:
     monkeypatch.setattr("steelyard.sqlite.changes.SURE_SECONDS", 3600.0)
     mine, theirs = [await Database.open(tmp_path / "a.db", SCHEMA) for _ in range(2)]
-    waiting = asyncio.create_task(mine.changed(mine.version(), 3600))
+    waiting = asyncio.create_task(mine.wait_for_change(mine.version(), 3600))
     await asyncio.sleep(0)
     assert mine._changes._watch is not None, "inotify"
     await theirs.write(adding(1))

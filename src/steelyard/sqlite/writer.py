@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from steelyard.sqlite.file import Turn, ours
+from steelyard.sqlite.file import Turn, translate_error
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -54,7 +54,7 @@ class Writer:
         """Close after the writes that were begun; blocks until then."""
         self._queue.put(None)
         self._thread.join()
-        with self._turn.taken() if self._turn else contextlib.nullcontext():
+        with self._turn.taking_turn() if self._turn else contextlib.nullcontext():
             self._connection.close()  # the last one of all processes brings the WAL into the file
 
     # ---- the thread
@@ -62,14 +62,14 @@ class Writer:
     def _run(self) -> None:
         ended = False
         while not ended:
-            items = self._taken()
+            items = self._take_all()
             ended = items[-1] is None
             group = [item for item in items if item is not None]
             if group:
                 self._commit(group)
                 self._answer(group)
 
-    def _taken(self) -> list[_Item | None]:
+    def _take_all(self) -> list[_Item | None]:
         """All that wait, at least one; None is the end."""
         items = [self._queue.get()]
         while items[-1] is not None and len(items) < GROUP:
@@ -82,11 +82,11 @@ class Writer:
     def _commit(self, group: list[_Item]) -> None:
         """All works in one transaction: all that succeed, or none."""
         try:
-            with self.lock, self._turn.taken() if self._turn else contextlib.nullcontext():
+            with self.lock, self._turn.taking_turn() if self._turn else contextlib.nullcontext():
                 self._transaction(group)
         except Exception as error:  # noqa: BLE001 - the thread must live on; everybody who waits gets the error
             for item in group:
-                item.error = item.error or ours(self._name, error)
+                item.error = item.error or translate_error(self._name, error)
 
     def _transaction(self, group: list[_Item]) -> None:
         connection = self._connection
@@ -115,7 +115,7 @@ class Writer:
             if not connection.in_transaction:
                 raise  # the disk is full or broken: the whole transaction is gone
             connection.execute("ROLLBACK TO work")
-            item.error = ours(self._name, error)
+            item.error = translate_error(self._name, error)
         connection.execute("RELEASE work")
 
     def _answer(self, group: list[_Item]) -> None:

@@ -21,20 +21,20 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.fetch_volume import MOUNTS, folder_of
+from steelyard.steps.fetch_volume import MOUNTS, find_folder
 from steelyard.steps.progress import Progress
 from steelyard.steps.volume import (
     PIECE,
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
-    checked_path,
+    check_path,
     keep,
-    opened,
+    open_field_store,
+    read_spec,
     seal,
-    spec_of,
 )
-from steelyard.storage.store import Store
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.resources import Storage
 from steelyard_schema.steps import StepConfig
 
@@ -71,9 +71,9 @@ class Carrying:
 
 
 async def main(config: StepConfig, log: Log) -> str:
-    spec = spec_of(config, OutputSpec)
-    folder = folder_of(spec.path, json.loads(os.environ.get(MOUNTS, "{}")))
-    output = opened(spec.storage.output, "spec.storage.output")
+    spec = read_spec(config, OutputSpec)
+    folder = find_folder(spec.path, json.loads(os.environ.get(MOUNTS, "{}")))
+    output = open_field_store(spec.storage.output, "spec.storage.output")
     # Sorted, so that an attempt that comes again keeps the same files in the same order.
     paths = await asyncio.to_thread(lambda: sorted(files_below(folder)))
     if not paths:
@@ -84,7 +84,7 @@ async def main(config: StepConfig, log: Log) -> str:
     carrying = Carrying(sum((folder / path).stat().st_size for path in paths))
     progress = Progress(output, "bytes", carrying.total)
     try:
-        async with progress.kept(carrying.measure):
+        async with progress.report_regularly(carrying.measure):
             await _carry(folder, paths, output, carrying)
         await seal(output, VolumeManifest(source=source, files=carrying.kept))
     # An earlier attempt kept other bytes under this path: the folder has changed since, so neither can be called the
@@ -118,7 +118,7 @@ def files_below(folder: Path) -> Iterator[str]:
             relative = str(path.relative_to(folder))
             if not path.is_file():
                 raise StepFailed(INVALID, f"{relative} is neither a file nor a folder", permanent=True)
-            yield checked_path(relative, "a file of the output")
+            yield check_path(relative, "a file of the output")
 
 
 def _unread(error: OSError) -> None:
@@ -156,7 +156,7 @@ def inside(folder: Path, path: str) -> Iterator[BinaryIO]:
     The folder is the user's: a link may lead anywhere, and may be put there at any moment, so what counts is the file
     that was really opened.
     """
-    with os.fdopen(_opened(folder, path), "rb") as source:
+    with os.fdopen(_open(folder, path), "rb") as source:
         # The path of what was opened, not of what was asked: a link that is swapped after a check would pass
         # it.
         real = Path(os.readlink(f"/proc/self/fd/{source.fileno()}"))
@@ -167,7 +167,7 @@ def inside(folder: Path, path: str) -> Iterator[BinaryIO]:
         yield source
 
 
-def _opened(folder: Path, path: str) -> int:
+def _open(folder: Path, path: str) -> int:
     try:
         # Without O_NONBLOCK, a pipe in the user's folder would hold the step for ever.
         return os.open(folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -195,7 +195,7 @@ def claims(folder: Path) -> dict[str, str]:
     return {name: str(said[name])[:256] for name in CLAIMS if name in said}
 
 
-def digest_of(files: Sequence[VolumeFile]) -> str:
+def digest_files(files: Sequence[VolumeFile]) -> str:
     """One digest of many files: that of the lines that `sha256sum` prints for them, in the order of their paths."""
     # Anyone who has the files can compute it by `sha256sum` alone.
     lines = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(files, key=lambda file: file.path))
@@ -206,7 +206,7 @@ def last_words(files: Sequence[VolumeFile], source: dict[str, str]) -> str:
     """Return the message for the job's status: sizes, and the digests of output, code and data."""
     claimed = {name: source[name] for name in CLAIMS if name in source}
     size = sum(file.size for file in files)
-    return json.dumps({"files": len(files), "bytes": size, "output": digest_of(files), **claimed})
+    return json.dumps({"files": len(files), "bytes": size, "output": digest_files(files), **claimed})
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ from typing import NoReturn, TextIO
 import orjson
 from pydantic import ValidationError
 
-from steelyard.disk_space import is_cancelled, no_room
-from steelyard.errors import escaped
-from steelyard.exits import leave
-from steelyard.steps.kept_log import KeptLog, kept_log
-from steelyard.storage.checked import DigestMismatch
-from steelyard.storage.store import ObjectMissing, StorageFull
-from steelyard.tracing import TRACEPARENT, span, traced
+from steelyard.steps.exits import leave
+from steelyard.steps.kept_log import KeptLog, open_log
+from steelyard.telemetry.tracing import TRACEPARENT, send_spans, span
+from steelyard_common.disk_space import is_cancelled, no_room
+from steelyard_common.errors import escape
+from steelyard_evaluation.storage.checked import DigestMismatch
+from steelyard_evaluation.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard_schema.faults import exception_text, faults_text
 from steelyard_schema.steps import (
     EXIT_OK,
@@ -48,7 +48,7 @@ class StepFailed(Exception):
     """
 
     def __init__(self, code: str, message: str, *, permanent: bool, row: str | int | None = None) -> None:
-        self.message = escaped(message)  # people read it in their terminal, with what it quotes of the data
+        self.message = escape(message)  # people read it in their terminal, with what it quotes of the data
         super().__init__(self.message)
         self.code = code
         self.permanent = permanent
@@ -78,8 +78,8 @@ class Log:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": level,
             "step": self.step,
-            "message": escaped(message),
-            **{name: escaped(value) if isinstance(value, str) else value for name, value in fields.items()},
+            "message": escape(message),
+            **{name: escape(value) if isinstance(value, str) else value for name, value in fields.items()},
         }
         text = orjson.dumps(line).decode() + "\n"
         self._out.write(text)
@@ -115,7 +115,7 @@ def execute(main: StepMain, log: Log, path: Path) -> int:
         return _last_words(log, *config)
     # While its disk is full, Python would take another folder, or say that there is none.
     tempfile.tempdir = os.environ.get("TMPDIR") or tempfile.tempdir
-    with traced("step"), span(log.step, os.environ.get(TRACEPARENT), kind="consumer") as opened:
+    with send_spans("step"), span(log.step, os.environ.get(TRACEPARENT), kind="consumer") as opened:
         status = _run(main, log, config)
         opened.set("process.exit.code", status)
         if status != EXIT_OK:
@@ -126,7 +126,7 @@ def execute(main: StepMain, log: Log, path: Path) -> int:
 def _run(main: StepMain, log: Log, config: StepConfig) -> int:
     # One runner for the step and the end of its log: the loop must outlive the step, however that ends.
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        log.kept = kept_log(config)
+        log.kept = open_log(config)
         status = _last_words(log, *_outcome(runner, _once_room(main, config, log), log.kept))
         if log.kept is not None:
             runner.run(log.kept.close())
@@ -179,6 +179,8 @@ def _outcome(
         return Termination(code="DigestMismatch", message=str(error)), EXIT_PERMANENT
     except StorageFull as error:
         return Termination(code="StorageFull", message=f"the storage is full: {error}"), EXIT_RETRY
+    except StorageError as error:
+        return Termination(code="StorageFailed", message=str(error)), EXIT_RETRY
     except asyncio.CancelledError:
         return Termination(code="Terminated", message="ended by SIGTERM before it was done"), EXIT_RETRY
     except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the reason has to reach the condition

@@ -14,8 +14,9 @@ import aiohttp
 import orjson
 
 from steelyard.egress.aiohttp_connector import read_bounded
-from steelyard.errors import SteelyardError
-from steelyard.steps.source_files import failed
+from steelyard.steps.source_files import fail
+from steelyard_common.backoff import backoff_seconds
+from steelyard_common.errors import SteelyardError
 
 PATIENCE = 5
 """Failures in a row, without a byte between them, after which the attempt of the step ends."""
@@ -52,7 +53,7 @@ class Downloads:
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise failed(f"{url} answers what is not JSON: {error}") from error
+            raise fail(f"{url} answers what is not JSON: {error}") from error
 
     async def fetch(self, url: str, local: Path, most_bytes: int) -> None:
         """Download a file of at most so many bytes to a local path; what lies there is replaced."""
@@ -69,8 +70,9 @@ class Downloads:
                 failures = failures + 1 if done() <= size else 1
                 size = done()
                 if failures >= PATIENCE:
-                    raise failed(f"{url}: {error}", permanent=False) from error
-                await self.pause(min(LONGEST_PAUSE, max(error.pause, 0.5 * 2**failures)))
+                    raise fail(f"{url}: {error}", permanent=False) from error
+                pause = max(error.pause, backoff_seconds(failures, 1.0, LONGEST_PAUSE))
+                await self.pause(min(pause, LONGEST_PAUSE))
 
     async def _read(self, url: str) -> bytes:
         try:
@@ -80,7 +82,7 @@ class Downloads:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _Transient(f"cannot be read: {_text(error)}") from error
         except SteelyardError as error:  # an address that the settings do not allow, or too large an answer
-            raise failed(str(error)) from error
+            raise fail(str(error)) from error
 
     async def _continue(self, url: str, part: "_Part") -> None:
         headers = self._headers(url) | part.range_headers()
@@ -95,12 +97,12 @@ class Downloads:
                     async for piece in response.content.iter_chunked(_PIECE):
                         part.size += len(piece)
                         if part.size > part.most_bytes:
-                            raise failed(f"{url} has more than {part.most_bytes} bytes")
+                            raise fail(f"{url} has more than {part.most_bytes} bytes")
                         file.write(piece)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _Transient(f"cannot be fetched: {_text(error)}") from error
         except SteelyardError as error:
-            raise failed(str(error)) from error
+            raise fail(str(error)) from error
 
     def _headers(self, url: str) -> dict[str, str]:
         # What is compressed on its way has another length than the file, and cannot be continued.
@@ -116,7 +118,7 @@ class Downloads:
             return
         where = f"{response.url.origin()}{response.url.path}"
         if status in _RETRIED:
-            raise _Transient(f"{where} answers {status}", _pause_of(response))
+            raise _Transient(f"{where} answers {status}", _pause_seconds(response))
         said = response.headers.get("X-Error-Message") or response.reason or ""
         message = f"{where} answers {status} {said}".rstrip()
         if status in (401, 403):
@@ -125,7 +127,7 @@ class Downloads:
                 if self.token
                 else "; it does not exist, or needs a token, which secrets.source names"
             )
-        raise failed(message)
+        raise fail(message)
 
 
 @dataclass
@@ -158,7 +160,7 @@ class _Part:
         self.etag = etag if etag.startswith('"') else None  # a weak one does not promise the same bytes
 
 
-def _pause_of(response: aiohttp.ClientResponse) -> float:
+def _pause_seconds(response: aiohttp.ClientResponse) -> float:
     try:
         return float(response.headers.get("Retry-After", "0"))
     except ValueError:  # a date

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from steelyard.evaluation.progress import Progress
-from steelyard.serving.bounded import Door
-from steelyard.serving.figures_access import REFUSAL, may_read
 from steelyard.steps.common import Log
+from steelyard_common.serving.bounded import Door
+from steelyard_common.serving.figures_access import REFUSAL, may_read
+from steelyard_evaluation.engine.progress import Progress
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -69,7 +69,7 @@ class Metrics:
         )
 
     @asynccontextmanager
-    async def served(self, host: str | None, log: Log, port: int = PORT) -> AsyncIterator[None]:
+    async def serve(self, host: str | None, log: Log, port: int = PORT) -> AsyncIterator[None]:
         """Serve while the block runs. Nothing depends on it: where it cannot listen, it only says so."""
         if host is None:
             yield

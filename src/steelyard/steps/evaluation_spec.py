@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from steelyard.steps.common import StepFailed, wait_for_room
 from steelyard.steps.volume import input_store
-from steelyard.storage.store import LONG_PATIENCE, Store, open_store
+from steelyard_evaluation.storage.store import LONG_PATIENCE, Store, open_store
 from steelyard_schema.faults import faults_text
 from steelyard_schema.resources import EvaluationResourceSpec
 from steelyard_schema.steps import StepConfig

@@ -14,27 +14,27 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.egress.aiohttp_connector import guarded_session
+from steelyard.egress.aiohttp_connector import make_guarded_session
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.downloads import Downloads
 from steelyard.steps.hub_datasets import describe_dataset, list_dataset
 from steelyard.steps.progress import Progress
 from steelyard.steps.secret_files import secret_value
-from steelyard.steps.source_files import Listing, SourceFile, choose, digests_of, failed, stored_digests
+from steelyard.steps.source_files import Listing, SourceFile, choose, digest_file, digest_object, fail
 from steelyard.steps.volume import (
     SourceVersion,
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
-    checked_path,
+    check_path,
     keep,
-    opened,
+    open_field_store,
     read_manifest,
+    read_spec,
     seal,
-    spec_of,
 )
 from steelyard.steps.zenodo_records import list_record
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing, Store
 from steelyard_schema.bounds import ENTITY_BYTES
 from steelyard_schema.egress import EgressPolicy
 from steelyard_schema.names import SOURCE_CROISSANT
@@ -44,7 +44,7 @@ from steelyard_schema.steps import SourceLimits, StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> None:
-    spec = spec_of(config, DataSourceResourceSpec)
+    spec = read_spec(config, DataSourceResourceSpec)
     address, token = _address(spec), secret_value("source")
     if token is not None and not address.takes_token:
         message = f"secrets.source: a token is for the hub and for Zenodo, and not for {address.origin}"
@@ -52,7 +52,7 @@ async def main(config: StepConfig, log: Log) -> None:
     mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
     if mirror and isinstance(address, HubDataset) and address.origin == HUB:
         address = replace(address, origin=mirror)
-    async with guarded_session(config.egress or EgressPolicy()) as session:
+    async with make_guarded_session(config.egress or EgressPolicy()) as session:
         downloads = Downloads(session, address.origin, token)
         await fetch(spec, address, downloads, log, config.limits or SourceLimits())
 
@@ -65,10 +65,10 @@ async def fetch(
     limits: SourceLimits,
 ) -> None:
     """Fetch the files of the version that the address names, unless an earlier attempt has ended with that."""
-    output = opened(spec.storage.output, "spec.storage.output")
+    output = open_field_store(spec.storage.output, "spec.storage.output")
     if await read_manifest(output) is not None:
         return
-    listing = await _pinned(output, address, downloads)
+    listing = await _pin(output, address, downloads)
     files = choose(listing.files, spec.files)
     _check(spec, files, limits)
     fetched = sum(file.size or 0 for file in files)
@@ -77,12 +77,12 @@ async def fetch(
         fetching = Fetching(output, downloads, Path(folder, "file"), limits.bytes)
         progress = Progress(output, "bytes", fetched)
         try:
-            async with progress.kept(fetching.measure):
+            async with progress.report_regularly(fetching.measure):
                 await _keep_description(output, address, downloads)
                 kept = [await fetching.keep(file) for file in files]
             await seal(output, VolumeManifest(source=listing.origin, files=kept))
         except VolumeConflict as error:
-            raise failed(str(error)) from error
+            raise fail(str(error)) from error
         await progress.report(fetched, "complete", last=True)
     log.info("the data is kept", files=len(kept), bytes=sum(file.size for file in kept))
 
@@ -109,39 +109,39 @@ class Fetching:
     async def keep(self, file: SourceFile) -> VolumeFile:
         """Return the file as it lies in storage, where an earlier attempt may have put it."""
         self.now = file.path
-        kept = await self._kept_before(file) or await self._fetched(file)
+        kept = await self._find_earlier(file) or await self._fetch(file)
         self.done += kept.size
         self.left -= kept.size
         return kept
 
-    async def _kept_before(self, file: SourceFile) -> VolumeFile | None:
+    async def _find_earlier(self, file: SourceFile) -> VolumeFile | None:
         if not file.is_digested:
             return None
         try:
             size = (await self.output.head(file.path)).size
         except ObjectMissing:
             return None
-        digests = await stored_digests(self.output, file.path, size)
+        digests = await digest_object(self.output, file.path, size)
         if fault := file.fault(size, digests):
-            raise failed(f"{file.path} was kept by an earlier attempt and is not the source's: {fault}")
+            raise fail(f"{file.path} was kept by an earlier attempt and is not the source's: {fault}")
         return VolumeFile(path=file.path, size=size, sha256=digests.sha256)
 
-    async def _fetched(self, file: SourceFile) -> VolumeFile:
+    async def _fetch(self, file: SourceFile) -> VolumeFile:
         most = self.left if file.size is None else min(self.left, file.size)
         await self.downloads.fetch(file.url, self.local, most)
-        digests = await asyncio.to_thread(digests_of, self.local)
+        digests = await asyncio.to_thread(digest_file, self.local)
         # Before it is kept: files in storage are create-only, so a wrong one would stay.
         if fault := file.fault(self.local.stat().st_size, digests):
-            raise failed(f"{file.path} is not the file that the source describes: {fault}")
+            raise fail(f"{file.path} is not the file that the source describes: {fault}")
         kept = await keep(self.output, file.path, self.local)
         self.local.unlink()
         return kept
 
 
-async def _pinned(output: Store, address: SourceAddress, downloads: Downloads) -> Listing:
+async def _pin(output: Store, address: SourceAddress, downloads: Downloads) -> Listing:
     """Return the listing of the version that the first attempt found."""
     pinned = SourceVersion(output)
-    if (version := await pinned.kept()) is not None:
+    if (version := await pinned.find_version()) is not None:
         return await _list(_at(address, version), address, downloads)
     listing = await _list(address, address, downloads)
     if (version := await pinned.keep(listing.version)) != listing.version:
@@ -182,18 +182,18 @@ def _check(spec: DataSourceResourceSpec, files: list[SourceFile], limits: Source
     """Raise StepFailed for files that cannot be kept: all of them are looked at before the first is fetched."""
     if not files:
         which = f"matches {', '.join(spec.files)}" if spec.files else "is there"
-        raise failed(f"no file of {spec.source} {which}")
+        raise fail(f"no file of {spec.source} {which}")
     if len(files) > limits.files:
-        raise failed(f"{spec.source} has {len(files)} files, more than the {limits.files} that are allowed")
+        raise fail(f"{spec.source} has {len(files)} files, more than the {limits.files} that are allowed")
     size = sum(file.size or 0 for file in files)
     if size > limits.bytes:
-        raise failed(
+        raise fail(
             f"the files of {spec.source} have {size} bytes, more than the {limits.bytes} that are allowed"
         )
     for file in files:
-        checked_path(file.path, "a file of the source")
+        check_path(file.path, "a file of the source")
     if len({file.path for file in files}) < len(files):
-        raise failed(f"{spec.source} has two files of the same name")
+        raise fail(f"{spec.source} has two files of the same name")
 
 
 def _address(spec: DataSourceResourceSpec) -> SourceAddress:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile, described, uploaded
+from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile, check_listed, list_uploaded
 from steelyard.steps.progress import Progress
 from steelyard.steps.secret_files import secret_value
 from steelyard.steps.volume import (
@@ -19,15 +19,15 @@ from steelyard.steps.volume import (
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
-    carried_manifest,
-    checked_path,
+    check_path,
     input_store,
     keep,
-    opened,
+    open_field_store,
+    read_carried_manifest,
+    read_spec,
     seal,
-    spec_of,
 )
-from steelyard.storage.store import Store
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.egress import EgressPolicy
 from steelyard_schema.resources import ModelResourceSpec
 from steelyard_schema.steps import StepConfig
@@ -52,12 +52,12 @@ class Fetching:
         """Return the bytes that are kept, with those of the current file on local disk, and its name."""
         if self.now is None:
             return self.done, ""
-        arrived = self._arrived() if self.sizes_known else 0
+        arrived = self._count_arrived() if self.sizes_known else 0
         # Libraries fetch into files of their own size, such as with a piece read ahead: never more than the
         # file.
         return min(self.total, self.done + min(arrived, self.weight(self.now))), self.now.path
 
-    def _arrived(self) -> int:
+    def _count_arrived(self) -> int:
         size = 0
         for path in self._scratch.rglob("*"):
             with suppress(OSError):  # moved or removed meanwhile
@@ -66,21 +66,21 @@ class Fetching:
 
 
 async def main(config: StepConfig, log: Log) -> None:
-    spec = spec_of(config, ModelResourceSpec)
-    output = opened(spec.storage.output, "spec.storage.output")
+    spec = read_spec(config, ModelResourceSpec)
+    output = open_field_store(spec.storage.output, "spec.storage.output")
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         remotes = await source_files(spec, scratch, config.egress or EgressPolicy(), SourceVersion(output))
         for remote in remotes:
             # All names are checked before anything is fetched: a bad one at the end would cost the whole transfer.
-            checked_path(remote.path, "a file of the source")
+            check_path(remote.path, "a file of the source")
         log.info("fetching", files=len(remotes), source=spec.source.kind)
         fetching = Fetching(remotes, scratch)
         progress = Progress(output, "bytes" if fetching.sizes_known else "files", fetching.total)
         try:
-            async with progress.kept(fetching.measure):
+            async with progress.report_regularly(fetching.measure):
                 kept = [await _keep(output, remote, scratch, fetching) for remote in fetching.remotes]
-            await seal(output, VolumeManifest(source=await _described(spec), files=kept))
+            await seal(output, VolumeManifest(source=await _describe(spec), files=kept))
         except VolumeConflict as error:
             raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
         await progress.report(fetching.total, "complete", last=True)
@@ -107,24 +107,24 @@ async def source_files(
     """List the files to fetch; the libraries of a source are loaded only when it is used."""
     match spec.source.kind:
         case "Upload":
-            return await uploaded(spec)
+            return await list_uploaded(spec)
         case "HuggingFaceHub":
             # Imported only here: the library takes long to load, which other sources need not pay.
             from steelyard.steps.hub_source import hub_files
 
             files = await hub_files(spec, scratch, policy, version, secret_value("source"))
-            return described(spec, files)
+            return check_listed(spec, files)
         case "GitLFS":
             from steelyard.steps.git_source import git_files
 
-            return described(spec, await git_files(spec, scratch, policy, version))
+            return check_listed(spec, await git_files(spec, scratch, policy, version))
         case other:
             known = "Upload, HuggingFaceHub and GitLFS are"
             message = f"spec.source.kind: {other} is not implemented; {known}"
             raise StepFailed("NotImplemented", message, permanent=True)
 
 
-async def _described(spec: ModelResourceSpec) -> dict[str, str]:
+async def _describe(spec: ModelResourceSpec) -> dict[str, str]:
     """Return the origin of the files, as the manifest states it; for a training job's output also its
     lineage.
     """
@@ -136,7 +136,7 @@ async def _described(spec: ModelResourceSpec) -> dict[str, str]:
         }
     if spec.source.gitLFS is not None:
         return {"kind": "GitLFS", "url": spec.source.gitLFS.url}
-    manifest = await carried_manifest(input_store(spec.storage.inputs, "source"))
+    manifest = await read_carried_manifest(input_store(spec.storage.inputs, "source"))
     return {**(manifest.source if manifest else {}), "kind": spec.source.kind}
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.volume import OURS, checked_path, input_store, spec_of
-from steelyard.storage.checked import checked
-from steelyard.storage.store import Store, name_of
+from steelyard.steps.volume import OURS, check_path, input_store, read_spec
+from steelyard_evaluation.storage.checked import with_checks
+from steelyard_evaluation.storage.store import Store, display_name
 from steelyard_schema.resources import InferenceSessionResourceSpec
 from steelyard_schema.steps import StepConfig
 
@@ -22,7 +22,7 @@ MOUNTS = "STEELYARD_MOUNTS"
 
 
 async def main(config: StepConfig, log: Log) -> None:
-    spec = spec_of(config, InferenceSessionResourceSpec)
+    spec = read_spec(config, InferenceSessionResourceSpec)
     runner = spec.inferenceService.runner
     mounts = (runner.volumeMounts if runner else None) or []
     moved = json.loads(os.environ.get(MOUNTS, "{}"))
@@ -30,20 +30,20 @@ async def main(config: StepConfig, log: Log) -> None:
         if mount.kind != "Data":
             continue
         store = input_store(spec.storage.inputs, mount.name)
-        count = await copy(store, folder_of(str(mount.mountPath), moved))
+        count = await copy(store, find_folder(str(mount.mountPath), moved))
         log.info("copied", mount=mount.name, files=count, to=str(mount.mountPath))
 
 
 async def copy(store: Store, folder: Path) -> int:
     """Copy a volume; with a manifest, exactly its files, each checked. Returns how many."""
-    kept = checked(store)
+    kept = with_checks(store)
     paths = list(await kept.digests()) or [
         info.key async for info in store.list() if not info.key.startswith(OURS)
     ]
     if not paths:
-        raise StepFailed("InputMissing", f"there is no file at {name_of(store.url)}", permanent=False)
+        raise StepFailed("InputMissing", f"there is no file at {display_name(store.url)}", permanent=False)
     for path in paths:
-        target = folder / checked_path(path, "a file of the volume")
+        target = folder / check_path(path, "a file of the volume")
         target.parent.mkdir(parents=True, exist_ok=True)
         # Renamed when checked: a runner that starts early, or an attempt that is killed, sees no half of a
         # model.
@@ -53,7 +53,7 @@ async def copy(store: Store, folder: Path) -> int:
     return len(paths)
 
 
-def folder_of(mount_path: str, moved: Mapping[str, str]) -> Path:
+def find_folder(mount_path: str, moved: Mapping[str, str]) -> Path:
     """The mount path, or the folder that stands for it or for a folder above it."""
     for prefix in sorted(moved, key=len, reverse=True):
         if Path(mount_path).is_relative_to(prefix):

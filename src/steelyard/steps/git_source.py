@@ -24,12 +24,12 @@ from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import HEADREF
 from dulwich.repo import Repo
 
-from steelyard.egress.policy import EgressRefused, check_url
+from steelyard.egress.policy import check_url
 from steelyard.egress.urllib3_pools import GuardedPoolManager
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
 from steelyard.steps.volume import SourceVersion
-from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy, EgressRefused
 from steelyard_schema.resources import ModelResourceSpec
 
 T = TypeVar("T")
@@ -67,11 +67,11 @@ async def git_files(
     except EgressRefused as error:
         raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
     pools = GuardedPoolManager(policy, timeout=urllib3.Timeout(connect=SECONDS, read=SECONDS))
-    kept = await version.kept()
-    commit, entries = await _in_thread(lambda: _checked_out(url, scratch / "newest", pools, kept))
+    kept = await version.find_version()
+    commit, entries = await _in_thread(lambda: _check_out(url, scratch / "newest", pools, kept))
     first = await version.keep(commit)
     if first != commit:  # that of another attempt, which ran at the same time
-        commit, entries = await _in_thread(lambda: _checked_out(url, scratch / "first", pools, first))
+        commit, entries = await _in_thread(lambda: _check_out(url, scratch / "first", pools, first))
     if not entries:
         raise StepFailed(FETCH_FAILED, f"{url} holds no files", permanent=True)
     # The address that Git LFS specifies for a repository without one of its own in `.lfsconfig`.
@@ -79,7 +79,7 @@ async def git_files(
     return [_file(lfs, path, local) for path, local in entries]
 
 
-def _checked_out(
+def _check_out(
     url: str, scratch: Path, pools: GuardedPoolManager, named: str | None
 ) -> tuple[str, list[tuple[str, Path]]]:
     """Return a commit, by default the newest one, and its files as git holds them, on disk under plain numbers."""
@@ -88,7 +88,7 @@ def _checked_out(
     tree.mkdir()
     entries = []
     with closing(Repo.init_bare(str(folder))) as repo:
-        id = _fetched(url, repo, pools, named)
+        id = _fetch(url, repo, pools, named)
         commit = repo[id]
         assert isinstance(commit, Commit)
         for number, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree)):
@@ -112,12 +112,12 @@ def _checked_out(
     return id.decode(), entries
 
 
-def _fetched(url: str, repo: Repo, pools: GuardedPoolManager, named: str | None) -> ObjectID:
+def _fetch(url: str, repo: Repo, pools: GuardedPoolManager, named: str | None) -> ObjectID:
     client, path = get_transport_and_path(url, pool_manager=pools)
     assert isinstance(client, HttpGitClient)  # the schema lets only http and https through
     with closing(client):
         if named is not None:
-            return _fetched_by_name(client, path, repo, ObjectID(named.encode()))
+            return _fetch_by_name(client, path, repo, ObjectID(named.encode()))
         fetched = client.fetch(path, repo, depth=1, determine_wants=lambda refs, depth=None: [refs[HEADREF]])
     head = fetched.refs.get(HEADREF)
     if head is None:
@@ -125,7 +125,7 @@ def _fetched(url: str, repo: Repo, pools: GuardedPoolManager, named: str | None)
     return head
 
 
-def _fetched_by_name(client: HttpGitClient, path: str, repo: Repo, commit: ObjectID) -> ObjectID:
+def _fetch_by_name(client: HttpGitClient, path: str, repo: Repo, commit: ObjectID) -> ObjectID:
     try:
         client.fetch(path, repo, depth=1, determine_wants=lambda refs, depth=None: [commit])
     except GitProtocolError:

@@ -13,20 +13,20 @@ from pathlib import Path
 from aiohttp import web
 from pydantic import ValidationError
 
-from steelyard.egress.aiohttp_connector import guarded_session
-from steelyard.hosted.account import Account
-from steelyard.hosted.book import Book
-from steelyard.hosted.gate import Gate
-from steelyard.hosted.ledger import Caps
-from steelyard.hosted.provider import Provider
-from steelyard.hosted.proxy import Proxy, make_app
+from steelyard.egress.aiohttp_connector import make_guarded_session
 from steelyard.steps.common import StepFailed
 from steelyard.steps.secret_files import secret_value
 from steelyard.steps.service import add_address, fail, log, serve
-from steelyard.storage.store import BadLocation, open_store
+from steelyard_evaluation.hosted.account import Account
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.gate import Gate
+from steelyard_evaluation.hosted.ledger import Caps
+from steelyard_evaluation.hosted.provider import Provider
+from steelyard_evaluation.hosted.proxy import Proxy, make_app
+from steelyard_evaluation.storage.store import BadLocation, open_store
 from steelyard_schema.egress import EgressPolicy
 from steelyard_schema.faults import faults_text
-from steelyard_schema.hosted_model import SPENDING, HostedModel, HostedModelFault, hosted_model
+from steelyard_schema.hosted_model import SPENDING, HostedModel, HostedModelFault, read_hosted_model
 from steelyard_schema.resources import InferenceSessionResourceSpec
 from steelyard_schema.steps import StepConfig
 
@@ -35,11 +35,11 @@ IDLE_SECONDS = 4.0
 """Seconds that a connection may wait for its next call: one that the provider has closed would cost a call."""
 
 
-def served_model(spec: InferenceSessionResourceSpec) -> HostedModel:
+def read_model(spec: InferenceSessionResourceSpec) -> HostedModel:
     """Return the hosted model of a session. Raises StepFailed."""
     runner = spec.inferenceService.runner
     try:
-        return hosted_model(runner.dump() if runner else {})
+        return read_hosted_model(runner.dump() if runner else {})
     except HostedModelFault as error:
         raise StepFailed(
             "BadConfiguration", f"spec.inferenceService.runner.{error}", permanent=True
@@ -66,13 +66,13 @@ def application(config: StepConfig) -> web.Application:
     except ValidationError as error:
         text = faults_text(error, "spec.", InferenceSessionResourceSpec)
         raise StepFailed("BadConfiguration", text, permanent=True) from error
-    model = served_model(spec)
+    model = read_model(spec)
     # Of this process alone: what one that was killed in the same Pod held must not be taken for this one's.
     writer = secrets.token_hex(8)
     account = Account(spending_book(spec, model), Caps(model), writer, lambda: datetime.now(UTC))
     gate = Gate(model.requests_per_minute, model.concurrent_requests, lambda: account.active)
     open_session = partial(
-        guarded_session,
+        make_guarded_session,
         config.egress or EgressPolicy(setting="egress.services"),
         limit=0,
         keepalive_timeout=IDLE_SECONDS,

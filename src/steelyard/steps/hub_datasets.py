@@ -5,7 +5,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.steps.downloads import Downloads
-from steelyard.steps.source_files import Listing, SourceFile, failed
+from steelyard.steps.source_files import Listing, SourceFile, fail
 from steelyard_common.types import JsonValue
 from steelyard_schema.faults import faults_text
 from steelyard_schema.source_addresses import HubDataset
@@ -41,9 +41,7 @@ async def list_dataset(address: HubDataset, downloads: Downloads) -> Listing:
     try:
         info = _Info.model_validate(answer)
     except ValidationError as error:
-        raise failed(
-            f"{root} answers what is not a description of a dataset: {faults_text(error)}"
-        ) from error
+        raise fail(f"{root} answers what is not a description of a dataset: {faults_text(error)}") from error
     # The commit, not the branch: it may move while files are fetched.
     base = f"{address.origin}/datasets/{repository}/resolve/{info.sha}"
     origin = {

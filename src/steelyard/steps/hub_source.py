@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 
-from steelyard.egress.httpx_client import guarded_client
-from steelyard.egress.policy import EgressRefused
+from steelyard.egress.httpx_client import make_guarded_client
 from steelyard.steps.common import StepFailed
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
-from steelyard.steps.secret_files import scrubbed
+from steelyard.steps.secret_files import scrub
 from steelyard.steps.volume import SourceVersion
-from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy, EgressRefused
 from steelyard_schema.model import ModelSourceHuggingFaceHub
 from steelyard_schema.resources import ModelResourceSpec
 
@@ -51,7 +50,7 @@ async def hub_files(
     _set_environment(scratch)
     from huggingface_hub import HfApi, hf_hub_download, set_client_factory, utils
 
-    set_client_factory(lambda: guarded_client(policy, follow_redirects=True, timeout=SECONDS))
+    set_client_factory(lambda: make_guarded_client(policy, follow_redirects=True, timeout=SECONDS))
     repo = source.repoID
     endpoint = os.environ.get("HF_ENDPOINT")
     hub = HfApi(endpoint, token=token)
@@ -103,7 +102,7 @@ async def _info_of_first_attempt(
             lambda: hub.model_info(source.repoID, revision=revision, files_metadata=True), token
         )
 
-    info = await info_at(await version.kept() or source.revision)
+    info = await info_at(await version.find_version() or source.revision)
     commit = await version.keep(str(info.sha))
     # Another attempt that ran at the same time may have been the first.
     return (info if commit == info.sha else await info_at(commit)), commit
@@ -138,7 +137,7 @@ async def _in_thread(call: Callable[[], T], token: str | None) -> T:
         message = _refusal(error, token)
         raise StepFailed(FETCH_FAILED, message, permanent=True) from error
     except EgressRefused as error:
-        raise StepFailed(FETCH_FAILED, scrubbed(str(error), token), permanent=True) from error
+        raise StepFailed(FETCH_FAILED, scrub(str(error), token), permanent=True) from error
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         refused = 400 <= status < 500 and status not in RETRIED
@@ -168,5 +167,5 @@ def _refusal(error: Exception, token: str | None) -> str:
 
 
 def _first_line(error: Exception, token: str | None) -> str:
-    text = scrubbed(str(error), token)
+    text = scrub(str(error), token)
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -19,27 +19,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from steelyard.bounded_schema import read_schema
-from steelyard.evaluation.rows import BadColumn, cast, is_json, json_texts, row_numbers, to_rows
-from steelyard.evaluation.table_files import ENDINGS, BadTable, Format, form_of
-from steelyard.evaluation.tables import Table, open_table, united
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
-from steelyard.steps.source_files import digests_of, is_chosen
+from steelyard.steps.source_files import digest_file, is_chosen
 from steelyard.steps.volume import (
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
     input_store,
     keep,
-    opened,
+    open_field_store,
     read_manifest,
+    read_spec,
     seal,
-    spec_of,
 )
-from steelyard.storage.checked import check_digest, unchecked
-from steelyard.storage.staging import UploadManifest
-from steelyard.storage.store import ObjectMissing, Store
+from steelyard_common.bounded_schema import read_schema
+from steelyard_evaluation.engine.rows import BadColumn, cast, is_json, json_texts, row_numbers, to_rows
+from steelyard_evaluation.engine.table_files import ENDINGS, BadTable, Format, find_form
+from steelyard_evaluation.engine.tables import Table, open_table, unite
+from steelyard_evaluation.storage.checked import check_digest, without_checks
+from steelyard_evaluation.storage.staging import UploadManifest
+from steelyard_evaluation.storage.store import ObjectMissing, Store
 from steelyard_schema.bounds import ENTITY_BYTES
 from steelyard_schema.data_source import UPLOAD
 from steelyard_schema.dataset import ROWS
@@ -81,7 +81,7 @@ class Source:
 
 
 async def main(config: StepConfig, log: Log) -> None:
-    spec = spec_of(config, DatasetResourceSpec)
+    spec = read_spec(config, DatasetResourceSpec)
     await ingest(spec, log, config.limits or SourceLimits())
 
 
@@ -89,11 +89,11 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
     """Make the dataset, unless an earlier attempt has."""
     source, output = (
         input_store(spec.storage.inputs, "source"),
-        opened(spec.storage.output, "spec.storage.output"),
+        open_field_store(spec.storage.output, "spec.storage.output"),
     )
     if await _is_sealed(output):
         return
-    manifest = await _listed(source)
+    manifest = await _list_files(source)
     if manifest is None:  # the data source was Ready: its files have been removed since
         raise StepFailed(
             "DataSourceMissing", f"the files of DataSource {spec.dataSource} are not there", permanent=True
@@ -104,7 +104,7 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
         sources = []
         for number, (file, form) in enumerate(chosen):
             local = await _local(source, file, Path(folder, str(number)))
-            sources.append(await asyncio.to_thread(_opened, file.path, local, form))
+            sources.append(await asyncio.to_thread(_open, file.path, local, form))
             await progress.report(number + 1, file.path)
         rows = Path(folder, ROWS)
         schema, count = await asyncio.to_thread(_write, spec, sources, rows, limits)
@@ -114,7 +114,7 @@ async def ingest(spec: DatasetResourceSpec, log: Log, limits: SourceLimits) -> N
     log.info("the rows are kept", rows=count, files=len(chosen))
 
 
-async def _listed(source: Store) -> VolumeManifest | None:
+async def _list_files(source: Store) -> VolumeManifest | None:
     """Return the files of the data source. The manifest of an upload has another form than that of a fetch."""
     try:
         return await read_manifest(source)
@@ -132,18 +132,18 @@ def _choose(spec: DatasetResourceSpec, manifest: VolumeManifest) -> list[tuple[V
             continue
         if not spec.files and file.path.rpartition("/")[2] == CROISSANT:
             continue  # it describes the rows, and holds none
-        form = form_of(file.path)
+        form = find_form(file.path)
         if form is not None:
             chosen.append((file, form))
         elif spec.files:
-            raise failed(f"{file.path}: is not a table by the end of its name: there are {ENDINGS}")
+            raise fail(f"{file.path}: is not a table by the end of its name: there are {ENDINGS}")
     if not chosen:
         which = (
             f"matches {', '.join(spec.files)}"
             if spec.files
             else "is a table (CSV, JSON lines, Parquet or Arrow)"
         )
-        raise failed(f"no file of the data source {which}")
+        raise fail(f"no file of the data source {which}")
     return chosen
 
 
@@ -152,21 +152,21 @@ async def _local(source: Store, file: VolumeFile, folder: Path) -> Path:
     await asyncio.to_thread(folder.mkdir)
     local = folder / file.path.rpartition("/")[2]
     try:
-        await unchecked(source).download(file.path, local)
+        await without_checks(source).download(file.path, local)
     except ObjectMissing as error:
         raise StepFailed(
             "DataSourceMissing", f"{file.path} of the data source is not there", permanent=True
         ) from error
-    digests = await asyncio.to_thread(digests_of, local)
+    digests = await asyncio.to_thread(digest_file, local)
     check_digest(source, file.path, digests.sha256, file.sha256)
     return local
 
 
-def _opened(path: str, local: Path, form: Format) -> Source:
+def _open(path: str, local: Path, form: Format) -> Source:
     try:
         return Source(path, open_table(local, form))
     except BadTable as error:
-        raise failed(f"{path}: {error}") from error
+        raise fail(f"{path}: {error}") from error
 
 
 def _write(
@@ -174,11 +174,11 @@ def _write(
 ) -> tuple[pa.Schema, int]:
     """Write the rows of all files, and return their schema and number. Blocking."""
     try:
-        united_schema, tables = united([source.table for source in sources])
+        united_schema, tables = unite([source.table for source in sources])
     except BadTable as error:
-        raise failed(str(error)) from error
+        raise fail(str(error)) from error
     sources = [Source(source.path, table) for source, table in zip(sources, tables, strict=True)]
-    wanted = _wanted(spec, united_schema)
+    wanted = _choose_schema(spec, united_schema)
     numbered = INDEX in united_schema.names
     schema = wanted if INDEX in wanted.names else pa.schema([pa.field(INDEX, pa.int64()), *wanted])
     schema = pa.schema([pa.field(INDEX, pa.int64()) if field.name == INDEX else field for field in schema])
@@ -188,7 +188,7 @@ def _write(
             for batch in _rows(source, united_schema):
                 size += batch.nbytes
                 if size > limits.bytes:
-                    raise failed(f"the rows take more than the {limits.bytes} bytes that are allowed")
+                    raise fail(f"the rows take more than the {limits.bytes} bytes that are allowed")
                 if numbered:
                     numbers.add(source.path, batch)
                 else:
@@ -198,7 +198,7 @@ def _write(
                 writer.write_batch(_cast(source, batch, schema), row_group_size=_GROUP_ROWS)
                 count += batch.num_rows
     if not count:
-        raise failed("the files hold no rows")
+        raise fail("the files hold no rows")
     numbers.check()
     return schema, count
 
@@ -208,7 +208,7 @@ def _rows(source: Source, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for batch in source.table.batches():
             yield _cast(source, batch, schema)
     except BadTable as error:
-        raise failed(f"{source.path}: {error}") from error
+        raise fail(f"{source.path}: {error}") from error
 
 
 def _cast(source: Source, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -228,7 +228,7 @@ def _cast(source: Source, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Record
             else:
                 column = cast(batch.column(place), field)
         except (pa.ArrowException, ValueError) as error:
-            raise failed(f"{source.path}: column {field.name} cannot become {field.type}: {error}") from error
+            raise fail(f"{source.path}: column {field.name} cannot become {field.type}: {error}") from error
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -239,21 +239,21 @@ def _objects(source: Source, texts: "pa.Array[Any]", field: "pa.Field[Any]") -> 
         column: pa.Array[Any] = pa.array(values, field.type)
         return column
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise failed(f"{source.path}: column {field.name} cannot become {field.type}: {error}") from error
+        raise fail(f"{source.path}: column {field.name} cannot become {field.type}: {error}") from error
 
 
-def _wanted(spec: DatasetResourceSpec, united_schema: pa.Schema) -> pa.Schema:
+def _choose_schema(spec: DatasetResourceSpec, united_schema: pa.Schema) -> pa.Schema:
     """Return the schema that the dataset names, else that of the files."""
     if not spec.schema_.arrowSchema:
         return united_schema
     try:
         schema = read_schema(spec.schema_.arrowSchema)
     except pa.ArrowInvalid as error:
-        raise failed(f"schema.arrowSchema: is not an Arrow schema: {error}") from error
+        raise fail(f"schema.arrowSchema: is not an Arrow schema: {error}") from error
     there = {*united_schema.names, INDEX}
     lacking = [name for name in schema.names if name not in there]
     if lacking:
-        raise failed(
+        raise fail(
             f"schema: the files have no column {', '.join(lacking)}; they have {', '.join(united_schema.names)}"
         )
     return schema
@@ -270,7 +270,7 @@ class _Numbers:
         try:
             self._seen.append(row_numbers(column).to_numpy())
         except BadColumn as error:
-            raise failed(f"{path}: column {INDEX} {error}") from error
+            raise fail(f"{path}: column {INDEX} {error}") from error
 
     def check(self) -> None:
         """Raise StepFailed for a number that two rows have."""
@@ -278,7 +278,7 @@ class _Numbers:
             return
         values, counts = np.unique(np.concatenate(self._seen), return_counts=True)
         if (twice := values[counts > 1]).size:
-            raise failed(f"column {INDEX}: two rows have the number {twice[0]}")
+            raise fail(f"column {INDEX}: two rows have the number {twice[0]}")
 
 
 async def _keep(
@@ -290,7 +290,7 @@ async def _keep(
     schema: pa.Schema,
     count: int,
 ) -> None:
-    digests, size = await asyncio.to_thread(lambda: (digests_of(rows), rows.stat().st_size))
+    digests, size = await asyncio.to_thread(lambda: (digest_file(rows), rows.stat().st_size))
     made = DatasetManifest(
         dataSource=spec.dataSource,
         source=manifest.source,
@@ -304,7 +304,7 @@ async def _keep(
         await keep(output, ROWS, rows)
         await seal(output, made)
     except VolumeConflict as error:
-        raise failed(str(error)) from error
+        raise fail(str(error)) from error
 
 
 async def _keep_croissant(source: Store, output: Store, manifest: VolumeManifest) -> None:
@@ -327,7 +327,7 @@ async def _is_sealed(output: Store) -> bool:
     return True
 
 
-def failed(message: str) -> StepFailed:
+def fail(message: str) -> StepFailed:
     """Return the failure of a dataset whose rows cannot be made: no other attempt could."""
     return StepFailed("IngestFailed", message, permanent=True)
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from steelyard.storage.store import BadLocation, Store, check_key, open_store
+from steelyard_evaluation.storage.store import BadLocation, Store, check_key, open_store
 from steelyard_schema.names import LOG_PIECES, WHOLE_LOG
 from steelyard_schema.steps import StepConfig
 
@@ -103,7 +103,7 @@ class KeptLog:
             self._pieces += 1
 
 
-def kept_log(config: StepConfig) -> KeptLog | None:
+def open_log(config: StepConfig) -> KeptLog | None:
     """The log of this Pod; None where there is no Pod, or no output to store it with."""
     pod = os.environ.get("POD_UID")
     storage = config.spec.get("storage")

@@ -19,13 +19,6 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from steelyard.serving.openai import (
-    EVENT_STREAM,
-    PREFIXES,
-    ErrorAnswer,
-    check_content_type,
-    openai_app,
-)
 from steelyard.steps.mock_answers import (
     MODEL,
     AnswerTo,
@@ -41,6 +34,13 @@ from steelyard.steps.mock_answers import (
     wants_stream,
 )
 from steelyard.steps.service import add_address, log, serve
+from steelyard_common.serving.openai import (
+    EVENT_STREAM,
+    PREFIXES,
+    ErrorAnswer,
+    check_content_type,
+    openai_app,
+)
 from steelyard_common.types import Json
 
 NAME = "mock_inference_service"
@@ -89,7 +89,7 @@ class Mock:
         """`error_rate` is the path's own, where it is above that of all calls."""
         check_content_type(request)
         try:
-            body = self._checked(await request.read())
+            body = self._check(await request.read())
         except BadCall as error:
             return ErrorAnswer(400, str(error)).response()
         # Drawn together before any await: a call's faults then depend on the seed and its number alone.
@@ -126,7 +126,7 @@ class Mock:
                 await self.ending.wait()
         return self.ending.is_set()
 
-    def _checked(self, raw: bytes) -> Json:
+    def _check(self, raw: bytes) -> Json:
         try:
             body = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -158,7 +158,7 @@ def make_app(mock: Mock) -> web.Application:
 
         return handle
 
-    async def started(_: web.Application) -> None:
+    async def note_start(_: web.Application) -> None:
         loop_start.append(asyncio.get_running_loop().time())
 
     async def ready(_: web.Request) -> web.Response:
@@ -172,7 +172,7 @@ def make_app(mock: Mock) -> web.Application:
     async def ends(_: web.Application) -> None:
         mock.ending.set()
 
-    app.on_startup.append(started)
+    app.on_startup.append(note_start)
     app.on_shutdown.append(ends)
     app.add_routes(
         [

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.steps.common import StepFailed
-from steelyard.steps.volume import OURS, carried_manifest, checked_path, input_store
-from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import name_of
+from steelyard.steps.volume import OURS, check_path, input_store, read_carried_manifest
+from steelyard_evaluation.storage.digest import file_sha256
+from steelyard_evaluation.storage.store import display_name
 from steelyard_schema.data import File
 from steelyard_schema.resources import ModelResourceSpec
 
@@ -35,10 +35,10 @@ class RemoteFile:
         size = local.stat().st_size
         if self.size is not None and size != self.size:
             raise self._differs(f"{size} bytes instead of {self.size}")
-        if self.md5 is not None and _md5_of(local) != self.md5:
-            raise self._differs(f"its MD5 is {_text(_md5_of(local))} instead of {_text(self.md5)}")
-        if self.sha256 is not None and sha256_of(local) != self.sha256:
-            raise self._differs(f"its SHA-256 is {sha256_of(local)} instead of {self.sha256}")
+        if self.md5 is not None and _md5_digest(local) != self.md5:
+            raise self._differs(f"its MD5 is {_text(_md5_digest(local))} instead of {_text(self.md5)}")
+        if self.sha256 is not None and file_sha256(local) != self.sha256:
+            raise self._differs(f"its SHA-256 is {file_sha256(local)} instead of {self.sha256}")
 
     def _differs(self, how: str) -> StepFailed:
         return StepFailed(
@@ -46,7 +46,7 @@ class RemoteFile:
         )
 
 
-async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
+async def list_uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
     """Files that lie in storage: those that the artifact lists, else those of its manifest, else all."""
     store = input_store(spec.storage.inputs, "source")
 
@@ -61,18 +61,18 @@ async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
     if listed:
         where = "spec.artifact.volume.files"
         return [
-            at(checked_path(file.path, f"{where}.{k}.path"), file.size, md5=md5_given(file, k))
+            at(check_path(file.path, f"{where}.{k}.path"), file.size, md5=md5_given(file, k))
             for k, file in enumerate(listed)
         ]
-    if manifest := await carried_manifest(store):
+    if manifest := await read_carried_manifest(store):
         return [at(file.path, file.size, sha256=file.sha256) for file in manifest.files]
     files = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
     if not files:  # nothing there yet: the upload may come later
-        raise StepFailed("InputMissing", f"there is no file at {name_of(store.url)}", permanent=False)
+        raise StepFailed("InputMissing", f"there is no file at {display_name(store.url)}", permanent=False)
     return files
 
 
-def described(spec: ModelResourceSpec, files: list[RemoteFile]) -> list[RemoteFile]:
+def check_listed(spec: ModelResourceSpec, files: list[RemoteFile]) -> list[RemoteFile]:
     """Files of another source, held to what the artifact lists, where it lists any."""
     listed = spec.artifact.volume.files if spec.artifact.volume else []
     if not listed:
@@ -100,7 +100,7 @@ def md5_given(file: File, number: int) -> bytes | None:
     return digest
 
 
-def _md5_of(path: Path) -> bytes:
+def _md5_digest(path: Path) -> bytes:
     with path.open("rb") as file:
         # The published schema's digest is MD5; where FIPS forbids it, it is allowed for a checksum.
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).digest()

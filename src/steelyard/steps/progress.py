@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.awake import pause_lasts
-from steelyard.storage.store import StorageError, Store
+from steelyard_common.awake import pause_lasts
+from steelyard_evaluation.storage.store import StorageError, Store
 from steelyard_schema.names import PROGRESS
 
 PROGRESS_SECONDS = 5.0
@@ -42,7 +42,7 @@ class Progress:
             await self._store.put(PROGRESS, orjson.dumps(content))
 
     @asynccontextmanager
-    async def kept(self, measure: Callable[[], tuple[int, str]]) -> AsyncIterator[None]:
+    async def report_regularly(self, measure: Callable[[], tuple[int, str]]) -> AsyncIterator[None]:
         """Report what `measure` returns every 5 s, for as long as the block runs."""
         ended = asyncio.Event()
         keeping = asyncio.create_task(self._keep(measure, ended))

@@ -5,28 +5,29 @@
 
 from collections.abc import Sequence
 
-from steelyard.analysis.errors import METHOD_FAILED, METHOD_TRIES, AnalysisFailed
-from steelyard.analysis.process import adopt_orphans, hide_environment
-from steelyard.analysis.run import STAGES, Request, run_analysis
-from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
-from steelyard.steps.volume import input_store, opened, spec_of
-from steelyard_schema.dependencies import modules_of
+from steelyard.steps.volume import input_store, open_field_store, read_spec
+from steelyard_common.processes import adopt_orphans
+from steelyard_evaluation.analysis.errors import METHOD_FAILED, METHOD_TRIES, AnalysisFailed
+from steelyard_evaluation.analysis.process import hide_environment
+from steelyard_evaluation.analysis.run import STAGES, Request, run_analysis
+from steelyard_evaluation.engine.errors import EvaluationFailed
+from steelyard_schema.dependencies import list_modules
 from steelyard_schema.resources import AnalysisResourceSpec
 from steelyard_schema.steps import StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> str:
-    spec = spec_of(config, AnalysisResourceSpec)
-    output = opened(spec.storage.output, "spec.storage.output")
+    spec = read_spec(config, AnalysisResourceSpec)
+    output = open_field_store(spec.storage.output, "spec.storage.output")
     progress = Progress(output, "stages", STAGES)
     request = Request(
         id=spec.id,
         account=spec.account,
         fields=spec,
         inputs={id: input_store(spec.storage.inputs, id) for id in _inputs(spec)},
-        modules={id: input_store(spec.storage.inputs, id) for id in modules_of(spec.method)},
+        modules={id: input_store(spec.storage.inputs, id) for id in list_modules(spec.method)},
         output=output,
         epoch=config.epoch,
     )

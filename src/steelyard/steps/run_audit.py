@@ -10,15 +10,15 @@ import re
 import tempfile
 from pathlib import Path
 
-from steelyard.evaluation.epoch import claim
-from steelyard.evaluation.errors import EvaluationFailed
-from steelyard.report.audit.make import Request, make_audit
-from steelyard.report.audit.subject import Subject
-from steelyard.report.errors import ReportFailed
-from steelyard.report.publish import publication_of, publish_audit
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
-from steelyard.steps.volume import input_store, opened, spec_of
+from steelyard.steps.volume import input_store, open_field_store, read_spec
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.engine.errors import EvaluationFailed
+from steelyard_evaluation.report.audit.make import Request, make_audit
+from steelyard_evaluation.report.audit.subject import Subject
+from steelyard_evaluation.report.errors import ReportFailed
+from steelyard_evaluation.report.publish import make_publication, publish_audit
 from steelyard_schema.resources import AuditResourceSpec
 from steelyard_schema.steps import StepConfig
 
@@ -34,13 +34,13 @@ async def main(config: StepConfig, log: Log) -> None:
 
 
 async def _main(config: StepConfig, log: Log) -> None:
-    spec = spec_of(config, AuditResourceSpec)
-    output = opened(spec.storage.output, "spec.storage.output")
+    spec = read_spec(config, AuditResourceSpec)
+    output = open_field_store(spec.storage.output, "spec.storage.output")
     request = _request(spec)
     reports = len(request.reports)
     progress = Progress(output, "reports", reports)
-    publication = publication_of(await claim(output, config.epoch))
-    if await publication.completed() is not None:
+    publication = make_publication(await claim(output, config.epoch))
+    if await publication.complete_earlier() is not None:
         headline = "an earlier attempt has published the audit"
     else:
         await progress.report(0, "reading the reports")

@@ -9,32 +9,32 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steelyard.evaluation.epoch import claim
-from steelyard.evaluation.errors import EvaluationFailed
-from steelyard.evaluation.publication import Publication
-from steelyard.report.errors import ReportFailed
-from steelyard.report.publish import publication_of, publish_report
-from steelyard.report.report import Report, Request, make_report
-from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.progress import Progress
-from steelyard.steps.volume import input_store, opened, spec_of
+from steelyard.steps.volume import input_store, open_field_store, read_spec
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.engine.errors import EvaluationFailed
+from steelyard_evaluation.engine.publication import Publication
+from steelyard_evaluation.report.errors import ReportFailed
+from steelyard_evaluation.report.publish import make_publication, publish_report
+from steelyard_evaluation.report.report import Report, Request, make_report
+from steelyard_evaluation.report.rubrics import BadRubricArgument, NoSuchRubric
 from steelyard_schema.data import DataView, SchemaAdapter
 from steelyard_schema.resources import ReportResourceSpec
 from steelyard_schema.steps import StepConfig
 
 
 async def main(config: StepConfig, log: Log) -> None:
-    spec = spec_of(config, ReportResourceSpec)
-    output = opened(spec.storage.output, "spec.storage.output")
+    spec = read_spec(config, ReportResourceSpec)
+    output = open_field_store(spec.storage.output, "spec.storage.output")
     progress = Progress(output, "rows")
     try:
-        publication = publication_of(await claim(output, config.epoch))
-        if (published := await publication.completed()) is not None:
+        publication = make_publication(await claim(output, config.epoch))
+        if (published := await publication.complete_earlier()) is not None:
             rows = progress.total = published.rows or 0
             headline = "an earlier attempt has published the report"
         else:
-            report = await _published(spec, config, publication, progress, log)
+            report = await _publish(spec, config, publication, progress, log)
             rows, headline = report.rows, report.headline
     except EvaluationFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent) from error
@@ -42,7 +42,7 @@ async def main(config: StepConfig, log: Log) -> None:
     log.info("the report is made", headline=headline, rows=rows)
 
 
-async def _published(
+async def _publish(
     spec: ReportResourceSpec, config: StepConfig, publication: Publication, progress: Progress, log: Log
 ) -> Report:
     """Make the report, and publish it."""
@@ -54,11 +54,11 @@ async def _published(
 
     # A rubric of a module may leave folders without permission to enter them.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        async with progress.kept(lambda: (scored, "scoring")):
+        async with progress.report_regularly(lambda: (scored, "scoring")):
             if _has_own_code(spec.modules, spec.rubric):
-                report = await _made_by_module(spec, config, Path(folder), log)
+                report = await _make_by_module(spec, config, Path(folder), log)
             else:
-                report = await _made(_request(spec), Path(folder), count)
+                report = await _make(_request(spec), Path(folder), count)
         await publish_report(report, spec.id, publication)
     return report
 
@@ -68,7 +68,7 @@ def _has_own_code(modules: Sequence[str] | None, rubric: str) -> bool:
     return bool(modules) or rubric.startswith("dyff.")
 
 
-async def _made(request: Request, folder: Path, count: Callable[[int, int], None]) -> Report:
+async def _make(request: Request, folder: Path, count: Callable[[int, int], None]) -> Report:
     try:
         return await make_report(request, folder, count)
     except ReportFailed as error:
@@ -79,11 +79,16 @@ async def _made(request: Request, folder: Path, count: Callable[[int, int], None
         raise StepFailed("BadRubricArgument", str(error), permanent=True) from error
 
 
-async def _made_by_module(spec: ReportResourceSpec, config: StepConfig, folder: Path, log: Log) -> Report:
+async def _make_by_module(spec: ReportResourceSpec, config: StepConfig, folder: Path, log: Log) -> Report:
     """Return the report by a rubric of the modules, which is code of users: it runs in a process of its own."""
     # Half a second of imports, which only few reports need.
-    from steelyard.analysis.errors import METHOD_FAILED, METHOD_MISSING, METHOD_TRIES, AnalysisFailed
-    from steelyard.analysis.report_files import ModuleRequest, make_module_report
+    from steelyard_evaluation.analysis.errors import (
+        METHOD_FAILED,
+        METHOD_MISSING,
+        METHOD_TRIES,
+        AnalysisFailed,
+    )
+    from steelyard_evaluation.analysis.report_files import ModuleRequest, make_module_report
 
     request = ModuleRequest(
         rubric=spec.rubric,
@@ -133,7 +138,8 @@ def _pipeline(view: DataView | None) -> list[SchemaAdapter] | None:
 async def _in_own_process(config: StepConfig, log: Log) -> None:
     """Run the step, so that the rubric of a module reads nothing of this process and leaves no process behind."""
     if _has_own_code(config.spec.get("modules"), config.spec.get("rubric", "")):
-        from steelyard.analysis.process import adopt_orphans, hide_environment
+        from steelyard_common.processes import adopt_orphans
+        from steelyard_evaluation.analysis.process import hide_environment
 
         hide_environment()
         adopt_orphans()

@@ -63,7 +63,7 @@ class Model:
         # ONNX Runtime refuses numbers of another type than the model's input.
         dtype = np.float64 if "double" in self._input.type else np.float32
         labels, *rest = self._session.run(None, {self._input.name: rows.astype(dtype, copy=False)})
-        stated = self._stated(rest[0]) if rest else [None] * len(rows)
+        stated = self._name_probabilities(rest[0]) if rest else [None] * len(rows)
         return [
             {"label": self._label(label), **({"probabilities": shares} if shares is not None else {})}
             for label, shares in zip(np.asarray(labels).tolist(), stated, strict=True)
@@ -73,7 +73,7 @@ class Model:
         """The model's own label; where it is a position and the classes have names, the name."""
         return self._names[label] if self._names is not None and isinstance(label, int) else label
 
-    def _stated(self, probabilities: Any) -> list[dict[str, float]]:
+    def _name_probabilities(self, probabilities: Any) -> list[dict[str, float]]:
         if isinstance(
             probabilities, list
         ):  # skl2onnx's zipmap: a dictionary per row, with the labels themselves
@@ -132,7 +132,7 @@ class Batcher:
                 start += len(request.rows)
 
 
-def rows_of(body: bytes, width: int | None) -> tuple[NDArray[np.float32], bool]:
+def read_rows(body: bytes, width: int | None) -> tuple[NDArray[np.float32], bool]:
     """The rows asked for, and whether it was a single one."""
     try:
         request = orjson.loads(body)
@@ -162,7 +162,7 @@ def make_app(model: Model) -> web.Application:
 
     async def predict(request: web.Request) -> web.Response:
         try:
-            rows, single = rows_of(await request.read(), model.width)
+            rows, single = read_rows(await request.read(), model.width)
         except BadInput as error:
             return _json({"error": str(error)}, 400)
         try:

@@ -1,6 +1,6 @@
 """Secrets of a step: files in the folder that `STEELYARD_SECRETS` names, one for each purpose.
 
-A value must not reach a log, an error or a file that stays: `scrubbed` takes it out of texts of libraries.
+A value must not reach a log, an error or a file that stays: `scrub` takes it out of texts of libraries.
 """
 
 import os
@@ -34,6 +34,6 @@ def secret_value(purpose: SecretPurpose) -> str | None:
     return value
 
 
-def scrubbed(text: str, value: str | None) -> str:
+def scrub(text: str, value: str | None) -> str:
     """Return the text without the value, which a library may have quoted."""
     return text.replace(value, "***") if value and len(value) >= SHORTEST else text

@@ -7,16 +7,16 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from steelyard.discovery import Discovery
-from steelyard.evaluation.record import record_server
-from steelyard.hosted.snapshots import PATH, Snapshot, snapshots_in
 from steelyard.runners.record import provider_record, service_record, version_in
 from steelyard.runners.table import kind_of_runner
 from steelyard.runners.weights import CONFIG_BYTES, precision_in
 from steelyard.steps.volume import input_store
-from steelyard.storage.store import StorageError, Store
+from steelyard_common.discovery import Discovery
 from steelyard_common.types import Json
-from steelyard_schema.hosted_model import HostedModel, hosted_model, is_hosted
+from steelyard_evaluation.engine.record import record_server
+from steelyard_evaluation.hosted.snapshots import PATH, Snapshot, snapshots_in
+from steelyard_evaluation.storage.store import StorageError, Store
+from steelyard_schema.hosted_model import HostedModel, is_hosted, read_hosted_model
 from steelyard_schema.resources import EvaluationResourceSpec
 
 PAUSE_SECONDS = 1.0
@@ -31,7 +31,7 @@ async def servers_recorded(
     service = spec.inferenceSession.inferenceService.dump()
     recorder: _Recorder | _SnapshotRecorder
     if is_hosted(service.get("runner") or {}):
-        recorder = _SnapshotRecorder(hosted_model(service["runner"]), replicas, output)
+        recorder = _SnapshotRecorder(read_hosted_model(service["runner"]), replicas, output)
     elif not service.get("runner") or service_record(service) is None:
         yield
         return

@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from aiohttp import web
 
-from steelyard.serving.aiohttp_server import run
+from steelyard_common.errors import system_words
+from steelyard_common.serving.aiohttp_server import run
 
 EXIT_PERMANENT = 65  # as schema.steps says; importing it here would cost more than the service's own start
 
@@ -58,5 +59,5 @@ def serve(service: str, app: web.Application, host: str, port: int) -> None:
     try:
         run(app, host, port, ready=listening)
     except OSError as error:
-        fail(service, "CannotListen", f"cannot listen on {host}:{port}: {error.strerror}")
+        fail(service, "CannotListen", f"cannot listen on {host}:{port}: {system_words(error)}")
     log("info", service, "stopped")

@@ -13,8 +13,8 @@ import json
 import os
 import signal
 
-from steelyard.serving.hosts import Hosts
-from steelyard.serving.limits import HttpLimits, default_limits
+from steelyard_common.serving.hosts import Hosts
+from steelyard_common.serving.limits import HttpLimits, default_limits
 
 IDLE_SECONDS = 60.0
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 421: "Misdirected Request"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from steelyard.steps.common import StepFailed
 from steelyard.steps.volume import PIECE
-from steelyard.storage.store import Store
+from steelyard_evaluation.storage.store import Store
 
 FETCH_FAILED = "FetchFailed"
 
@@ -80,13 +80,13 @@ def is_chosen(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, f"{pattern}*" if pattern.endswith("/") else pattern) for pattern in patterns)
 
 
-def digests_of(path: Path) -> Digests:
+def digest_file(path: Path) -> Digests:
     """Return the digests of a local file. Blocking."""
     with path.open("rb") as file:
         return _digests(path.stat().st_size, iter(lambda: file.read(PIECE), b""))
 
 
-async def stored_digests(store: Store, key: str, size: int) -> Digests:
+async def digest_object(store: Store, key: str, size: int) -> Digests:
     """Return the digests of an object, in constant memory."""
     digester = _Digester(size)
     for start in range(0, size, PIECE):
@@ -94,7 +94,7 @@ async def stored_digests(store: Store, key: str, size: int) -> Digests:
     return digester.digests()
 
 
-def failed(message: str, *, permanent: bool = True) -> StepFailed:
+def fail(message: str, *, permanent: bool = True) -> StepFailed:
     """Return the failure of a fetch."""
     return StepFailed(FETCH_FAILED, message, permanent=permanent)
 

@@ -180,8 +180,8 @@ def _sibling(name: str, content: bytes) -> Any:
 def hub_server(files: Mapping[str, bytes]) -> Iterator[ServedSource]:
     """Serve the dataset org/rows like the hub, with large files at another origin."""
     with (
-        _served(_Store, ServedSource(dict(files))) as store,
-        _served(_Hub, ServedSource(dict(files), store=store)) as hub,
+        _serve(_Store, ServedSource(dict(files))) as store,
+        _serve(_Hub, ServedSource(dict(files), store=store)) as hub,
     ):
         yield hub
 
@@ -189,12 +189,12 @@ def hub_server(files: Mapping[str, bytes]) -> Iterator[ServedSource]:
 @contextmanager
 def zenodo_server(files: Mapping[str, bytes]) -> Iterator[ServedSource]:
     """Serve a record like Zenodo."""
-    with _served(_Zenodo, ServedSource(dict(files))) as zenodo:
+    with _serve(_Zenodo, ServedSource(dict(files))) as zenodo:
         yield zenodo
 
 
 @contextmanager
-def _served(handler: type[_Handler], place: ServedSource) -> Iterator[ServedSource]:
+def _serve(handler: type[_Handler], place: ServedSource) -> Iterator[ServedSource]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (handler,), {"place": place}))
     server.daemon_threads = True
     place.origin = f"http://127.0.0.1:{server.server_address[1]}"

@@ -16,7 +16,7 @@ from steelyard.steps.carry_output import copy, files_below, main
 from steelyard.steps.common import Log, StepFailed, execute
 from steelyard.steps.example import make_config, make_model_spec
 from steelyard.steps.fetch_model import main as fetch_model
-from steelyard.storage.checked import DigestMismatch
+from steelyard_evaluation.storage.checked import DigestMismatch
 
 CONTENT = b"weights" * 1000
 LINEAGE = {"from": "PyTorchJob", "job": "default/digits"}

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from steelyard.steps.common import Log, StepFailed, execute
-from steelyard.storage.store import ObjectMissing, StorageFull
+from steelyard_evaluation.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, TERMINATION_BYTES, StepConfig
 
 Run = Callable[..., tuple[int, dict[str, Any], list[dict[str, Any]]]]
@@ -67,6 +67,9 @@ def test_a_step_that_succeeds(run: Run) -> None:
         pytest.param(StepFailed("Busy", "no", permanent=False), EXIT_RETRY, "Busy", id="worth a retry"),
         pytest.param(ObjectMissing("file:///x"), EXIT_RETRY, "InputMissing", id="an input is absent"),
         pytest.param(StorageFull("file:///x"), EXIT_RETRY, "StorageFull", id="the storage is full"),
+        pytest.param(
+            StorageError("s3://b: no credentials"), EXIT_RETRY, "StorageFailed", id="no credentials"
+        ),
         pytest.param(ZeroDivisionError("oops"), EXIT_RETRY, "Internal", id="a fault of ours"),
     ],
 )

@@ -9,13 +9,13 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from steelyard.evaluation.backlog import Work
-from steelyard.evaluation.caps import Caps, Prices, Usage
-from steelyard.evaluation.doubles import free_host, free_port
-from steelyard.evaluation.progress import Progress
 from steelyard.steps.common import Log
 from steelyard.steps.evaluation_metrics import Metrics
-from steelyard.storage.store import open_store
+from steelyard_evaluation.engine.backlog import Work
+from steelyard_evaluation.engine.caps import Caps, Prices, Usage
+from steelyard_evaluation.engine.doubles import free_host, free_port
+from steelyard_evaluation.engine.progress import Progress
+from steelyard_evaluation.storage.store import open_store
 
 
 async def scrape(url: str) -> dict[str, float]:
@@ -35,7 +35,7 @@ async def test_a_scrape_shows_the_progress() -> None:
     progress.tokens, progress.caps = Usage(1000, 500), Caps(prices=Prices(1.0, 2.0))
     progress.clock = lambda: 20.0
     progress.calls[Work(0, 7, 0, b"")] = 2.0
-    async with metrics.served(host, Log("test"), port := free_port(host)):
+    async with metrics.serve(host, Log("test"), port := free_port(host)):
         url = f"http://{host}:{port}/metrics"
         assert await scrape(url) == {}
         metrics.watch(progress)
@@ -49,7 +49,7 @@ async def test_a_scrape_shows_the_progress() -> None:
 async def test_a_port_that_is_taken_only_takes_the_metrics_away() -> None:
     host, out = free_host(), io.StringIO()
     port = free_port(host)
-    async with Metrics().served(host, Log("test"), port), Metrics().served(host, Log("test", out), port):
+    async with Metrics().serve(host, Log("test"), port), Metrics().serve(host, Log("test", out), port):
         pass
     assert "no metrics are served" in out.getvalue()
 
@@ -66,7 +66,7 @@ async def test_a_port_that_is_taken_only_takes_the_metrics_away() -> None:
 )
 async def test_what_is_answered(request_line: str, status: int) -> None:
     host = free_host()
-    async with Metrics().served(host, Log("test"), port := free_port(host)):
+    async with Metrics().serve(host, Log("test"), port := free_port(host)):
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(f"{request_line}\r\nHost: {host}\r\n\r\n".encode())
         answer = await reader.read()  # up to the end of the connection
@@ -76,7 +76,7 @@ async def test_what_is_answered(request_line: str, status: int) -> None:
 
 async def test_connections_without_a_request_do_no_harm() -> None:
     host = free_host()
-    async with Metrics().served(host, Log("test"), port := free_port(host)):
+    async with Metrics().serve(host, Log("test"), port := free_port(host)):
         for garbage in (b"", b"GET", b"x" * 100_000):
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(garbage)

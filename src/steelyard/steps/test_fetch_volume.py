@@ -10,8 +10,8 @@ import pytest
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import make_config, make_model_spec
 from steelyard.steps.fetch_model import main as fetch_model
-from steelyard.steps.fetch_volume import folder_of, main
-from steelyard.storage.checked import DigestMismatch
+from steelyard.steps.fetch_volume import find_folder, main
+from steelyard_evaluation.storage.checked import DigestMismatch
 
 
 @pytest.fixture
@@ -110,4 +110,4 @@ async def test_a_mount_without_a_location_is_named(root: Path) -> None:
     ],
 )
 def test_moved_mounts_are_found(path: str, expected: str) -> None:
-    assert folder_of(path, {"/dyff/mnt/volume": "/state/pod/volume"}) == Path(expected)
+    assert find_folder(path, {"/dyff/mnt/volume": "/state/pod/volume"}) == Path(expected)

@@ -23,8 +23,8 @@ from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
 from steelyard.steps.git_source import git_files
-from steelyard.steps.volume import SourceVersion, spec_of
-from steelyard.storage.files import FileStore
+from steelyard.steps.volume import SourceVersion, read_spec
+from steelyard_evaluation.storage.files import FileStore
 from steelyard_schema.egress import EgressPolicy
 from steelyard_schema.resources import ModelResourceSpec
 
@@ -277,7 +277,7 @@ async def test_of_two_first_attempts_one_decides_which_commit_it_is(server: Serv
         move_branch(repo, first)
 
     class Second(SourceVersion):
-        async def kept(self) -> str | None:
+        async def find_version(self) -> str | None:
             return None
 
         async def keep(self, version: str) -> str:
@@ -286,7 +286,7 @@ async def test_of_two_first_attempts_one_decides_which_commit_it_is(server: Serv
 
     source = {"kind": "GitLFS", "gitLFS": {"url": f"{server.base}/model.git"}}
     config = make_config("fetch_model", "Model", make_model_spec(tmp_path, source), LOOPBACK)
-    spec = spec_of(config, ModelResourceSpec)
+    spec = read_spec(config, ModelResourceSpec)
     (tmp_path / "scratch").mkdir()
     files = await git_files(spec, tmp_path / "scratch", LOOPBACK, Second(FileStore(tmp_path / "model")))
     (readme,) = [file for file in files if file.path == "README.md"]

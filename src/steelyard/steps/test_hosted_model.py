@@ -1,12 +1,16 @@
-"""The configuration of the runner of a hosted model."""
+"""The runner of a hosted model: its configuration, and that it calls no address that is not allowed."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard.egress.aiohttp_connector import make_guarded_session
 from steelyard.steps.common import StepFailed
 from steelyard.steps.hosted_model import application
+from steelyard_evaluation.hosted.doubles import FakeProvider
+from steelyard_evaluation.hosted.test_proxy import serving
+from steelyard_schema.egress import EgressPolicy
 from steelyard_schema.hosted_model import HostedModel
 from steelyard_schema.resources import InferenceSessionResourceSpec
 from steelyard_schema.steps import ResourceRef, StepConfig
@@ -58,3 +62,15 @@ def test_a_wrong_configuration_is_named(
     with pytest.raises(StepFailed, match=fault) as error:
         application(configuration("http://127.0.0.1:1/v1", place, arguments, tokens_total=5))
     assert error.value.permanent
+
+
+async def test_an_address_that_is_not_allowed_is_not_called() -> None:
+    provider, policy = FakeProvider(), EgressPolicy(setting="egress.services")
+    async with serving(
+        provider, open_session=lambda: make_guarded_session(policy), tokens_total=10_000
+    ) as setting:
+        status, answer, _ = await setting.ask()
+        assert (status, answer["error"]["code"]) == (424, "ProviderRefused")
+        assert "egress.services" in answer["error"]["message"]
+        assert (await setting.spent()).calls == 0
+    assert provider.bodies == []

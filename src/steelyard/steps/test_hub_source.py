@@ -21,7 +21,7 @@ from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import LOOPBACK, make_config, make_model_spec
 from steelyard.steps.fetch_model import main
 from steelyard.steps.volume import SourceVersion
-from steelyard.storage.store import open_store
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.egress import EgressPolicy
 
 COMMIT = "c" * 40

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.evaluation.csv_lines import ROWS
-from steelyard.evaluation.rows import to_rows
-from steelyard.evaluation.source import open_source
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
-from steelyard.storage.checked import DigestMismatch
-from steelyard.storage.staging import Area, Expected, finalise
-from steelyard.storage.store import open_store
+from steelyard_evaluation.engine.csv_lines import ROWS
+from steelyard_evaluation.engine.rows import to_rows
+from steelyard_evaluation.engine.source import open_source
+from steelyard_evaluation.storage.checked import DigestMismatch
+from steelyard_evaluation.storage.staging import Area, ExpectedFile, finalise
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.resources import DatasetResourceSpec
 from steelyard_schema.steps import SourceLimits
 
@@ -90,7 +90,7 @@ async def test_the_rows_of_uploaded_files(tmp_path: Path) -> None:
     store, area = open_store(f"file://{tmp_path}"), Area("b1", "0")
     for path, content in files.items():
         await store.put(area.key(path), content)
-    await finalise(store, area, [Expected(path) for path in files], "source")
+    await finalise(store, area, [ExpectedFile(path) for path in files], "source")
     await _again(tmp_path)
     rows = pq.read_table(tmp_path / "out/data.parquet").to_pylist()
     assert [row["question"] for row in rows] == ["how?", "why?", "who?"]

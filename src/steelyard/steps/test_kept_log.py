@@ -15,8 +15,8 @@ from steelyard.steps import kept_log
 from steelyard.steps.common import Log, StepFailed, StepMain, execute
 from steelyard.steps.example import make_config
 from steelyard.steps.kept_log import KeptLog, whole_log
-from steelyard.storage.files import FileStore
-from steelyard.storage.store import StorageError
+from steelyard_evaluation.storage.files import FileStore
+from steelyard_evaluation.storage.store import StorageError
 from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, StepConfig
 
 POD = "aaaaaaaa-0000-4000-8000-000000000001"

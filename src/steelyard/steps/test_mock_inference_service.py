@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from steelyard.evaluation.doubles import free_host, free_port
 from steelyard.steps.mock_inference_service import Faults, Mock, make_app
+from steelyard_evaluation.engine.doubles import free_host, free_port
 
 Client: TypeAlias = TestClient[web.Request, web.Application]
 Start: TypeAlias = Callable[..., Awaitable[Client]]

@@ -12,7 +12,7 @@ from steelyard.steps import progress as progress_module
 from steelyard.steps.fetch_model import Fetching
 from steelyard.steps.model_sources import RemoteFile
 from steelyard.steps.progress import Progress
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.storage.files import FileStore
 from steelyard_schema.names import PROGRESS
 
 BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
@@ -46,7 +46,7 @@ async def test_it_goes_on_by_itself_and_ends_with_the_block(
     monkeypatch.setattr(progress_module, "PROGRESS_SECONDS", 0.01)
     store, done = FileStore(tmp_path), 1
     progress = Progress(store, "rows", 10)
-    async with progress.kept(lambda: (done, "scoring")):
+    async with progress.report_regularly(lambda: (done, "scoring")):
         done = 2
         async with asyncio.timeout(60):
             while not (tmp_path / PROGRESS).exists() or (await written(store))["done"] != 2:  # noqa: ASYNC110
@@ -58,7 +58,7 @@ async def test_it_goes_on_by_itself_and_ends_with_the_block(
 async def test_storage_that_refuses_it_fails_nothing(tmp_path: Path) -> None:
     (tmp_path / "output").write_text("a file")
     progress = Progress(FileStore(tmp_path / "output"), "rows", 10)
-    async with progress.kept(lambda: (1, "scoring")):
+    async with progress.report_regularly(lambda: (1, "scoring")):
         pass
     await progress.report(10, "complete", last=True)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.report.audit.example import SERVICE, make_stored_report
 from steelyard.steps.common import Log, execute
 from steelyard.steps.example import ID, make_config
 from steelyard.steps.run_audit import main
+from steelyard_evaluation.report.audit.example import SERVICE, make_stored_report
 from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY
 
 OLD, NEW = "1" * 32, "2" * 32

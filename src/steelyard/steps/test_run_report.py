@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.evaluation.epoch import claim
-from steelyard.report.example import make_verified
 from steelyard.steps.common import Log, StepFailed, execute
 from steelyard.steps.example import make_config
 from steelyard.steps.run_report import main
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.storage.files import FileStore
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 
-from steelyard.evaluation.doubles import free_host, free_port
 from steelyard.steps.runner_sklearn import Model, make_app
+from steelyard_evaluation.engine.doubles import free_host, free_port
 
 Client: TypeAlias = TestClient[web.Request, web.Application]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.steps.common import StepFailed
-from steelyard.steps.secret_files import scrubbed, secret_value
+from steelyard.steps.secret_files import scrub, secret_value
 
 
 @pytest.fixture
@@ -43,6 +43,6 @@ def test_one_that_cannot_be_read_is_named_and_not_shown(folder: Path) -> None:
 
 
 def test_texts_are_freed_from_the_value() -> None:
-    assert scrubbed("GET /?token=hf_long-value 401", "hf_long-value") == "GET /?token=*** 401"
-    assert scrubbed("nothing", None) == "nothing"
-    assert scrubbed("a word", "a") == "a word"
+    assert scrub("GET /?token=hf_long-value 401", "hf_long-value") == "GET /?token=*** 401"
+    assert scrub("nothing", None) == "nothing"
+    assert scrub("a word", "a") == "a word"

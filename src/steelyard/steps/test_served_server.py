@@ -8,13 +8,13 @@ import orjson
 import pytest
 from aiohttp import web
 
-from steelyard.evaluation.doubles import make_spec
-from steelyard.evaluation.record import recorded_servers
-from steelyard.hosted.snapshots import Snapshots
-from steelyard.report.page.document import server_text
 from steelyard.steps import served_server
 from steelyard.steps.served_server import servers_recorded
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.engine.doubles import make_spec
+from steelyard_evaluation.engine.record import read_servers
+from steelyard_evaluation.hosted.snapshots import Snapshots
+from steelyard_evaluation.report.page.document import server_text
+from steelyard_evaluation.storage.files import FileStore
 from steelyard_schema.hosted_model import IMAGE_HOST, IMAGE_NAME, HostedModel
 from steelyard_schema.resources import EvaluationResourceSpec
 
@@ -69,7 +69,7 @@ async def replica(version: str) -> tuple[web.AppRunner, str]:
 
 
 async def recorded(output: FileStore) -> list[dict[str, Any]]:
-    return [orjson.loads(record) for record in (await recorded_servers(output)).values()]
+    return [orjson.loads(record) for record in (await read_servers(output)).values()]
 
 
 async def test_each_version_that_answers_is_recorded_once(

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.evaluation import layout
-from steelyard.evaluation.doubles import make_spec, write_dataset
 from steelyard.steps.common import Log, StepFailed
-from steelyard.steps.evaluation_client import main
+from steelyard.steps.evaluation_client import list_volumes, main
 from steelyard.steps.example import make_config
-from steelyard.steps.served_volumes import served_volumes
 from steelyard.steps.volume import VolumeManifest, keep, seal
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.engine import layout
+from steelyard_evaluation.engine.doubles import make_spec, write_dataset
+from steelyard_evaluation.storage.files import FileStore
 from steelyard_schema.resources import EvaluationResourceSpec
 
 MODEL = {"id": "a" * 32, "kind": "Model"}
@@ -41,7 +40,7 @@ async def test_each_mounted_volume_is_described_by_its_files(tmp_path: Path) -> 
     store = FileStore(tmp_path / "model")
     kept = await keep(store, "weights.onnx", tmp_path / "weights")
     await seal(store, VolumeManifest(source={"kind": "Upload"}, files=[kept]))
-    folders = await served_volumes(mounting(tmp_path, "model", known=("model",)))
+    folders = await list_volumes(mounting(tmp_path, "model", known=("model",)))
     raw = await store.get(".steelyard/manifest.json")
     manifest = {
         "path": ".steelyard/manifest.json",
@@ -54,11 +53,11 @@ async def test_each_mounted_volume_is_described_by_its_files(tmp_path: Path) -> 
 
 async def test_a_volume_without_digests_is_named_without_files(tmp_path: Path) -> None:
     spec = mounting(tmp_path, "plain", "elsewhere", known=("plain",))
-    assert await served_volumes(spec) == [{"name": "plain", "source": MODEL}]
+    assert await list_volumes(spec) == [{"name": "plain", "source": MODEL}]
 
 
 async def test_a_system_without_mounts_has_none() -> None:
-    assert await served_volumes(make_spec()) == []
+    assert await list_volumes(make_spec()) == []
 
 
 async def test_an_output_is_not_gone_on_with_by_another_model(tmp_path: Path) -> None:

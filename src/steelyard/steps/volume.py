@@ -13,16 +13,16 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.steps.common import StepFailed, wait_for_room
-from steelyard.storage.checked import CheckedStore, checked, stored_sha256
-from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import (
+from steelyard_evaluation.storage.checked import CheckedStore, compute_sha256, with_checks
+from steelyard_evaluation.storage.digest import file_sha256
+from steelyard_evaluation.storage.store import (
     LONG_PATIENCE,
     BadLocation,
     ObjectExists,
     ObjectMissing,
     Store,
     check_key,
-    name_of,
+    display_name,
     open_store,
 )
 from steelyard_schema.faults import faults_text
@@ -69,7 +69,7 @@ class SourceVersion:
 
     store: Store
 
-    async def kept(self) -> str | None:
+    async def find_version(self) -> str | None:
         """Return the version that an earlier attempt has found; None for the first."""
         try:
             return str(orjson.loads(await self.store.get(PINNED))["version"])
@@ -82,19 +82,19 @@ class SourceVersion:
             await self.store.create(PINNED, orjson.dumps({"version": version}))
         except ObjectExists:
             # An attempt that was given up may still run: what it has found counts for this one too.
-            return await self.kept() or version
+            return await self.find_version() or version
         return version
 
 
 async def keep(store: Store, path: str, local: Path) -> VolumeFile:
     """Put a file into the volume, create-only; the same file from an earlier attempt is as good."""
-    sha256, size = await asyncio.to_thread(lambda: (sha256_of(local), local.stat().st_size))
+    sha256, size = await asyncio.to_thread(lambda: (file_sha256(local), local.stat().st_size))
     try:
         await store.create_file(path, local)
     except ObjectExists as error:
-        if await stored_sha256(store, path) != sha256:
+        if await compute_sha256(store, path) != sha256:
             raise VolumeConflict(
-                f"{name_of(store.url, path)} is there already, with other content"
+                f"{display_name(store.url, path)} is there already, with other content"
             ) from error
     return VolumeFile(path=path, size=size, sha256=sha256)
 
@@ -106,7 +106,7 @@ async def seal(store: Store, manifest: BaseModel) -> None:
         await store.create(MANIFEST, data)
     except ObjectExists as error:
         if await store.get(MANIFEST) != data:
-            raise VolumeConflict(f"{name_of(store.url)} already holds another set of files") from error
+            raise VolumeConflict(f"{display_name(store.url)} already holds another set of files") from error
 
 
 async def read_manifest(store: Store) -> VolumeManifest | None:
@@ -117,7 +117,7 @@ async def read_manifest(store: Store) -> VolumeManifest | None:
         return None
 
 
-async def carried_manifest(store: Store) -> VolumeManifest | None:
+async def read_carried_manifest(store: Store) -> VolumeManifest | None:
     """Return the manifest of files that one of our steps has stored; an upload's own has another form, and
     says less.
     """
@@ -127,7 +127,7 @@ async def carried_manifest(store: Store) -> VolumeManifest | None:
         return None
 
 
-def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:
+def read_spec(config: StepConfig, kind: type[Spec]) -> Spec:
     """The resource's spec of a step's configuration; what is wrong with it is said by field."""
     try:
         return kind.model_validate(config.spec)
@@ -135,7 +135,7 @@ def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:
         raise StepFailed("BadConfiguration", faults_text(error, "spec.", kind), permanent=True) from error
 
 
-def opened(url: str | None, field: str) -> Store:
+def open_field_store(url: str | None, field: str) -> Store:
     """The store that a field of the configuration names."""
     if url is None:
         raise StepFailed("BadConfiguration", f"{field}: is missing", permanent=True)
@@ -147,10 +147,10 @@ def opened(url: str | None, field: str) -> Store:
 
 def input_store(inputs: Mapping[str, str], key: str) -> CheckedStore:
     """The store of an input: its bytes are compared with the digests of its manifest."""
-    return checked(opened(inputs.get(key), f"spec.storage.inputs.{key}"))
+    return with_checks(open_field_store(inputs.get(key), f"spec.storage.inputs.{key}"))
 
 
-def checked_path(path: str, field: str) -> str:
+def check_path(path: str, field: str) -> str:
     """A path below a volume: relative, nothing that leads out of it or into our own folders."""
     try:
         check_key(path)

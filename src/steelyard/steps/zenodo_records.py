@@ -5,7 +5,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.steps.downloads import Downloads
-from steelyard.steps.source_files import Listing, SourceFile, failed
+from steelyard.steps.source_files import Listing, SourceFile, fail
 from steelyard_schema.faults import faults_text
 from steelyard_schema.source_addresses import ZenodoRecord
 
@@ -53,9 +53,9 @@ async def list_record(address: ZenodoRecord, downloads: Downloads) -> Listing:
         record = _Record.model_validate(answer)
     except ValidationError as error:
         text = faults_text(error)
-        raise failed(f"{root}/{address.record} answers what is not a record: {text}") from error
+        raise fail(f"{root}/{address.record} answers what is not a record: {text}") from error
     if record.files is None:
-        raise failed(f"the files of record {record.id} are not public")
+        raise fail(f"the files of record {record.id} are not public")
     metadata = record.metadata
     origin = {
         "kind": "zenodo",

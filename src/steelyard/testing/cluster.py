@@ -14,7 +14,7 @@ from steelyard_kube.errors import (
     Unreachable,
 )
 from steelyard_kube.memory import Crash, MemoryCluster
-from steelyard_kube.resource import Resource, resource_of
+from steelyard_kube.resource import Resource, find_resource
 
 __all__ = [
     "AlreadyExists",
@@ -27,5 +27,5 @@ __all__ = [
     "Resource",
     "TooManyRequests",
     "Unreachable",
-    "resource_of",
+    "find_resource",
 ]

@@ -24,7 +24,7 @@ _KINDS = {"ConfigMap", "Role", "RoleBinding", "Secret", "ServiceAccount"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def job_of(manifest: Json, framework: Framework | Json) -> TrainingJob:
+def read_job(manifest: Json, framework: Framework | Json) -> TrainingJob:
     """Read the manifest of a job, in a namespace of its own, as the operator does.
 
     The framework is one in Python, or the manifest of a Framework that a DLJob names. Raises Invalid for a job that
@@ -33,9 +33,13 @@ def job_of(manifest: Json, framework: Framework | Json) -> TrainingJob:
     metadata = {"namespace": "default", "uid": "1", **manifest["metadata"]}
     resource = {**manifest, "metadata": metadata}
     if isinstance(framework, Framework):
-        return parse.job_of(resource, framework, OperatorSettings())
+        return parse.parse_job(resource, framework, OperatorSettings())
     settings = OperatorSettings(frameworks={framework["metadata"]["name"]: framework})
     return dl_job.read(resource, settings)
+
+
+job_of = read_job
+"""Name that tests of earlier versions import."""
 
 
 def case(function: Case) -> Case:
@@ -64,7 +68,7 @@ def it_has_a_name_a_port_and_roles_of_different_names(job: TrainingJob) -> None:
 
 
 @case
-def its_roles_can_have_as_many_replicas_as_they_get_by_default(job: TrainingJob) -> None:
+def roles_can_have_as_many_replicas_as_they_get_by_default(job: TrainingJob) -> None:
     for role in job.framework.roles:
         assert role.minimum <= role.default_replicas <= (role.maximum or role.default_replicas), role.name
         assert role.indexed or role.maximum == 1, f"{role.name}: a name without an index is of one replica"
@@ -72,8 +76,8 @@ def its_roles_can_have_as_many_replicas_as_they_get_by_default(job: TrainingJob)
 
 
 @case
-def its_messages_need_no_more_than_there_is(job: TrainingJob) -> None:
-    messages = job.framework.messages_of(job)
+def messages_need_no_more_than_there_is(job: TrainingJob) -> None:
+    messages = job.framework.make_messages(job)
     for template in vars(messages).values():
         message = template.format(
             kind=job.kind, name=job.name, namespace=job.namespace, count=2, role="Worker"
@@ -99,7 +103,7 @@ def names_differ_and_are_host_names(job: TrainingJob) -> None:
 
 
 @case
-def every_host_it_names_is_one_that_resolves(job: TrainingJob) -> None:
+def hosts_in_the_environment_resolve(job: TrainingJob) -> None:
     """Every name of this job's form in the environment is the name of a replica that the job has."""
     framework = job.framework
     hosts = {framework.host(job, replica_id) for replica_id in job.replica_ids}
@@ -153,7 +157,7 @@ def no_two_replicas_have_one_rank(job: TrainingJob) -> None:
 
 
 @case
-def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
+def values_of_the_user_are_kept(job: TrainingJob) -> None:
     changed = copy.deepcopy(job.resource)
     for role in changed["spec"][job.framework.specs].values():
         for container in role["template"]["spec"]["containers"]:
@@ -191,7 +195,7 @@ def a_pod_is_the_users_template_and_what_the_framework_adds(job: TrainingJob) ->
 
 
 @case
-def what_is_beside_the_pods_is_named_after_the_job(job: TrainingJob) -> None:
+def objects_beside_the_pods_have_names_of_the_job(job: TrainingJob) -> None:
     extras = job.framework.extras(job)
     assert len({(obj["kind"], obj["metadata"]["name"]) for obj in extras}) == len(extras)
     for extra in extras:

@@ -23,7 +23,7 @@ from steelyard.client.pages import MORE
 from steelyard.client.retries import Retries
 from steelyard_common.types import Json
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.data_source import UPLOAD, DataSource, upload_note, uploads_of
+from steelyard_schema.data_source import UPLOAD, DataSource, list_uploads, upload_note
 from steelyard_schema.entities import PLURALS
 
 Answer = Callable[[], httpx.Response]
@@ -180,14 +180,14 @@ class FakePlatform:
         return httpx.Response(200, json={"status": self._entities[id]["status"]})
 
     def _label(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
-        labels = _patched(self._entities[id].get("labels", {}), json.loads(request.content)["labels"])
+        labels = _patch(self._entities[id].get("labels", {}), json.loads(request.content)["labels"])
         self._entities[id]["labels"] = labels
         return httpx.Response(200, json={"labels": labels})
 
     def _document(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
         patch = json.loads(request.content)["documentation"]
         metadata = self._entities[id].setdefault("metadata", {})
-        metadata["documentation"] = _patched(metadata.get("documentation", {}), patch)
+        metadata["documentation"] = _patch(metadata.get("documentation", {}), patch)
         return self._documentation(request, plural, id)
 
     def _documentation(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
@@ -227,7 +227,7 @@ class FakePlatform:
         for key, content in self.objects.items():
             owner, _, path = key.partition("/")
             if owner == id:
-                artifact = {"path": path, "digest": {"md5": md5_of(content)}}
+                artifact = {"path": path, "digest": {"md5": md5_digest(content)}}
                 url = {"url": f"{ENDPOINT}/objects/{key}", "method": "GET", "headers": {}}
                 links.append({"artifact": artifact, "signedURL": url})
         return httpx.Response(200, json=links)
@@ -241,9 +241,9 @@ class FakePlatform:
         assert "authorization" not in request.headers, "a signed address needs no token, and must not get one"
         if request.method == "GET":
             content = self.objects.get(key)
-            return streamed(content) if content is not None else httpx.Response(404)
+            return file_response(content) if content is not None else httpx.Response(404)
         assert "transfer-encoding" not in request.headers
-        if request.headers.get("content-md5", md5_of(request.content)) != md5_of(request.content):
+        if request.headers.get("content-md5", md5_digest(request.content)) != md5_digest(request.content):
             return _refusal(422, "Invalid", "Content-MD5: the body has another")
         self.objects[key] = request.content
         return httpx.Response(200)
@@ -268,7 +268,7 @@ class _Content(httpx.SyncByteStream):
         yield self._content
 
 
-def streamed(content: bytes, length: int | None = None) -> httpx.Response:
+def file_response(content: bytes, length: int | None = None) -> httpx.Response:
     """Return a file as storage answers it; `length` is the Content-Length, which may be wrong."""
     size = len(content) if length is None else length
     return httpx.Response(200, headers={"content-length": str(size)}, stream=_Content(content))
@@ -287,7 +287,7 @@ def _follows(key: tuple[Any, str], last: tuple[Any, str], descending: bool) -> b
     return one < other if descending else one > other
 
 
-def _patched(values: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
+def _patch(values: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
     return {key: value for key, value in {**values, **patch}.items() if value is not None}
 
 
@@ -295,10 +295,10 @@ def _files(entity: Json) -> list[Json]:
     if entity["kind"] == "Model":
         return list(entity["artifact"]["volume"]["files"])
     if entity["kind"] == "DataSource":
-        files = uploads_of(DataSource.parse(entity)).items()
+        files = list_uploads(DataSource.parse(entity)).items()
         return [{"path": path, "digest": {"md5": md5}} for path, md5 in files]
     return list(entity["artifacts"])
 
 
-def md5_of(content: bytes) -> str:
+def md5_digest(content: bytes) -> str:
     return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()

@@ -154,7 +154,7 @@ def microseconds(time: str) -> int:
     return ((then if then.tzinfo else then.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
-def key_of(name: str, text: str | None) -> str | int | None:
+def make_key(name: str, text: str | None) -> str | int | None:
     """The sort key of a field's text. Raises ValueError for a text that is not a time."""
     return microseconds(text) if text is not None and name in TIMES else text
 
@@ -162,7 +162,7 @@ def key_of(name: str, text: str | None) -> str | int | None:
 def sort_key(entity: Entity, kind: str, name: str) -> str | int | None:
     """Return the value that entities are sorted by; None for an entity that does not have the field."""
     try:
-        return key_of(name, value(entity, orders(kind)[name]))
+        return make_key(name, value(entity, orders(kind)[name]))
     except (ValueError, OverflowError):
         return None  # one broken time must not stop the sink
 

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
 from steelyard.views.fields import Entity, read
 from steelyard.views.matching import check, matches, page, row
-from steelyard.views.view import STATE, Change, Position, Query, Stored, ViewError
+from steelyard.views.view import STATE, Change, Position, Query, StoredEntity, ViewError
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Entry:
 
     position: Position
     resync: int
-    stored: Stored | None
+    stored: StoredEntity | None
     entity: Entity
 
 
@@ -34,18 +34,18 @@ class MemoryView:
         self._version = 0
         self._news = asyncio.Event()
 
-    async def get(self, kind: str, id: str) -> Stored | None:
+    async def get(self, kind: str, id: str) -> StoredEntity | None:
         stored = await self.find(id)
         return stored if stored is not None and stored.kind == kind else None
 
-    async def find(self, id: str) -> Stored | None:
+    async def find(self, id: str) -> StoredEntity | None:
         return self._known[id].stored if id in self._known else None
 
     async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
         known = [self._known[id].stored for id in ids if id in self._known]
         return {stored.id: stored.kind for stored in known if stored is not None}
 
-    async def query(self, query: Query) -> Sequence[Stored]:
+    async def query(self, query: Query) -> Sequence[StoredEntity]:
         check(query)
         known = [
             known_entity
@@ -92,7 +92,9 @@ class MemoryView:
         if old is not None and (old.resync, old.position) >= (self._resync, change.position):
             return
         kind, entity = read or ("", {})
-        stored = Stored(kind, change.id, change.json, change.position) if change.json is not None else None
+        stored = (
+            StoredEntity(kind, change.id, change.json, change.position) if change.json is not None else None
+        )
         self._known[change.id] = Entry(change.position, self._resync, stored, entity)
 
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
@@ -120,7 +122,7 @@ class MemoryView:
     def version(self) -> int:
         return self._version
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while self._version == since:

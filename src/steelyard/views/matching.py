@@ -9,14 +9,14 @@ from typing import TypeVar
 
 import orjson
 
-from steelyard.views.fields import CREATED, LABEL, Entity, filters, key_of, labels, orders, sort_key, value
-from steelyard.views.view import BadQuery, Query, Stored
+from steelyard.views.fields import CREATED, LABEL, Entity, filters, labels, make_key, orders, sort_key, value
+from steelyard.views.view import BadQuery, Query, StoredEntity
 
 Key = str | int | None
 T = TypeVar("T")
 
 
-def parsed(stored: Stored) -> Entity:
+def parse(stored: StoredEntity) -> Entity:
     entity: Entity = orjson.loads(stored.json)
     return entity
 
@@ -42,7 +42,7 @@ def after_key(query: Query) -> tuple[Key, str] | None:
         return None
     text, id = query.after
     try:
-        return key_of(query.order_by or CREATED, text), id
+        return make_key(query.order_by or CREATED, text), id
     except (ValueError, OverflowError):
         raise BadQuery("after", f"{text!r} is not a time, such as 2026-01-31T12:00:00.000001Z") from None
 
@@ -93,16 +93,18 @@ def _follows(place: tuple[Key, str], after: tuple[Key, str], down: bool) -> bool
     return place < after if down else place > after
 
 
-def row(entity: Entity, stored: Stored, query: Query) -> Row[Stored]:
+def row(entity: Entity, stored: StoredEntity, query: Query) -> Row[StoredEntity]:
     return sort_key(entity, query.kind, query.order_by or CREATED), stored.id, stored
 
 
-def widened(query: Query, overlay: Sequence[Stored]) -> Query:
+def widen(query: Query, overlay: Sequence[StoredEntity]) -> Query:
     """Return the query to send to the view, so that `merge` can fill the page though the overlay removes entities."""
     return query if query.limit is None else replace(query, limit=query.limit + len(overlay))
 
 
-def merge(query: Query, answer: Sequence[Stored], overlay: Sequence[Stored]) -> list[Stored]:
+def merge(
+    query: Query, answer: Sequence[StoredEntity], overlay: Sequence[StoredEntity]
+) -> list[StoredEntity]:
     """The answer to `query` once `overlay` is applied, from the answer to `widened(query, overlay)`.
 
     `overlay` is what the view does not show yet: entities that are new to it, or newer states of what it has. Where
@@ -116,5 +118,5 @@ def merge(query: Query, answer: Sequence[Stored], overlay: Sequence[Stored]) -> 
             newest[stored.id] = stored
     # An entity that the overlay has changed may match no longer, or come at another place: everything is
     # matched again.
-    entities = [(parsed(stored), stored) for stored in newest.values()]
+    entities = [(parse(stored), stored) for stored in newest.values()]
     return page([row(entity, stored, query) for entity, stored in entities if matches(entity, query)], query)

@@ -1,6 +1,6 @@
 """Opens the view that a URL names; the platform process calls it, with its setting `view`."""
 
-from steelyard.addresses import without_password
+from steelyard.engines.addresses import without_password
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import View, ViewError

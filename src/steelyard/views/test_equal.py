@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from steelyard.testing.engines.view import ids, pages
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.matching import merge, widened
+from steelyard.views.matching import merge, widen
 from steelyard.views.sqlite.plan import Bounds
 from steelyard.views.sqlite.view import SqliteView
-from steelyard.views.view import Change, Position, Query, Stored, View
+from steelyard.views.view import Change, Position, Query, StoredEntity, View
 from steelyard_schema.account import Scope
 
 IDS = [f"{n:032x}" for n in range(12)]
@@ -113,13 +113,15 @@ def test_an_overlay_is_as_if_it_were_applied(
         await fill(view, there)
         await fill(later, there)
         overlay = [
-            Stored("InferenceService", id, orjson.dumps({**entity, "id": id}), Position(epoch + 3, number))
+            StoredEntity(
+                "InferenceService", id, orjson.dumps({**entity, "id": id}), Position(epoch + 3, number)
+            )
             for number, (id, entity, epoch, _) in enumerate(more)
             if entity is not None
         ]
         await later.apply([Change(stored.id, stored.json, stored.position) for stored in overlay], 3, {})
         for query in queries:
-            results = await view.query(widened(query, overlay))
+            results = await view.query(widen(query, overlay))
             assert merge(query, results, overlay) == await later.query(query)
 
     asyncio.run(case())

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from steelyard.errors import ContentError, EngineError
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
+from steelyard_common.errors import ContentError, EngineError
 from steelyard_schema.account import Scope
 
 STATE = "workflows.state"
@@ -41,7 +41,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredEntity:
     """An entity as it is kept: its JSON text goes out as it is."""
 
     kind: str
@@ -86,9 +86,9 @@ class View(Protocol):
     Kinds and their filters are in `views/fields.py`; every method may raise ViewError.
     """
 
-    async def get(self, kind: str, id: str) -> Stored | None: ...
+    async def get(self, kind: str, id: str) -> StoredEntity | None: ...
 
-    async def find(self, id: str) -> Stored | None:
+    async def find(self, id: str) -> StoredEntity | None:
         """An entity of whatever kind."""
         ...
 
@@ -96,7 +96,7 @@ class View(Protocol):
         """Return the kinds of those of the entities that there are, by id, from one read."""
         ...
 
-    async def query(self, query: Query) -> Sequence[Stored]:
+    async def query(self, query: Query) -> Sequence[StoredEntity]:
         """Raises BadQuery. Without a limit, all of them."""
         ...
 
@@ -140,7 +140,7 @@ class View(Protocol):
         """A number that changes with every write of any process; take it before reading, and give it to `changed`."""
         ...
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         """The version, once it is another than `since` or `timeout` seconds have passed."""
         ...
 

@@ -12,10 +12,10 @@ from steelyard.accounts.changes import (
     ENDED_KEPT,
     check_number_of_keys,
     check_number_of_session_keys,
+    from_row,
     permit,
     relabel,
-    restored,
-    stored,
+    to_row,
     transit,
 )
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
@@ -53,12 +53,12 @@ class PostgresAccounts:
         async def insert(connection: AsyncConnection) -> Account:
             await _lock_creation(connection)
             # A repeated request is recognised before the name is checked: the name is taken by its own first attempt.
-            if request is not None and (earlier := await _made_for(connection, request)) is not None:
+            if request is not None and (earlier := await _find_by_request(connection, request)) is not None:
                 return earlier
             query = text("SELECT 1 FROM accounts WHERE name = :name")
             if (await connection.execute(query, {"name": name})).first() is not None:
                 raise NameTaken(f"name: {name!r} is taken by another account")
-            json, labels = stored(account)
+            json, labels = to_row(account)
             await connection.execute(
                 text("INSERT INTO accounts (id, name, json, labels) VALUES (:id, :name, :json, :labels)"),
                 {"id": account.id, "name": name, "json": json, "labels": labels},
@@ -80,7 +80,7 @@ class PostgresAccounts:
     async def get(self, id: str) -> Account | None:
         return await self._database.read(lambda connection: _account(connection, "id", id))
 
-    async def named(self, name: str) -> Account | None:
+    async def find_by_name(self, name: str) -> Account | None:
         return await self._database.read(lambda connection: _account(connection, "name", name))
 
     async def list(self) -> Sequence[Account]:
@@ -208,13 +208,13 @@ class PostgresAccounts:
     async def _change(self, work: Work[T]) -> T:
         """Run `work` and raise the version, in one transaction: the row's lock makes versions grow as commits do."""
 
-        async def counted(connection: AsyncConnection) -> tuple[T, int]:
+        async def count_rows(connection: AsyncConnection) -> tuple[T, int]:
             result = await work(connection)
             query = text("UPDATE version SET number = number + 1 RETURNING number")
             return result, (await connection.execute(query)).scalar_one()
 
-        result, version = await self._database.write(counted)
-        self._database.changed(version)
+        result, version = await self._database.write(count_rows)
+        self._database.note_version(version)
         return result
 
 
@@ -225,14 +225,14 @@ async def _lock_creation(connection: AsyncConnection) -> None:
 def _readable(id: str, json: str, labels: str, keys: Sequence[str]) -> Account | None:
     """Return the account; None, with a line in the log, for one that cannot be read: it must not hide all others."""
     try:
-        return _parsed(json, labels, keys)
+        return _parse(json, labels, keys)
     except ValidationError as error:
         _log.error("account %s cannot be read, and is left out: %s", id, error)
         return None
 
 
-def _parsed(json: str, labels: str, keys: Sequence[str]) -> Account:
-    account = restored(json, labels)
+def _parse(json: str, labels: str, keys: Sequence[str]) -> Account:
+    account = from_row(json, labels)
     account.apiKeys = [APIKey.model_validate_json(key) for key in keys]
     return account
 
@@ -250,10 +250,10 @@ async def _account(
     keys = await connection.execute(
         text("SELECT json FROM keys WHERE account = :id ORDER BY id"), {"id": row[0]}
     )
-    return _parsed(row[1], row[2], [key for (key,) in keys])
+    return _parse(row[1], row[2], [key for (key,) in keys])
 
 
-async def _made_for(connection: AsyncConnection, request: CreationRequest) -> Account | None:
+async def _find_by_request(connection: AsyncConnection, request: CreationRequest) -> Account | None:
     """The account that an earlier request of this key has made."""
     query = text("SELECT request, account FROM account_requests WHERE requester = :requester AND key = :key")
     row = (await connection.execute(query, {"requester": request.requester, "key": request.key})).first()
@@ -270,7 +270,7 @@ async def _update(connection: AsyncConnection, id: str, change: Callable[[Accoun
     if account is None:
         raise NoSuchAccount(f"id: there is no account {id}")
     change(account)
-    json, labels = stored(account)
+    json, labels = to_row(account)
     query = text("UPDATE accounts SET json = :json, labels = :labels WHERE id = :id")
     await connection.execute(query, {"json": json, "labels": labels, "id": id})
     return account

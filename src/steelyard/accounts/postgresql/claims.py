@@ -12,8 +12,9 @@ import orjson
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from steelyard.accounts.admissions import Check, decide, undecided
-from steelyard.accounts.database import Claim, Forgotten, Superseded
+from steelyard.accounts.admissions import Check, decide, list_undecided
+from steelyard.accounts.claims import Claim, ForgottenClaim
+from steelyard.accounts.database import Superseded
 from steelyard.accounts.postgresql.database import PostgresDatabase
 from steelyard.accounts.quota_settings import LONGEST
 
@@ -66,7 +67,7 @@ class PostgresClaims:
 
     async def apply(
         self,
-        changes: Sequence[tuple[str, Claim | Forgotten | None]],
+        changes: Sequence[tuple[str, Claim | ForgottenClaim | None]],
         epoch: int,
         positions: Mapping[int, int],
         leader: int,
@@ -92,23 +93,23 @@ class PostgresClaims:
         await self._database.write(write)
 
     async def get(self, id: str) -> Claim | None:
-        return (await self.known([id])).get(id)
+        return (await self.find_claims([id])).get(id)
 
-    async def unfinished(self) -> Sequence[Claim]:
+    async def list_unfinished(self) -> Sequence[Claim]:
         return await self._select(f"WHERE {_UNFINISHED} ORDER BY created, id", {})
 
-    async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]:
-        return await self._database.read(lambda connection: _known(connection, ids))
+    async def find_claims(self, ids: Sequence[str]) -> Mapping[str, Claim]:
+        return await self._database.read(lambda connection: _find_claims(connection, ids))
 
     async def quotas(self) -> Sequence[Claim]:
         return await self._select("WHERE kind = 'Quota' ORDER BY created, id", {})
 
-    async def created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
+    async def list_created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
         condition = "WHERE kind = ANY(:kinds) AND created >= :since ORDER BY created, id"
         return await self._select(condition, {"kinds": sorted(kinds), "since": since}, _WITHOUT_JSON)
 
-    async def counted(self, since: datetime | None = None) -> Sequence[Claim]:
-        return await self._database.read(lambda connection: _counted(connection, since))
+    async def list_counted(self, since: datetime | None = None) -> Sequence[Claim]:
+        return await self._database.read(lambda connection: _list_counted(connection, since))
 
     async def admit(
         self,
@@ -120,10 +121,10 @@ class PostgresClaims:
     ) -> Mapping[str, str]:
         async def write(connection: AsyncConnection) -> dict[str, str]:
             await _check_leader(connection, leader)
-            claims, refusals = undecided(ids, await _known(connection, ids, _WITHOUT_JSON))
+            claims, refusals = list_undecided(ids, await _find_claims(connection, ids, _WITHOUT_JSON))
             if not claims:
                 return refusals
-            admitted, refused = decide(claims, await _counted(connection, since), now, allowed)
+            admitted, refused = decide(claims, await _list_counted(connection, since), now, allowed)
             if admitted:
                 await _note_admissions(connection, admitted, now)
             return refusals | refused
@@ -168,7 +169,7 @@ async def _note_admissions(connection: AsyncConnection, ids: Sequence[str], now:
     await connection.execute(query, {"now": now, "ids": ids})
 
 
-async def _remove(connection: AsyncConnection, id: str, forgotten: Forgotten | None) -> None:
+async def _remove(connection: AsyncConnection, id: str, forgotten: ForgottenClaim | None) -> None:
     """Remove a claim, unless its entity was created again after the command that forgot it."""
     values: dict[str, object] = {"id": id}
     older = ""
@@ -196,7 +197,7 @@ async def _keep(connection: AsyncConnection, claim: Claim) -> None:
         {
             "id": claim.id, "kind": claim.kind, "account": claim.account, "status": claim.status,
             "json": claim.json, "epoch": epoch, "position": position, "created": claim.created,
-            "reason": _encoded(claim.reason), "message": _encoded(claim.message),
+            "reason": _encode(claim.reason), "message": _encode(claim.message),
             "blocked": orjson.dumps(sorted(claim.blocked)), "quantities": orjson.dumps(dict(claim.quantities)),
             "admitted": claim.admitted_at, "released": claim.released_at, "terminal": claim.terminal_at,
         },
@@ -210,7 +211,7 @@ async def _check_leader(connection: AsyncConnection, leader: int) -> None:
         raise Superseded(f"leader {leader} was replaced by leader {newest}")
 
 
-async def _counted(connection: AsyncConnection, since: datetime | None) -> list[Claim]:
+async def _list_counted(connection: AsyncConnection, since: datetime | None) -> list[Claim]:
     """Return the claims that are held, and every admission since then."""
     queries = [f"SELECT {_WITHOUT_JSON} FROM claims WHERE {_HELD}"]
     values: dict[str, object] = {}
@@ -223,7 +224,7 @@ async def _counted(connection: AsyncConnection, since: datetime | None) -> list[
     return [_claim(row) for row in await connection.execute(text(" UNION ".join(queries)), values)]
 
 
-async def _known(
+async def _find_claims(
     connection: AsyncConnection, ids: Sequence[str], columns: str = _COLUMNS
 ) -> dict[str, Claim]:
     # No text of PostgreSQL has a NUL, and the driver refuses to ask for one.
@@ -236,18 +237,18 @@ async def _known(
 def _claim(row: Row[Any]) -> Claim:
     return Claim(
         id=row.id, kind=row.kind, account=row.account, status=row.status, json=bytes(row.json),
-        position=(row.epoch, row.position), created=row.created.astimezone(UTC), reason=_decoded(row.reason),
-        message=_decoded(row.message), blocked=frozenset(orjson.loads(row.blocked)),
+        position=(row.epoch, row.position), created=row.created.astimezone(UTC), reason=_decode(row.reason),
+        message=_decode(row.message), blocked=frozenset(orjson.loads(row.blocked)),
         quantities=orjson.loads(row.quantities), admitted_at=_utc(row.admitted), released_at=_utc(row.released),
         terminal_at=_utc(row.terminal),
     )  # fmt: skip
 
 
-def _encoded(message: str | None) -> bytes | None:
+def _encode(message: str | None) -> bytes | None:
     return None if message is None else message.encode()
 
 
-def _decoded(message: bytes | None) -> str | None:
+def _decode(message: bytes | None) -> str | None:
     return None if message is None else bytes(message).decode()
 
 

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.postgresql import schema
-from steelyard.addresses import without_password
+from steelyard.engines.addresses import without_password
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
@@ -74,11 +74,11 @@ def parse(url: str) -> URL:
             " PORT is a number, or left out with its colon"
         ) from error
     if not parsed.database:
-        raise AccountsDatabaseError(f"accounts {shown(parsed)!r}: should end with /DATABASE")
+        raise AccountsDatabaseError(f"accounts {hide_password(parsed)!r}: should end with /DATABASE")
     return parsed.set(drivername="postgresql+psycopg")
 
 
-def shown(url: URL) -> str:
+def hide_password(url: URL) -> str:
     """Return the address without its password, for messages."""
     return without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
 
@@ -87,7 +87,7 @@ class PostgresDatabase:
     """Made by `open`; to be closed. Belongs to one event loop."""
 
     def __init__(self, engine: AsyncEngine, url: URL, version: int) -> None:
-        self.name = shown(url)
+        self.name = hide_password(url)
         self._engine = engine
         # What only reads needs neither a transaction's beginning nor its end: two round trips less.
         self._reading = engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -117,14 +117,14 @@ class PostgresDatabase:
                 await _check_server(connection)
                 revision = await connection.run_sync(schema.present)
                 if revision != schema.newest():
-                    raise AccountsDatabaseError(_other_schema(revision))
+                    raise AccountsDatabaseError(_schema_fault(revision))
                 version = await _version(connection)
         except AccountsDatabaseError as error:
             await engine.dispose()
-            raise AccountsDatabaseError(f"accounts {shown(url)}: {error}") from None
+            raise AccountsDatabaseError(f"accounts {hide_password(url)}: {error}") from None
         except SQLAlchemyError as error:
             await engine.dispose()
-            raise AccountsDatabaseError(f"accounts {shown(url)}: {reason(error)}") from error
+            raise AccountsDatabaseError(f"accounts {hide_password(url)}: {reason(error)}") from error
         return cls(engine, url, version)
 
     async def write(self, work: Work[T], seconds: float = ANSWER_SECONDS) -> T:
@@ -154,14 +154,16 @@ class PostgresDatabase:
                         result = await work(connection)
                     except DBAPIError as error:
                         # Nothing of it was committed: the transaction ended with the error, or with its connection.
-                        repeatable = error.connection_invalidated or _state(error) in _AGAIN
+                        repeatable = (
+                            error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _AGAIN
+                        )
                         if left and repeatable and not silence.is_set():
                             continue
                         raise
                     await connection.commit()
                     return result
             except SQLAlchemyError as error:
-                raise self._named(error) from error
+                raise self._name_error(error) from error
         raise AssertionError("the last try returns or raises")
 
     def version(self) -> int:
@@ -174,7 +176,7 @@ class PostgresDatabase:
             raise AccountsDatabaseError(f"accounts {self.name}: no answer for {blind:.0f} s: {self._failure}")
         return self._version
 
-    def changed(self, version: int) -> None:
+    def note_version(self, version: int) -> None:
         """Note the version that a change of this process has made."""
         self._version = max(self._version, version)
 
@@ -190,7 +192,7 @@ class PostgresDatabase:
                 version, there = (await connection.execute(query)).one()
                 missing = list(await connection.scalars(_MISSING_RIGHTS))
         except SQLAlchemyError as error:
-            raise self._named(error) from error
+            raise self._name_error(error) from error
         if missing:
             raise AccountsDatabaseError(
                 f"accounts {self.name}: the user lacks the rights {', '.join(missing)}"
@@ -218,7 +220,7 @@ class PostgresDatabase:
         while not self._closing.is_set():
             asked = loop.time()
             try:
-                self.changed(await self.read(_version, BLIND_SECONDS))
+                self.note_version(await self.read(_version, BLIND_SECONDS))
                 self._seen = asked
             except AccountsDatabaseError as error:
                 self._failure = str(error)
@@ -226,7 +228,7 @@ class PostgresDatabase:
                 async with asyncio.timeout(VERSION_SECONDS):
                     await self._closing.wait()
 
-    def _named(self, error: SQLAlchemyError) -> AccountsDatabaseError:
+    def _name_error(self, error: SQLAlchemyError) -> AccountsDatabaseError:
         return AccountsDatabaseError(f"accounts {self.name}: {reason(error)}")
 
 
@@ -258,7 +260,7 @@ async def _hung_up_after(seconds: float, connection: AsyncConnection) -> AsyncIt
         timer.cancel()
 
 
-async def pipelined(
+async def pipeline(
     connection: AsyncConnection, statements: Sequence[tuple[str, Mapping[str, object]]]
 ) -> Sequence[Sequence[Any]]:
     """Send statements in the driver's form at once, and return the rows of each: one round trip for all of them.
@@ -284,11 +286,11 @@ def prepare(url: URL) -> tuple[str | None, str]:
     try:
         return schema.migrate(url)
     except SQLAlchemyError as error:
-        raise AccountsDatabaseError(f"accounts {shown(url)}: {reason(error)}") from error
+        raise AccountsDatabaseError(f"accounts {hide_password(url)}: {reason(error)}") from error
     except CommandError as error:
         # Alembic does not know the revision: a newer version of Steelyard has migrated the tables.
         raise AccountsDatabaseError(
-            f"accounts {shown(url)}: the tables are of a newer version: {error}"
+            f"accounts {hide_password(url)}: the tables are of a newer version: {error}"
         ) from error
 
 
@@ -296,10 +298,6 @@ def reason(error: SQLAlchemyError) -> str:
     """Return one line that says why: the driver's, without the statement and its values."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     return " ".join(str(cause).split()) or type(cause).__name__
-
-
-def _state(error: DBAPIError) -> str | None:
-    return getattr(error.orig, "sqlstate", None)
 
 
 async def _version(connection: AsyncConnection) -> int:
@@ -323,7 +321,7 @@ async def _check_server(connection: AsyncConnection) -> None:
         )
 
 
-def _other_schema(revision: str | None) -> str:
+def _schema_fault(revision: str | None) -> str:
     if revision is None:
         return "has no tables of Steelyard yet; `steelyard config init` makes them"
     return (

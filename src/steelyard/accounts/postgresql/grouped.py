@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from steelyard.accounts.database import AccountsDatabaseError, LeaseEnded
-from steelyard.accounts.postgresql.database import PostgresDatabase, pipelined
+from steelyard.accounts.postgresql.database import PostgresDatabase, pipeline
 
 T = TypeVar("T")
 Rows = Sequence[Any]
@@ -72,7 +72,7 @@ class GroupedWrites:
 
     async def _send_group(self, group: Sequence[_Write]) -> None:
         try:
-            results = await self._database.write(lambda connection: self._written(connection, group))
+            results = await self._database.write(lambda connection: self._write(connection, group))
         except Exception as error:  # noqa: BLE001 - each of the callers raises it
             if len(group) > 1 and _concerns_one_write(error):
                 # Nothing was committed. With a transaction for each write, only the one at fault fails.
@@ -91,10 +91,10 @@ class GroupedWrites:
                 if not write.future.done():  # its caller may have been cancelled
                     write.future.set_result(result)
 
-    async def _written(self, connection: AsyncConnection, group: Sequence[_Write]) -> list[Any]:
+    async def _write(self, connection: AsyncConnection, group: Sequence[_Write]) -> list[Any]:
         names = sorted({write.lock for write in group if write.lock is not None})
         locks: list[Statement] = [(_LOCKS, {"space": self._space, "names": names})] if names else []
-        rows = await pipelined(connection, [*locks, *(write.statement for write in group)])
+        rows = await pipeline(connection, [*locks, *(write.statement for write in group)])
         return [write.read(given) for write, given in zip(group, rows[len(locks) :], strict=True)]
 
 

@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from steelyard.accounts.positions import EVENTS, STATE
 from steelyard.accounts.postgresql.database import PostgresDatabase
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
 
 
 class PostgresOrigin:

@@ -9,7 +9,8 @@ import orjson
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from steelyard.accounts.database import Backlog, LeaseEnded, OutboxRow
+from steelyard.accounts.database import LeaseEnded
+from steelyard.accounts.outbox import Backlog, OutboxRow
 from steelyard.accounts.postgresql import outbox_servers as servers
 from steelyard.accounts.postgresql.database import PostgresDatabase
 from steelyard.accounts.postgresql.grouped import GroupedWrites
@@ -82,7 +83,7 @@ class PostgresOutbox:
     ) -> OutboxRow:
         return await self._earlier(row, [row, *others], window_seconds) or row
 
-    async def repeated(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
+    async def find_repeat(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
         return await self._earlier(row, [], window_seconds)
 
     async def _earlier(
@@ -102,18 +103,18 @@ class PostgresOutbox:
         # Two API servers may get a request and its repeat at once: an account's requests are compared one at a time.
         return await self._writes.write(_add_unless_there(row, new, window_seconds), read, lock=row.account)
 
-    async def sent(self, command: str, position: tuple[int, int]) -> None:
+    async def note_sent(self, command: str, position: tuple[int, int]) -> None:
         query = (
             "UPDATE outbox SET partition = %(partition)s, position = %(position)s WHERE command = %(command)s"
         )
         values = {"partition": position[0], "position": position[1], "command": command}
         await self._note(query, values)
 
-    async def answered(self, commands: Sequence[str]) -> None:
+    async def note_answered(self, commands: Sequence[str]) -> None:
         query = "UPDATE outbox SET delivery = 'answered' WHERE command = ANY(%(commands)s)"
         await self._note(query, {"commands": list(commands)})
 
-    async def lost(self, commands: Sequence[str]) -> None:
+    async def note_lost(self, commands: Sequence[str]) -> None:
         query = "UPDATE outbox SET delivery = 'lost' WHERE delivery = 'open' AND command = ANY(%(commands)s)"
         await self._note(query, {"commands": list(commands)})
 
@@ -145,7 +146,7 @@ class PostgresOutbox:
             " AND ".join(["NOT visible", *(f"{name} = :{name}" for name in given)]), given
         )
 
-    async def sent_rows(self) -> Sequence[OutboxRow]:
+    async def list_sent(self) -> Sequence[OutboxRow]:
         return await self._select("partition IS NOT NULL", {})
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
@@ -177,11 +178,11 @@ class PostgresOutbox:
 
         return await self._database.write(remove)
 
-    async def accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
+    async def find_accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
         where = "account = :account AND idempotency_key = :key"
         return next(iter(await self._select(where, {"account": account, "key": idempotency_key})), None)
 
-    async def expired_request(self, account: str, idempotency_key: str) -> str | None:
+    async def find_expired(self, account: str, idempotency_key: str) -> str | None:
         query = "SELECT request FROM outbox_keys WHERE account = :account AND idempotency_key = :key"
 
         async def read(connection: AsyncConnection) -> str | None:

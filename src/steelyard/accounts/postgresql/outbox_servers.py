@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from steelyard.accounts.database import LeaseEnded
-from steelyard.processes import may_live
+from steelyard.engines.processes import may_live
 
 _END = "clock_timestamp() + make_interval(secs => :seconds)"
 

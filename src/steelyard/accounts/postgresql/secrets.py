@@ -40,7 +40,8 @@ class PostgresSecrets:
                 " fingerprint = excluded.fingerprint, updated = excluded.updated"
                 f" RETURNING {_COLUMNS}"
             )
-            return _row((await connection.execute(query, _values(secret))).one())
+            values = {column: getattr(secret, column) for column in _COLUMNS.split(", ")}
+            return _row((await connection.execute(query, values)).one())
 
         return await self._database.write(write)
 
@@ -55,7 +56,9 @@ class PostgresSecrets:
         query = text("DELETE FROM secrets WHERE account = :account AND name = :name")
         return await self._changed(query, {"account": account, "name": name})
 
-    async def of_other_keys(self, key: str, after: tuple[str, str], limit: int) -> Sequence[EncryptedSecret]:
+    async def list_other_keys(
+        self, key: str, after: tuple[str, str], limit: int
+    ) -> Sequence[EncryptedSecret]:
         where = "key <> :key AND (account, name) > (:account, :name) ORDER BY account, name LIMIT :limit"
         values = {"key": key, "account": after[0], "name": after[1], "limit": limit}
         return await self._read(where, values)
@@ -94,7 +97,3 @@ class PostgresSecrets:
 def _row(row: Any) -> EncryptedSecret:
     account, name, key, encrypted, fingerprint, created, updated = row
     return EncryptedSecret(account, name, key, bytes(encrypted), fingerprint, created, updated)
-
-
-def _values(secret: EncryptedSecret) -> dict[str, object]:
-    return {column: getattr(secret, column) for column in _COLUMNS.split(", ")}

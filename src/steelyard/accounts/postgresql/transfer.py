@@ -34,7 +34,7 @@ class PostgresTransfer:
             await connection.execute(text("DELETE FROM signing_keys"))
             for table, columns in COLUMNS.items():
                 values = [
-                    {name: _inner(kind, {**ADDED, **row}[name]) for name, kind in columns.items()}
+                    {name: _from_json(kind, {**ADDED, **row}[name]) for name, kind in columns.items()}
                     for row in contents.get(table, ())
                 ]
                 if values:
@@ -51,12 +51,12 @@ async def _rows(connection: AsyncConnection, table: str) -> list[Json]:
     order = "number" if table in ("signing_keys", "outbox") else "1, 2"
     rows = await connection.execute(text(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}"))
     return [
-        {name: _outer(kind, value) for (name, kind), value in zip(columns.items(), row, strict=True)}
+        {name: _to_json(kind, value) for (name, kind), value in zip(columns.items(), row, strict=True)}
         for row in rows
     ]
 
 
-def _outer(kind: Kind, value: Any) -> Any:
+def _to_json(kind: Kind, value: Any) -> Any:
     if value is None or kind == "plain":
         return value
     if kind == "bytes":
@@ -64,7 +64,7 @@ def _outer(kind: Kind, value: Any) -> Any:
     return value.astimezone(UTC).isoformat()
 
 
-def _inner(kind: Kind, value: Any) -> Any:
+def _from_json(kind: Kind, value: Any) -> Any:
     if value is None or kind == "plain":
         return value
     return base64.b64decode(value) if kind == "bytes" else datetime.fromisoformat(value)

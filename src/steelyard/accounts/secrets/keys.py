@@ -16,8 +16,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from steelyard.durable import sync_folder
-from steelyard.errors import Refused, UsageError
+from steelyard_common.durable import sync_folder
+from steelyard_common.errors import Refused, UsageError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -57,7 +57,11 @@ class SecretKeys:
         """Return the value encrypted with the first key; it can be decrypted under this account and name alone."""
         nonce = os.urandom(NONCE_BYTES)
         cipher = AESGCM(self._keys[self._first])
-        return bytes([_FORM]) + nonce + cipher.encrypt(nonce, value.encode(), _associated(account, name))
+        return (
+            bytes([_FORM])
+            + nonce
+            + cipher.encrypt(nonce, value.encode(), _make_associated_data(account, name))
+        )
 
     def decrypt(self, account: str, name: str, key: str, encrypted: bytes) -> str:
         """Return the value. Raises SecretUnreadable."""
@@ -69,7 +73,7 @@ class SecretKeys:
         try:
             if encrypted[:1] != bytes([_FORM]):
                 raise ValueError("another form")
-            value = AESGCM(self._keys[key]).decrypt(nonce, content, _associated(account, name))
+            value = AESGCM(self._keys[key]).decrypt(nonce, content, _make_associated_data(account, name))
         except (InvalidTag, ValueError) as error:
             raise SecretUnreadable(
                 f"secret {name} of account {account}: what the database holds was changed; set the secret again"
@@ -79,7 +83,7 @@ class SecretKeys:
     def fingerprint(self, account: str, name: str, value: str) -> str:
         """Return a keyed digest of the value: without the key, values cannot be tried against it."""
         key = hmac.digest(self._keys[self._first], b"steelyard fingerprint of a secret", "sha256")
-        return hmac.digest(key, _associated(account, name) + value.encode(), "sha256").hex()[
+        return hmac.digest(key, _make_associated_data(account, name) + value.encode(), "sha256").hex()[
             :FINGERPRINT_DIGITS
         ]
 
@@ -142,7 +146,7 @@ def _key(path: Path, number: int, line: str) -> bytes:
     return key
 
 
-def _associated(account: str, name: str) -> bytes:
+def _make_associated_data(account: str, name: str) -> bytes:
     # As JSON: joined by a separator, two pairs could give the same bytes.
     return json.dumps(["steelyard secret", account, name]).encode()
 

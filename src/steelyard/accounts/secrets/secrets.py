@@ -27,7 +27,7 @@ class Secrets:
 
     async def set(self, account: str, name: str, value: str, now: datetime) -> Secret:
         """Make the secret or replace its value. Raises TooManySecrets, NoKeys."""
-        keys = self._checked_keys()
+        keys = self._check_keys()
         row = EncryptedSecret(
             account=account,
             name=name,
@@ -37,11 +37,11 @@ class Secrets:
             created=now,
             updated=now,
         )
-        return _shown(await self._rows.put(row, MOST_SECRETS))
+        return _present(await self._rows.put(row, MOST_SECRETS))
 
     async def list(self, account: str) -> Sequence[Secret]:
         """Return what may be shown of the account's secrets, by name."""
-        return [_shown(row) for row in await self._rows.list(account)]
+        return [_present(row) for row in await self._rows.list(account)]
 
     async def delete(self, account: str, name: str) -> bool:
         """Delete the secret; return whether there was one."""
@@ -56,7 +56,7 @@ class Secrets:
         row = await self._rows.get(account, name)
         if row is None:
             return None
-        return SecretStr(self._checked_keys().decrypt(account, name, row.key, row.encrypted))
+        return SecretStr(self._check_keys().decrypt(account, name, row.key, row.encrypted))
 
     async def encrypt_anew(self) -> int:
         """Encrypt with the first key what other keys have encrypted; return the number of secrets.
@@ -66,7 +66,7 @@ class Secrets:
         if self._keys is None:
             return 0
         count, after = 0, ("", "")
-        while rows := await self._rows.of_other_keys(self._keys.first, after, BATCH):
+        while rows := await self._rows.list_other_keys(self._keys.first, after, BATCH):
             for row in rows:
                 count += await self._encrypt_anew(self._keys, row)
             after = (rows[-1].account, rows[-1].name)
@@ -87,7 +87,7 @@ class Secrets:
             keys.fingerprint(row.account, row.name, value),
         )
 
-    def _checked_keys(self) -> SecretKeys:
+    def _check_keys(self) -> SecretKeys:
         if self._keys is None:
             raise NoKeys(
                 "secret_keys: the settings name no file of keys, so secrets cannot be stored or read"
@@ -95,7 +95,7 @@ class Secrets:
         return self._keys
 
 
-def _shown(row: EncryptedSecret) -> Secret:
+def _present(row: EncryptedSecret) -> Secret:
     return Secret(
         account=row.account,
         name=row.name,

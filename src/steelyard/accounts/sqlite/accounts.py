@@ -11,10 +11,10 @@ from steelyard.accounts.changes import (
     ENDED_KEPT,
     check_number_of_keys,
     check_number_of_session_keys,
+    from_row,
     permit,
     relabel,
-    restored,
-    stored,
+    to_row,
     transit,
 )
 from steelyard.accounts.database import CreationRequest, KeyTaken, NameTaken, NoSuchAccount
@@ -72,13 +72,13 @@ class SqliteAccounts:
 
         def insert(connection: sqlite3.Connection) -> Account:
             # A repeated request is recognised before the name is checked: the name is taken by its own first attempt.
-            if request is not None and (earlier := _made_for(connection, request)) is not None:
+            if request is not None and (earlier := _find_by_request(connection, request)) is not None:
                 return earlier
             # Checked inside the transaction: of two requests at once, one gets the name and the other an error it can
             # show.
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise NameTaken(f"name: {name!r} is taken by another account")
-            row = (account.id, name, *stored(account))
+            row = (account.id, name, *to_row(account))
             connection.execute("INSERT INTO accounts (id, name, json, labels) VALUES (?, ?, ?, ?)", row)
             if request is not None:
                 values = (request.requester, request.key, request.digest, account.id)
@@ -91,7 +91,7 @@ class SqliteAccounts:
     async def get(self, id: str) -> Account | None:
         return self._database.read_now(lambda connection: _account(connection, "id", id))
 
-    async def named(self, name: str) -> Account | None:
+    async def find_by_name(self, name: str) -> Account | None:
         return self._database.read_now(lambda connection: _account(connection, "name", name))
 
     async def list(self) -> Sequence[Account]:
@@ -225,12 +225,12 @@ def _account(connection: sqlite3.Connection, column: str, value: str) -> Account
     if row is None:
         return None
     keys = connection.execute("SELECT json FROM keys WHERE account = ? ORDER BY id", (row[0],)).fetchall()
-    account = restored(row[1], row[2])
+    account = from_row(row[1], row[2])
     account.apiKeys = [APIKey.model_validate_json(key[0]) for key in keys]
     return account
 
 
-def _made_for(connection: sqlite3.Connection, request: CreationRequest) -> Account | None:
+def _find_by_request(connection: sqlite3.Connection, request: CreationRequest) -> Account | None:
     """The account that an earlier request of this key has made."""
     query = "SELECT request, account FROM account_requests WHERE requester = ? AND key = ?"
     row = connection.execute(query, (request.requester, request.key)).fetchone()
@@ -247,7 +247,7 @@ def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account],
     if account is None:
         raise NoSuchAccount(f"id: there is no account {id}")
     change(account)
-    connection.execute("UPDATE accounts SET json = ?, labels = ? WHERE id = ?", (*stored(account), id))
+    connection.execute("UPDATE accounts SET json = ?, labels = ? WHERE id = ?", (*to_row(account), id))
     connection.execute(_TOUCH)
     return account
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.admissions import Check, decide, undecided
-from steelyard.accounts.database import Claim, Forgotten, Superseded
+from steelyard.accounts.admissions import Check, decide, list_undecided
+from steelyard.accounts.claims import Claim, ForgottenClaim
+from steelyard.accounts.database import Superseded
 from steelyard.accounts.quota_settings import LONGEST
 from steelyard.sqlite import Database
 
@@ -64,7 +65,7 @@ class SqliteClaims:
 
     async def apply(
         self,
-        changes: Sequence[tuple[str, Claim | Forgotten | None]],
+        changes: Sequence[tuple[str, Claim | ForgottenClaim | None]],
         epoch: int,
         positions: Mapping[int, int],
         leader: int,
@@ -86,14 +87,14 @@ class SqliteClaims:
     async def get(self, id: str) -> Claim | None:
         return self._database.read_now(lambda connection: _get(connection, id))
 
-    async def unfinished(self) -> Sequence[Claim]:
+    async def list_unfinished(self) -> Sequence[Claim]:
         query = f"SELECT {_COLUMNS} FROM claims WHERE {_UNFINISHED} ORDER BY created, id"
         return await self._database.read(
             lambda connection: [_claim(row) for row in connection.execute(query)]
         )
 
-    async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]:
-        return self._database.read_now(lambda connection: _known(connection, ids))
+    async def find_claims(self, ids: Sequence[str]) -> Mapping[str, Claim]:
+        return self._database.read_now(lambda connection: _find_claims(connection, ids))
 
     async def quotas(self) -> Sequence[Claim]:
         query = f"SELECT {_COLUMNS} FROM claims WHERE kind = 'Quota' ORDER BY created, id"
@@ -101,7 +102,7 @@ class SqliteClaims:
             lambda connection: [_claim(row) for row in connection.execute(query)]
         )
 
-    async def created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
+    async def list_created(self, kinds: Collection[str], since: datetime) -> Sequence[Claim]:
         query = (
             f"SELECT {_WITHOUT_JSON} FROM claims WHERE kind IN (SELECT value FROM json_each(?)) AND created >= ?"
             " ORDER BY created, id"
@@ -111,8 +112,8 @@ class SqliteClaims:
             lambda connection: [_claim(row) for row in connection.execute(query, values)]
         )
 
-    async def counted(self, since: datetime | None = None) -> Sequence[Claim]:
-        return await self._database.read(lambda connection: _counted(connection, since))
+    async def list_counted(self, since: datetime | None = None) -> Sequence[Claim]:
+        return await self._database.read(lambda connection: _list_counted(connection, since))
 
     async def admit(
         self,
@@ -124,10 +125,10 @@ class SqliteClaims:
     ) -> Mapping[str, str]:
         def write(connection: sqlite3.Connection) -> dict[str, str]:
             _check_leader(connection, leader)
-            claims, refusals = undecided(ids, _known(connection, ids, _WITHOUT_JSON))
+            claims, refusals = list_undecided(ids, _find_claims(connection, ids, _WITHOUT_JSON))
             if not claims:
                 return refusals
-            admitted, refused = decide(claims, _counted(connection, since), now, allowed)
+            admitted, refused = decide(claims, _list_counted(connection, since), now, allowed)
             if admitted:
                 _note_admissions(connection, admitted, now.timestamp())
             return refusals | refused
@@ -164,7 +165,7 @@ def _note_admissions(connection: sqlite3.Connection, ids: Sequence[str], now: fl
     connection.executemany(query, [(now, id) for id in ids])
 
 
-def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None) -> None:
+def _remove(connection: sqlite3.Connection, id: str, forgotten: ForgottenClaim | None) -> None:
     """Remove a claim, unless its entity was created again after the command that forgot it."""
     if forgotten is None:
         _remember(connection, id)
@@ -223,7 +224,7 @@ def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
         raise Superseded(f"leader {leader} was replaced by leader {newest}")
 
 
-def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:
+def _list_counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:
     """Return the claims that are held, and every admission since then."""
     queries, values = [f"SELECT {_WITHOUT_JSON} FROM claims WHERE {_HELD}"], []
     if since is not None:
@@ -233,7 +234,9 @@ def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Cla
     return [_claim(row) for row in connection.execute(" UNION ".join(queries), values)]
 
 
-def _known(connection: sqlite3.Connection, ids: Sequence[str], columns: str = _COLUMNS) -> dict[str, Claim]:
+def _find_claims(
+    connection: sqlite3.Connection, ids: Sequence[str], columns: str = _COLUMNS
+) -> dict[str, Claim]:
     query = f"SELECT {columns} FROM claims WHERE id IN (SELECT value FROM json_each(?))"
     rows = connection.execute(query, (orjson.dumps(list(ids)).decode(),)).fetchall()
     return {row[0]: _claim(row) for row in rows}

@@ -3,7 +3,7 @@
 import sqlite3
 
 from steelyard.accounts.positions import EVENTS, STATE
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
 from steelyard.sqlite import Database
 
 MIGRATION = """

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.database import Backlog, Delivery, OutboxRow
+from steelyard.accounts.outbox import Backlog, Delivery, OutboxRow
 from steelyard.accounts.sqlite import outbox_servers as servers
 from steelyard.sqlite import Database
 
@@ -67,7 +67,7 @@ class SqliteOutbox:
     async def take_over(self, server: str) -> Sequence[OutboxRow]:
         def take(connection: sqlite3.Connection) -> list[OutboxRow]:
             servers.check(connection, server)
-            ended = ["", *servers.ended(connection, besides=server)]
+            ended = ["", *servers.list_ended(connection, besides=server)]
             servers.remove(connection, ended)
             places = ", ".join("?" * len(ended))
             # Their clients saw their connections break.
@@ -108,24 +108,24 @@ class SqliteOutbox:
 
         return await self._database.write(insert)
 
-    async def repeated(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
+    async def find_repeat(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow | None:
         def find(connection: sqlite3.Connection) -> OutboxRow | None:
             servers.check(connection, row.server)
             return _earlier(connection, row, window_seconds)
 
         return await self._database.write(find)
 
-    async def sent(self, command: str, position: tuple[int, int]) -> None:
+    async def note_sent(self, command: str, position: tuple[int, int]) -> None:
         query = "UPDATE outbox SET partition = ?, offset = ? WHERE command = ?"
         # A cursor must not leave the writer's thread: freed elsewhere, it resets a statement that runs there.
         await self._database.write(
             lambda connection: connection.execute(query, (*position, command)).rowcount
         )
 
-    async def answered(self, commands: Sequence[str]) -> None:
+    async def note_answered(self, commands: Sequence[str]) -> None:
         await self._mark("answered", commands)
 
-    async def lost(self, commands: Sequence[str]) -> None:
+    async def note_lost(self, commands: Sequence[str]) -> None:
         rows = [(command,) for command in commands]
         query = "UPDATE outbox SET answered = 2 WHERE command = ? AND answered = 0"
         await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
@@ -157,7 +157,7 @@ class SqliteOutbox:
             " AND ".join(["visible = 0", *(f"{name} = ?" for name in given)]), *given.values()
         )
 
-    async def sent_rows(self) -> Sequence[OutboxRow]:
+    async def list_sent(self) -> Sequence[OutboxRow]:
         return self._select("partition IS NOT NULL")
 
     async def unsend(self, commands: Mapping[str, int]) -> None:
@@ -187,10 +187,10 @@ class SqliteOutbox:
 
         return await self._database.write(remove)
 
-    async def accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
+    async def find_accepted(self, account: str, idempotency_key: str) -> OutboxRow | None:
         return self._database.read_now(lambda connection: _first_of_key(connection, account, idempotency_key))
 
-    async def expired_request(self, account: str, idempotency_key: str) -> str | None:
+    async def find_expired(self, account: str, idempotency_key: str) -> str | None:
         query = "SELECT request FROM outbox_keys WHERE account = ? AND idempotency_key = ?"
         row = self._database.read_now(
             lambda connection: connection.execute(query, (account, idempotency_key)).fetchone()
@@ -202,7 +202,7 @@ def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> O
     """Return the row that a new one repeats. A lost row is open again: one repeat finds it, and a second repeat is an
     entity of its own.
     """
-    earlier = _repeated_row(connection, row, window)
+    earlier = _find_repeat(connection, row, window)
     if earlier is None or earlier.delivery != "lost":
         return earlier
     query = "UPDATE outbox SET answered = 0, server = ? WHERE command = ?"
@@ -210,7 +210,7 @@ def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> O
     return replace(earlier, delivery="open", server=row.server)
 
 
-def _repeated_row(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
+def _find_repeat(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
     if row.idempotency_key is not None:
         return _first_of_key(connection, row.account, row.idempotency_key)
     where = "account = ? AND request = ? AND created > ? AND answered = 2 AND idempotency_key IS NULL"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from steelyard.accounts.database import LeaseEnded
-from steelyard.processes import may_live
+from steelyard.engines.processes import may_live
 
 MIGRATION = """
 CREATE TABLE outbox_servers (
@@ -35,7 +35,7 @@ def check(connection: sqlite3.Connection, server: str) -> None:
         raise LeaseEnded(f"server {server}: its lease has ended")
 
 
-def ended(connection: sqlite3.Connection, *, besides: str) -> list[str]:
+def list_ended(connection: sqlite3.Connection, *, besides: str) -> list[str]:
     """Return the servers whose leases or processes have ended."""
     now = time.monotonic()
     rows = connection.execute("SELECT id, process, renewed, seconds FROM outbox_servers").fetchall()

@@ -59,7 +59,9 @@ class SqliteSecrets:
             lambda connection: connection.execute(query, (account, name)).rowcount > 0
         )
 
-    async def of_other_keys(self, key: str, after: tuple[str, str], limit: int) -> Sequence[EncryptedSecret]:
+    async def list_other_keys(
+        self, key: str, after: tuple[str, str], limit: int
+    ) -> Sequence[EncryptedSecret]:
         query = (
             f"SELECT {_COLUMNS} FROM secrets WHERE key <> ? AND (account, name) > (?, ?)"
             " ORDER BY account, name LIMIT ?"

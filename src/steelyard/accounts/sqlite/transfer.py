@@ -38,7 +38,7 @@ class SqliteTransfer:
                 names = ", ".join(_NAMES.get(name, name) for name in columns)
                 places = ", ".join("?" * len(columns))
                 rows = [
-                    tuple(_inner(name, kind, {**ADDED, **row}[name]) for name, kind in columns.items())
+                    tuple(_from_json(name, kind, {**ADDED, **row}[name]) for name, kind in columns.items())
                     for row in contents.get(table, ())
                 ]
                 connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)
@@ -53,12 +53,12 @@ def _rows(connection: sqlite3.Connection, table: str) -> list[Json]:
     order = "number" if table in ("signing_keys", "outbox") else "1, 2"
     rows = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")
     return [
-        {name: _outer(name, kind, value) for (name, kind), value in zip(columns.items(), row, strict=True)}
+        {name: _to_json(name, kind, value) for (name, kind), value in zip(columns.items(), row, strict=True)}
         for row in rows
     ]
 
 
-def _outer(name: str, kind: Kind, value: Any) -> Any:
+def _to_json(name: str, kind: Kind, value: Any) -> Any:
     if value is None:
         return None
     if kind == "bytes":
@@ -73,7 +73,7 @@ def _outer(name: str, kind: Kind, value: Any) -> Any:
     return value.decode() if name == "json" and isinstance(value, bytes) else value
 
 
-def _inner(name: str, kind: Kind, value: Any) -> Any:
+def _from_json(name: str, kind: Kind, value: Any) -> Any:
     if value is None:
         return None
     if kind == "bytes":

@@ -21,7 +21,7 @@ REPORTED_FOR = timedelta(days=14)
 """Age from which on an end is not reported any more, so that reported ends need not be remembered for ever."""
 
 
-def event_of(content: Json, source: str, now: datetime) -> Event | None:
+def make_event(content: Json, source: str, now: datetime) -> Event | None:
     """Return the event of an entity's state; None where it has not ended, or long ago."""
     kind, status = content["kind"], content["status"]
     if kind not in PLURALS or status not in ENDED:
@@ -52,7 +52,7 @@ def trial_event(id: str, webhook: str, account: str, source: str, now: datetime)
     return Event(id, "", account, "", "", now.timestamp(), body)
 
 
-def source_of(log_id: str, public_url: str) -> str:
+def find_source(log_id: str, public_url: str) -> str:
     """Return the source of an installation's events: the API's address where it is set, else the log's id."""
     return f"{public_url.rstrip('/')}/v0" if public_url else f"urn:steelyard:{log_id}"
 

@@ -39,7 +39,7 @@ class Registration:
     kinds: frozenset[str] = frozenset()
     statuses: frozenset[str] = frozenset()
 
-    def stored(self) -> str:
+    def to_json(self) -> str:
         """Return the JSON that the database keeps."""
         content = {
             "url": self.url,
@@ -51,7 +51,7 @@ class Registration:
         return orjson.dumps(content).decode()
 
     @classmethod
-    def restored(cls, text: str) -> "Registration":
+    def from_json(cls, text: str) -> "Registration":
         """Return the registration that `stored` has written."""
         content = orjson.loads(text)
         grants = _GRANTS.validate_python(content["grants"])
@@ -86,6 +86,6 @@ def signing_key(pem: bytes, webhook: str, generation: int) -> bytes:
     return hmac.digest(pem, f"webhook {webhook} {generation}".encode(), "sha256")
 
 
-def shown_secret(key: bytes) -> str:
+def format_secret(key: bytes) -> str:
     """Return a key in the form in which receivers are given it by Standard Webhooks."""
     return f"whsec_{base64.b64encode(key).decode()}"

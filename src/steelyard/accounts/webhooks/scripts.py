@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from steelyard.accounts.changes import check_not_deleted, restored
+from steelyard.accounts.changes import check_not_deleted, from_row
 from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard_schema.account import Account
 
@@ -62,12 +62,12 @@ def add(id: str, account: str, registration: Registration, most: int) -> Script[
         return False
     yield (
         "INSERT INTO webhooks (id, account, json) VALUES (:id, :account, :json)",
-        {"id": id, "account": account, "json": registration.stored()},
+        {"id": id, "account": account, "json": registration.to_json()},
     )
     return True
 
 
-def shown(account: str, id: str | None = None) -> Script[Sequence[Row]]:
+def list_shown(account: str, id: str | None = None) -> Script[Sequence[Row]]:
     """Return an account's webhooks as they are shown, oldest first."""
     one = " AND id = :id" if id is not None else ""
     rows = yield f"{_SHOWN} WHERE account = :account{one}", {"account": account, "id": id}
@@ -76,7 +76,7 @@ def shown(account: str, id: str | None = None) -> Script[Sequence[Row]]:
 
 def remove(account: str, id: str) -> Script[bool]:
     """Remove a webhook and what waits for it; return whether it was there."""
-    rows = yield _of(account, id, "DELETE FROM webhooks", "RETURNING id")
+    rows = yield _for_account(account, id, "DELETE FROM webhooks", "RETURNING id")
     if rows:
         yield "DELETE FROM webhook_deliveries WHERE hook = :id", {"id": id}
     return bool(rows)
@@ -88,19 +88,19 @@ def enable(account: str, id: str) -> Script[bool]:
         "UPDATE webhooks SET status = 'Active', reason = NULL, message = NULL, failures = 0, failing_since = 0,"
         " rest_until = 0"
     )
-    rows = yield _of(account, id, update, "RETURNING id")
+    rows = yield _for_account(account, id, update, "RETURNING id")
     return bool(rows)
 
 
 def rotate(account: str, id: str, now: float) -> Script[int | None]:
     """Begin the webhook's next secret; return its number, or None where the webhook is not there."""
     update = "UPDATE webhooks SET generation = generation + 1, rotated = :now"
-    statement, values = _of(account, id, update, "RETURNING generation")
+    statement, values = _for_account(account, id, update, "RETURNING generation")
     rows = yield statement, {**values, "now": now}
     return int(rows[0][0]) if rows else None
 
 
-def _of(account: str, id: str, statement: str, end: str) -> Statement:
+def _for_account(account: str, id: str, statement: str, end: str) -> Statement:
     return f"{statement} WHERE account = :account AND id = :id {end}", {"account": account, "id": id}
 
 
@@ -164,14 +164,14 @@ def _hooks() -> Script[list[_Hook]]:
         if account not in owners:
             owners[account] = yield from _owner(account)
     return [
-        _Hook(id, Registration.restored(json), owners[account], status == "Active")
+        _Hook(id, Registration.from_json(json), owners[account], status == "Active")
         for id, account, json, status in rows
     ]
 
 
 def _owner(account: str) -> Script[Account | None]:
     rows = yield "SELECT json, labels FROM accounts WHERE id = :id", {"id": account}
-    return restored(*rows[0]) if rows else None
+    return from_row(*rows[0]) if rows else None
 
 
 def _is_news(event: Event) -> Script[bool]:
@@ -236,7 +236,7 @@ def claim(hook: str, now: float, lease: float, latest: float) -> Script[Attempt 
     if not rows:
         return None
     account, json, generation, rotated, failures = rows[0]
-    registration, owner = Registration.restored(json), (yield from _owner(account))
+    registration, owner = Registration.from_json(json), (yield from _owner(account))
     while True:
         # An event that was refused comes after all others: it must not keep them from being sent.
         rows = yield (
@@ -254,7 +254,7 @@ def claim(hook: str, now: float, lease: float, latest: float) -> Script[Attempt 
         yield "DELETE FROM webhook_deliveries WHERE number = :number", {"number": number}
 
 
-def accepted(attempt: Attempt, now: float) -> Script[bool]:
+def note_accepted(attempt: Attempt, now: float) -> Script[bool]:
     """Note that the receiver has accepted an event; False where the lease had ended, and another sender may send it
     again."""
     rows = yield (
@@ -268,7 +268,7 @@ def accepted(attempt: Attempt, now: float) -> Script[bool]:
     return bool(rows)
 
 
-def refused(attempt: Attempt, failure: Failure, now: float) -> Script[str | None]:
+def note_refused(attempt: Attempt, failure: Failure, now: float) -> Script[str | None]:
     """Note that an event was not accepted; return the reason for which the webhook is disabled now, if it is."""
     rows = yield (
         "UPDATE webhooks SET leased_until = 0, failures = failures + 1, rest_until = :rest,"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.accounts.webhooks.events import REPORTED_FOR, event_of
+from steelyard.accounts.webhooks.events import REPORTED_FOR, make_event
 
 END = datetime(2026, 1, 1, tzinfo=UTC)
 CONTENT = {
@@ -23,4 +23,4 @@ CONTENT = {
 )
 def test_an_end_is_an_event_for_a_while(age: timedelta, reported: bool) -> None:
     """Reported ends are not known for ever: an older one might be reported twice."""
-    assert (event_of(CONTENT, "https://example.com", END + age) is not None) is reported
+    assert (make_event(CONTENT, "https://example.com", END + age) is not None) is reported

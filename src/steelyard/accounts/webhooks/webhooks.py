@@ -10,7 +10,7 @@ from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.webhooks import scripts
 from steelyard.accounts.webhooks.registration import Event, Registration
 from steelyard.accounts.webhooks.scripts import Attempt, Failure, Row, Script
-from steelyard.errors import ContentError
+from steelyard_common.errors import ContentError
 from steelyard_schema.webhook import Webhook
 
 T = TypeVar("T")
@@ -50,15 +50,15 @@ class Webhooks:
         if not await self._engine.write(lambda: scripts.add(id, account, registration, most)):
             raise TooManyWebhooks(f"the account has {most} webhooks already, the most that one may have")
         # Not read again: another request may have removed it meanwhile.
-        return _webhook((id, account, registration.stored(), "Active", None, None, 0, 0, 0, 0))
+        return _webhook((id, account, registration.to_json(), "Active", None, None, 0, 0, 0, 0))
 
     async def get(self, account: str, id: str) -> Webhook | None:
-        rows = await self._engine.read(lambda: scripts.shown(account, id))
+        rows = await self._engine.read(lambda: scripts.list_shown(account, id))
         return _webhook(rows[0]) if rows else None
 
     async def list(self, account: str) -> Sequence[Webhook]:
         """Return an account's webhooks, oldest first."""
-        rows = await self._engine.read(lambda: scripts.shown(account))
+        rows = await self._engine.read(lambda: scripts.list_shown(account))
         return sorted(map(_webhook, rows), key=lambda webhook: (webhook.creationTime, webhook.id))
 
     async def remove(self, account: str, id: str) -> bool:
@@ -110,11 +110,11 @@ class Webhooks:
 
     async def accepted(self, attempt: Attempt, now: float) -> bool:
         """Note that an event was accepted; False where its lease had ended before."""
-        return await self._engine.write(lambda: scripts.accepted(attempt, now))
+        return await self._engine.write(lambda: scripts.note_accepted(attempt, now))
 
-    async def refused(self, attempt: Attempt, failure: Failure, now: float) -> str | None:
+    async def note_refused(self, attempt: Attempt, failure: Failure, now: float) -> str | None:
         """Note that an event was not accepted; return the reason for which the webhook is disabled now, if it is."""
-        return await self._engine.write(lambda: scripts.refused(attempt, failure, now))
+        return await self._engine.write(lambda: scripts.note_refused(attempt, failure, now))
 
     async def expire(self, deliveries_before: float, reported_before: float) -> None:
         """Remove events, and the memory of reported ones, from before these times."""
@@ -123,7 +123,7 @@ class Webhooks:
 
 def _webhook(row: Row) -> Webhook:
     id, account, json, status, reason, message, delivered, dropped, last, waiting = row
-    registration = Registration.restored(json)
+    registration = Registration.from_json(json)
     return Webhook(
         id=id,
         account=account,

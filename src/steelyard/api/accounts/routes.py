@@ -2,8 +2,13 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.accounts import accounts, permissions, secrets, tokens, webhooks
+from starlette.responses import Response
+
+from steelyard.api.accounts import accounts, secrets, tokens, webhooks
+from steelyard.api.accounts.loading import check_covered, load_account
 from steelyard.api.http.access import Grant
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.responses import list_response
 from steelyard.api.http.routing import Parameter, Route
 from steelyard_schema.account import AccessGrant, Account, APIKey
 from steelyard_schema.answers import Status
@@ -39,8 +44,8 @@ def account_routes() -> Iterator[Route]:
     yield Route("POST", f"{path}/signing-keys", create, rotate, "Create: signing key", None, str)
     yield Route("PATCH", f"{one}/labels", edit, accounts.label, "Edit labels", LabelsEditRequest)
     granted, request = f"{one}/permissions", AccountPermissionsSetRequest
-    yield Route("GET", granted, get, permissions.get, "Permissions", None, list[AccessGrant])
-    yield Route("PUT", granted, edit, permissions.replace, "Set permissions", request, list[AccessGrant])
+    yield Route("GET", granted, get, get_permissions, "Permissions", None, list[AccessGrant])
+    yield Route("PUT", granted, edit, replace_permissions, "Set permissions", request, list[AccessGrant])
     yield from _token_routes(f"{one}/tokens")
     yield from _secret_routes(f"{one}/secrets")
     yield from _webhook_routes(f"{one}/webhooks")
@@ -88,3 +93,16 @@ def _webhook_routes(path: str) -> Iterator[Route]:
     yield Route(
         "POST", f"{one}/test", edit, webhooks.send_trial, "Send a test event", None, str, errors=(409,)
     )
+
+
+async def get_permissions(context: RequestContext) -> Response:
+    return list_response((await load_account(context, "get")).auth.permissions)
+
+
+async def replace_permissions(context: RequestContext) -> Response:
+    """The permissions after the change."""
+    request = await context.body(AccountPermissionsSetRequest)
+    account = await load_account(context, "edit")
+    check_covered(context, request.permissions, "permissions")
+    changed = await context.api.accounts.set_permissions(account.id or "", request.permissions)
+    return list_response(changed.auth.permissions)

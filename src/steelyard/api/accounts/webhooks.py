@@ -3,14 +3,15 @@
 from starlette.responses import Response
 
 from steelyard.accounts.database import AccountDeleted
-from steelyard.accounts.webhooks.events import source_of, trial_event
-from steelyard.accounts.webhooks.registration import Registration, shown_secret, signing_key
+from steelyard.accounts.webhooks.events import find_source, trial_event
+from steelyard.accounts.webhooks.registration import Registration, format_secret, signing_key
 from steelyard.accounts.webhooks.webhooks import TooManyWebhooks, Webhooks
 from steelyard.api.accounts.loading import load_account
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard.api.http.responses import list_response, model_response, value_response
-from steelyard.egress.policy import EgressRefused, check_url
+from steelyard.egress.policy import check_url
+from steelyard_schema.egress import EgressRefused
 from steelyard_schema.requests import WebhookCreateRequest
 from steelyard_schema.webhook import Webhook, WebhookAndSecret
 
@@ -93,7 +94,7 @@ async def send_trial(context: RequestContext) -> Response:
     platform = context.api.platform
     if webhook.waiting >= platform.webhooks.backlog:
         raise Conflict(f"webhook: {webhook.waiting} events wait for {webhook.id} already, the most that may")
-    source = source_of(platform.log.id, platform.settings.public_url)
+    source = find_source(platform.log.id, platform.settings.public_url)
     event = trial_event(platform.new_id(), webhook.id, webhook.account, source, context.now)
     await _webhooks(context).add_trial(webhook.id, event)
     return value_response(event.id)
@@ -110,7 +111,7 @@ async def _with_secret(context: RequestContext, webhook: Webhook, generation: in
     keys = await context.api.accounts.signing_keys()
     # The caller's token was signed with a key, so there is one; the first is never removed.
     pem, _ = next(iter(keys.values()))
-    secret = shown_secret(signing_key(pem, webhook.id, generation))
+    secret = format_secret(signing_key(pem, webhook.id, generation))
     response = model_response(WebhookAndSecret(webhook=webhook, secret=secret))
     response.headers["Cache-Control"] = "no-store"
     return response

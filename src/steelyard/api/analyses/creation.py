@@ -17,7 +17,7 @@ from steelyard_schema.method import Method
 from steelyard_schema.model import Model
 from steelyard_schema.requests import AnalysisCreateRequest
 from steelyard_schema.safety_case import SafetyCase
-from steelyard_schema.secrets import annotations_of, method_secrets_of
+from steelyard_schema.secrets import list_method_secrets, secret_annotations
 
 _SCOPE: dict[str, type[Dataset | Evaluation | InferenceService | Model]] = {
     "dataset": Dataset,
@@ -62,7 +62,7 @@ async def _content(
     described = output.dump() if output else {}
     inputs = await _inputs(context, request, method)
     data = await analysis_data(context, method, service)
-    secrets = annotations_of(method_secrets_of(method))
+    secrets = secret_annotations(list_method_secrets(method))
     own = {"inputs": inputs, "method": foreign_method(method).dump(), "data": data, "annotations": secrets}
     return {**described, **request.dump(), **own}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.analyses.scores import FILES, PARAMETERS, of_case, query
+from steelyard.api.analyses.scores import FILES, PARAMETERS, case_handler, query
 from steelyard.api.entities.collection import Collection
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route, number
@@ -22,5 +22,5 @@ def score_routes(collection: Collection) -> Iterator[Route]:
     for kind, model in (("Score", Score), ("Curve", Curve)):
         name, path = FILES[kind], collection.path
         answer = list[model]  # type: ignore[valid-type]
-        yield Route("GET", f"{path}/{{id}}/{name}", get, of_case(kind), f"Its {name}", None, answer)
+        yield Route("GET", f"{path}/{{id}}/{name}", get, case_handler(kind), f"Its {name}", None, answer)
         yield Route("GET", f"{path}/{name}", search, query(kind), f"Query {name}", None, answer, _PARAMETERS)

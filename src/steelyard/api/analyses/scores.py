@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 import orjson
 from starlette.responses import Response
 
-from steelyard.api.datasets.delivery import content_of
+from steelyard.api.datasets.delivery import read_content
 from steelyard.api.entities.collection import MORE
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.api.http.responses import value_response
 from steelyard.api.http.routing import Handler
-from steelyard.storage.store import ObjectMissing
 from steelyard.views.fields import cursor
 from steelyard.views.parse import Conditions, both, parse_objects, values
 from steelyard.views.view import BadQuery, Query
 from steelyard_common.types import Json
-from steelyard_schema.ids import namespaced_id
+from steelyard_evaluation.storage.store import ObjectMissing
+from steelyard_schema.ids import id_in_namespace
 from steelyard_schema.names import OWN_LOGS, place
 from steelyard_schema.status import SUCCESS
 
@@ -37,7 +37,7 @@ PARAMETERS = ("id", "name", "analysis", *_OF_CASE)
 PAGING = ("limit", "after")
 
 
-def of_case(kind: str) -> Handler:
+def case_handler(kind: str) -> Handler:
     """Return the handler that answers the scores or the curves of one safety case."""
 
     async def answer(context: RequestContext) -> Response:
@@ -116,10 +116,10 @@ async def _read(context: RequestContext, case: Json, kind: str) -> list[Json]:
     name = FILES[kind]
     key = f"{place(case['kind'], case['id'])}/{OWN_LOGS}{name}.json"
     try:
-        content = orjson.loads(await content_of(context.api.platform.store, key))
+        content = orjson.loads(await read_content(context.api.platform.store, key))
     except ObjectMissing:
         return []
-    return [{**item, "kind": kind, "id": namespaced_id(case["id"], item["name"])} for item in content[name]]
+    return [{**item, "kind": kind, "id": id_in_namespace(case["id"], item["name"])} for item in content[name]]
 
 
 async def _cases(

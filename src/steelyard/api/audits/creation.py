@@ -13,14 +13,14 @@ from typing import TypeVar
 
 import orjson
 
-from steelyard.api.commands.commands import derived_id
+from steelyard.api.commands.commands import derive_id
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.loading import parse
 from steelyard.api.entities.references import resolve
 from steelyard.api.evaluations.creation import own_session
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden
-from steelyard.api.reports.creation import subject_of
+from steelyard.api.reports.creation import evaluation_fields
 from steelyard.api.reports.rubric_columns import check_rubric_columns
 from steelyard.api.reports.rubric_names import check_rubric
 from steelyard.views.fields import cursor
@@ -93,7 +93,7 @@ class _AuditDependencies:
             if isinstance(entity, Report) and fields.items() <= entity.dump().items():
                 return entity.id
         newest = await self._newest(Report, fields, _is_plain)
-        return newest.id if newest else self._create(Report, {**fields, **subject_of(evaluation)}).id
+        return newest.id if newest else self._create(Report, {**fields, **evaluation_fields(evaluation)}).id
 
     async def _evaluation(self, dataset: str) -> Evaluation:
         for entity in self.created:
@@ -140,7 +140,7 @@ class _AuditDependencies:
                 f"account {self.audit.account}",
                 field="auditProcedure",
             )
-        id = derived_id("audit", self.audit.id, str(len(self.created)))
+        id = derive_id("audit", self.audit.id, str(len(self.created)))
         entity = NewEntity(id, self.audit.account, self.audit.now).entity(kind, content)
         self.created.append(entity)
         return entity

@@ -10,11 +10,11 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, NotFound, Unavailable
 from steelyard.api.http.responses import model_response
 from steelyard.broker.log import STATE
-from steelyard.errors import SteelyardError
-from steelyard.storage.store import StorageError
+from steelyard_common.errors import SteelyardError
+from steelyard_evaluation.storage.store import StorageError
 from steelyard_schema.answers import Status
 from steelyard_schema.commands import PutQuota, RestoreAttributes, RestoreData, RestoreEntity, command_time
-from steelyard_schema.entities import AnyEntity, kind_of_fault, stored_of
+from steelyard_schema.entities import AnyEntity, kind_of_fault, parse_stored
 from steelyard_schema.faults import faults_text
 from steelyard_schema.quota import Quota, StoredQuota
 
@@ -49,13 +49,13 @@ async def _restore(context: RequestContext) -> Response:
         raise NotFound(f"id: {context.id} was forgotten, and is in the backup no more")
     revision = (there.get("metadata") or {}).get("revision") if there is not None else None
     try:
-        entity = stored_of({**content, "lastTransitionTime": command_time(context.now)})
+        entity = parse_stored({**content, "lastTransitionTime": command_time(context.now)})
     except ValidationError as error:
         raise Conflict(
             f"id: what the backup has of {context.id} is not an entity of this version: "
             f"{faults_text(error, model=kind_of_fault(error))}"
         ) from error
-    command = _set_again(entity) if isinstance(entity, StoredQuota) else _restored(entity, revision)
+    command = _set_again(entity) if isinstance(entity, StoredQuota) else _restore_command(entity, revision)
     try:
         await context.api.commands.edit(command, context.command_origin(), context.now)
     except NotFound:
@@ -67,7 +67,7 @@ async def _restore(context: RequestContext) -> Response:
     return model_response(Status(status=entity.status, reason=entity.reason, message=message))
 
 
-def _restored(entity: AnyEntity, revision: str | None) -> RestoreEntity:
+def _restore_command(entity: AnyEntity, revision: str | None) -> RestoreEntity:
     attributes = RestoreAttributes(
         entity=entity,
         ifRevisionMatch=revision,

@@ -2,8 +2,8 @@
 
 from starlette.responses import Response
 
-from steelyard.api.challenges.loading import task_of
-from steelyard.api.challenges.tasks import edited_assessment
+from steelyard.api.challenges.loading import find_task
+from steelyard.api.challenges.tasks import resolve_assessment
 from steelyard.api.commands.commands import Edit
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
@@ -37,7 +37,7 @@ async def edit_content(context: RequestContext) -> Response:
     challenge = await _challenge(context)
     attributes = ChallengeContentAttributes(content=request.content)
     data = ChallengeContentData(id=challenge.id, kind="Challenge", attributes=attributes)
-    return await _edited(context, EditChallengeContent(data=data))
+    return await _edit_response(context, EditChallengeContent(data=data))
 
 
 async def edit_rules(context: RequestContext) -> Response:
@@ -46,7 +46,7 @@ async def edit_rules(context: RequestContext) -> Response:
     challenge = await _challenge(context)
     attributes = ChallengeRulesAttributes(rules=request.rules)
     data = ChallengeRulesData(id=challenge.id, kind="Challenge", attributes=attributes)
-    return await _edited(context, EditChallengeRules(data=data))
+    return await _edit_response(context, EditChallengeRules(data=data))
 
 
 async def edit_task_content(context: RequestContext) -> Response:
@@ -58,7 +58,7 @@ async def edit_task_content(context: RequestContext) -> Response:
     edit = TaskContentEdit(content=request.content)
     attributes = ChallengeContentAttributes(tasks={task.id: edit})
     data = ChallengeContentData(id=challenge.id, kind="Challenge", attributes=attributes)
-    return await _edited(context, EditChallengeContent(data=data))
+    return await _edit_response(context, EditChallengeContent(data=data))
 
 
 async def edit_task_rules(context: RequestContext) -> Response:
@@ -67,11 +67,11 @@ async def edit_task_rules(context: RequestContext) -> Response:
     challenge, task = await _task(context)
     assessment = request.assessment
     if assessment is not None:
-        assessment = await edited_assessment(context, assessment, task.submissionStructure, task.account)
+        assessment = await resolve_assessment(context, assessment, task.submissionStructure, task.account)
     edit = TaskRulesEdit(rules=request.rules, assessment=assessment)
     attributes = TaskRulesAttributes(tasks={task.id: edit})
     data = ChallengeTaskRulesData(id=challenge.id, kind="Challenge", attributes=attributes)
-    return await _edited(context, EditChallengeTaskRules(data=data))
+    return await _edit_response(context, EditChallengeTaskRules(data=data))
 
 
 async def _challenge(context: RequestContext) -> Challenge:
@@ -82,8 +82,8 @@ async def _challenge(context: RequestContext) -> Challenge:
 
 async def _task(context: RequestContext) -> tuple[Challenge, ChallengeTask]:
     challenge = await _challenge(context)
-    return challenge, task_of(challenge, context.values["task"])
+    return challenge, find_task(challenge, context.values["task"])
 
 
-async def _edited(context: RequestContext, command: Edit) -> Response:
+async def _edit_response(context: RequestContext, command: Edit) -> Response:
     return json_response(await context.api.commands.edit(command, context.command_origin(), context.now))

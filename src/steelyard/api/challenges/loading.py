@@ -30,7 +30,7 @@ async def challenge_of_path(context: RequestContext) -> Challenge:
     return challenge
 
 
-def task_of(challenge: Challenge, id: str) -> ChallengeTask:
+def find_task(challenge: Challenge, id: str) -> ChallengeTask:
     """Return a task of the challenge. Raises NotFound."""
     if id not in challenge.tasks:
         raise NotFound(f"task: the challenge {challenge.id} has no task {id}")

@@ -9,7 +9,7 @@ from steelyard.api.http.context import RequestContext
 from steelyard_common.types import Json, mapping
 
 
-async def shown_challenges(context: RequestContext, challenges: Sequence[bytes]) -> Sequence[bytes]:
+async def present_challenges(context: RequestContext, challenges: Sequence[bytes]) -> Sequence[bytes]:
     """Return the JSON of challenges with the tasks that the caller may see."""
     contents: list[Json] = [orjson.loads(json) for json in challenges]
     if not any(
@@ -17,10 +17,10 @@ async def shown_challenges(context: RequestContext, challenges: Sequence[bytes])
     ):
         return challenges
     own = await own_challenges(context)
-    return [_shown(context, json, content, own) for json, content in zip(challenges, contents, strict=True)]
+    return [_present(context, json, content, own) for json, content in zip(challenges, contents, strict=True)]
 
 
-def _shown(context: RequestContext, json: bytes, content: Json, own: frozenset[str]) -> bytes:
+def _present(context: RequestContext, json: bytes, content: Json, own: frozenset[str]) -> bytes:
     account, id = str(content["account"]), str(content["id"])
     if organises(context, account, id):
         return json

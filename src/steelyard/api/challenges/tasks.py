@@ -3,7 +3,7 @@
 import orjson
 from starlette.responses import Response
 
-from steelyard.api.commands.commands import derived_id
+from steelyard.api.commands.commands import derive_id
 from steelyard.api.entities.loading import load
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
@@ -37,9 +37,9 @@ async def create_task(context: RequestContext) -> Response:
     if request.challenge != challenge.id:
         raise Invalid(f"challenge: is {request.challenge}; the path names {challenge.id}", field="challenge")
     # Names are unique within a challenge: an id that follows from the name is the same for every repeat.
-    id = derived_id("challengetask", challenge.id, request.name)
+    id = derive_id("challengetask", challenge.id, request.name)
     if (task := challenge.tasks.get(id)) is not None:
-        return _repeated(task, request)
+        return _find_equal_task(task, request)
     await check_assessment(context, request.assessment, request.submissionStructure, request.account)
     own = {"id": id, "status": "Ready", "creationTime": context.now}
     task = ChallengeTask.model_validate({**request.model_dump(exclude={"schemaVersion"}), **own})
@@ -49,7 +49,7 @@ async def create_task(context: RequestContext) -> Response:
     return value_response(orjson.loads(json)["tasks"][id])
 
 
-def _repeated(task: ChallengeTask, request: ChallengeTaskCreateRequest) -> Response:
+def _find_equal_task(task: ChallengeTask, request: ChallengeTaskCreateRequest) -> Response:
     """Return the task of an equal request, whose answer may have been lost. Raises Conflict for another one."""
     asked, there = request.dump(), task.dump()
     if differing := [name for name in asked if name != "schemaVersion" and asked[name] != there.get(name)]:
@@ -66,7 +66,7 @@ async def check_assessment(
     _check_pipeline(context, await resolve(context, Pipeline, id, "assessment"), structure, account)
 
 
-async def edited_assessment(
+async def resolve_assessment(
     context: RequestContext, id: str, structure: SubmissionStructure, account: str
 ) -> str:
     """Return the assessment that a task gets by an edit, which may be any text, as with Dyff.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from steelyard.accounts.database import Outbox, OutboxRow
+from steelyard.accounts.outbox import Outbox, OutboxRow
 from steelyard.api.commands.acceptance import check_entity
 from steelyard.api.commands.outcomes import Outcome, OutcomeReader
 from steelyard.api.commands.relay import OutboxRelay
@@ -20,7 +20,7 @@ from steelyard.api.http.errors import Conflict, NotFound, Unavailable, key_taken
 from steelyard.api.http.reply import Reply
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import EVENTS, QUARANTINE, Log, LogError, Message
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.views.view import Position, View
 from steelyard_schema.commands import (
     CreateChallengeTask,
@@ -105,7 +105,7 @@ class Commands:
         # A repeat is recognised by the first row alone: the others follow from the same request.
         rows = [first, *(replace(row, request="", idempotency_key=None) for row in others)]
         if first.idempotency_key is not None:  # it may be the key of another request, whose row has expired
-            earlier = await self._outbox.expired_request(first.account, first.idempotency_key)
+            earlier = await self._outbox.find_expired(first.account, first.idempotency_key)
             if earlier not in {None, first.request}:
                 raise key_taken(first.idempotency_key)
         else:
@@ -124,7 +124,7 @@ class Commands:
             raise Unavailable(f"the request was not accepted: {error}") from error
         return kept, True
 
-    async def accepted_before(self, account: str, origin: CommandOrigin, reply: Reply) -> OutboxRow | None:
+    async def find_accepted(self, account: str, origin: CommandOrigin, reply: Reply) -> OutboxRow | None:
         """Return the row of an earlier request with this idempotency key, if it is known.
 
         It is asked before a request is checked: what the first one used may be gone by now, and a repeat gets the first
@@ -132,12 +132,12 @@ class Commands:
         """
         if origin.idempotency_key is None:
             return None
-        row = await self._outbox.accepted(account, origin.idempotency_key)
+        row = await self._outbox.find_accepted(account, origin.idempotency_key)
         if row is not None:
             await self._answer_again(row, origin.digest, reply)
         return row
 
-    async def repeated(
+    async def find_repeat(
         self, account: str, origin: CommandOrigin, now: datetime, reply: Reply
     ) -> OutboxRow | None:
         """Return the row of an earlier equal request without a key whose answer was lost; this answer stands for it.
@@ -146,9 +146,9 @@ class Commands:
         """
         if origin.idempotency_key is not None:
             return None
-        request = _unkeyed(origin)
+        request = _request_identity(origin)
         asked = OutboxRow("", account, "", "", now, "", b"", {}, request)
-        row = await self._relay.repeated(asked)
+        row = await self._relay.find_repeat(asked)
         if row is not None:
             await self._answer_again(row, request, reply)
         return row
@@ -191,7 +191,7 @@ class Commands:
         if origin.idempotency_key is not None:
             # The same for every repeat of the request, so that the aggregator applies the command once.
             parts = (origin.token, origin.idempotency_key, origin.digest, command.data.id)
-            id = derived_id("command", *parts)
+            id = derive_id("command", *parts)
         message = self._message(command, id, origin, now)
         # Expected before it is sent: the aggregator may be faster than this task.
         expected = await self._outcomes.expect(id, urgent=True)
@@ -203,7 +203,7 @@ class Commands:
                 if outcome.outcome == "rejected":
                     detail = outcome.message or outcome.reason or "the command was rejected"
                     raise NotFound(detail) if outcome.reason == "NotFound" else Conflict(detail)
-                return await self._applied(command.data.kind, command.data.id, outcome)
+                return await self._wait_for_outcome(command.data.kind, command.data.id, outcome)
         except TimeoutError as error:
             mark = await self._log.latest(QUARANTINE, command.data.id)
             in_quarantine = mark is not None and mark.value is not None
@@ -220,7 +220,7 @@ class Commands:
         finally:
             self._outcomes.forget(id)
 
-    async def _applied(self, kind: str, id: str, outcome: Outcome) -> bytes:
+    async def _wait_for_outcome(self, kind: str, id: str, outcome: Outcome) -> bytes:
         """Wait until the view has reached the outcome, and return the entity's JSON."""
         epoch = self._log.epoch if outcome.epoch is None else outcome.epoch
         position = Position(epoch, outcome.offset or 0)
@@ -230,7 +230,7 @@ class Commands:
             stored = await self._view.get(kind, id)
             if stored is not None and stored.position >= position:
                 return stored.json
-            await self._view.changed(version, _POLL_SECONDS)
+            await self._view.wait_for_change(version, _POLL_SECONDS)
 
     def _row(self, entity: AnyEntity, origin: CommandOrigin, now: datetime) -> OutboxRow:
         # A new id for each attempt: where attempts of one request race, the row that is kept decides.
@@ -249,9 +249,9 @@ class Commands:
             value=message.value,
             headers=message.headers,
             # With a key, a repeat is the same request although the token may be another one by then.
-            request=origin.digest if origin.idempotency_key is not None else _unkeyed(origin),
+            request=origin.digest if origin.idempotency_key is not None else _request_identity(origin),
             idempotency_key=origin.idempotency_key,
-            ends=self._relay.end(partition_of(entity.id, self._log.partitions)),
+            ends=self._relay.end(find_partition(entity.id, self._log.partitions)),
         )
 
     def _message(
@@ -262,12 +262,12 @@ class Commands:
         return Message(EVENTS, command.data.id, command.dump_json(), headers)
 
 
-def _unkeyed(origin: CommandOrigin) -> str:
+def _request_identity(origin: CommandOrigin) -> str:
     """Return what equal requests without an idempotency key have in common: their token, too."""
     return f"{origin.token}:{origin.digest}"
 
 
-def derived_id(*parts: str) -> str:
+def derive_id(*parts: str) -> str:
     """Return the SHA-256 digest of the parts, cut to a version-4 UUID."""
     # Lengths keep ("ab", "c") and ("a", "bc") apart.
     text = "".join(f"{len(part)}:{part}" for part in parts)

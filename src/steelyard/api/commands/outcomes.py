@@ -85,7 +85,7 @@ class OutcomeReader:
             try:
                 # The version is taken before the read: what comes in between changes it, and the wait returns at once.
                 if not await self._read():
-                    await self._log.changed(version, _POLL_SECONDS)
+                    await self._log.wait_for_change(version, _POLL_SECONDS)
                 # Creates come in bursts, and no request waits for their outcomes: many are read at once.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_BATCH_SECONDS):

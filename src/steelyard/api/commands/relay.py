@@ -14,15 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from steelyard.accounts.database import LeaseEnded, Outbox, OutboxRow
+from steelyard.accounts.database import LeaseEnded
+from steelyard.accounts.outbox import Outbox, OutboxRow
 from steelyard.api.commands.outcomes import Outcome, OutcomeReader
 from steelyard.api.http.errors import Unavailable
 from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.broker.scan import PIECE, partition_records
-from steelyard.errors import ContentError, is_engine_failure
-from steelyard.processes import this_process
+from steelyard.engines.processes import own_process
 from steelyard.views.view import View
+from steelyard_common.errors import ContentError, is_engine_failure
 
 _log = logging.getLogger(__name__)
 _BATCH_SECONDS = 0.05
@@ -82,12 +83,12 @@ class OutboxRelay:
         """Return an offset below which no command lies that is sent from now on."""
         return self._ends.get(partition, 0)
 
-    def answered(self, command: str) -> None:
+    def note_answer(self, command: str) -> None:
         """Note that the client has its response: the same request again is a new one."""
         self._answered[command] = None
         self._work.set()
 
-    def lost(self, command: str) -> None:
+    def note_loss(self, command: str) -> None:
         """Note that the connection broke before the response: the same request again is its repeat."""
         self._lost.append(command)
         self._work.set()
@@ -120,25 +121,25 @@ class OutboxRelay:
             self._sending -= commands
         return kept
 
-    async def repeated(self, row: OutboxRow) -> OutboxRow | None:
+    async def find_repeat(self, row: OutboxRow) -> OutboxRow | None:
         """Return the row of an earlier request that a row repeats, as `add` would; nothing is added."""
         await self.resolve_doubt(row)
         await self._note_lost()
         server = self.server
         try:
-            return await self._outbox.repeated(replace(row, server=server))
+            return await self._outbox.find_repeat(replace(row, server=server))
         except LeaseEnded:
             await self._register(instead_of=server)
-            return await self._outbox.repeated(replace(row, server=self.server))
+            return await self._outbox.find_repeat(replace(row, server=self.server))
 
     async def _add_own(self, rows: Sequence[OutboxRow]) -> OutboxRow:
         """Add rows as rows of this server, which becomes a new one where its lease has ended."""
         server = self.server
         try:
-            return await self._outbox.add(*_owned(rows, server))
+            return await self._outbox.add(*_assign_server(rows, server))
         except LeaseEnded:
             await self._register(instead_of=server)
-            return await self._outbox.add(*_owned(rows, self.server))
+            return await self._outbox.add(*_assign_server(rows, self.server))
 
     async def resolve_doubt(self, row: OutboxRow) -> None:
         """Wait until it is known of every equal request that is open at another server whether this one repeats it.
@@ -174,7 +175,7 @@ class OutboxRelay:
         async with self._registering:
             if self.server == instead_of:
                 server = self._new_id()
-                await self._outbox.begin(server, self._lease_seconds, this_process())
+                await self._outbox.begin(server, self._lease_seconds, own_process())
                 self.server = server
 
     async def _take_over(self) -> None:
@@ -313,7 +314,8 @@ class OutboxRelay:
         sent = dict(self._sent)
         # At once, so that they share a commit.
         await asyncio.gather(
-            self._note_answered(), *(self._outbox.sent(command, place) for command, place in sent.items())
+            self._note_answered(),
+            *(self._outbox.note_sent(command, place) for command, place in sent.items()),
         )
         await self._note_lost()
         for command in sent:
@@ -326,7 +328,7 @@ class OutboxRelay:
             lost, self._lost = self._lost, []
             try:
                 if lost:
-                    await self._outbox.lost(lost)
+                    await self._outbox.note_lost(lost)
             # Kept for the next try: a loss that is forgotten would turn the client's repeat into a second entity (rule
             # 7).
             except BaseException:
@@ -342,7 +344,7 @@ class OutboxRelay:
         if not answered:
             return
         try:
-            await self._outbox.answered(list(answered))
+            await self._outbox.note_answered(list(answered))
         except BaseException:
             self._answered |= answered
             raise
@@ -376,7 +378,7 @@ class OutboxRelay:
 
     async def _pause(self) -> None:
         if self._applied:
-            await self._view.changed(self._view_version, _BATCH_SECONDS)
+            await self._view.wait_for_change(self._view_version, _BATCH_SECONDS)
         else:
             try:
                 async with asyncio.timeout(_IDLE_SECONDS):  # wait_for may swallow a cancellation
@@ -403,7 +405,7 @@ class OutboxRelay:
 
     async def _is_in_log(self, row: OutboxRow) -> bool:
         """Return whether the log has the row's command, and remember where."""
-        partition, start = partition_of(row.topic_key, self._log.partitions), row.ends
+        partition, start = find_partition(row.topic_key, self._log.partitions), row.ends
         async for record in partition_records(self._log, EVENTS, partition, start):
             if record.headers.get("id") == row.command:
                 self._sent[row.command] = (record.partition, record.offset)
@@ -411,7 +413,7 @@ class OutboxRelay:
         return False
 
 
-def _owned(rows: Sequence[OutboxRow], server: str) -> tuple[OutboxRow, Sequence[OutboxRow]]:
+def _assign_server(rows: Sequence[OutboxRow], server: str) -> tuple[OutboxRow, Sequence[OutboxRow]]:
     """Return the first of the rows and the others, as rows of a server."""
     first, *others = (replace(row, server=server) for row in rows)
     return first, others

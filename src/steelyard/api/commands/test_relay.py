@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from steelyard.accounts.database import AccountsDatabaseError, OutboxRow
+from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
+from steelyard.accounts.outbox import OutboxRow
 from steelyard.api.commands.outcomes import OutcomeReader
 from steelyard.api.commands.relay import OutboxRelay
 from steelyard.broker.in_memory import MemoryLog
@@ -45,9 +46,9 @@ async def test_a_row_that_is_written_along_with_a_failure_is_sent(
 
     relay = OutboxRelay(log, view, outbox, OutcomeReader(log), lambda: NOW, lambda: "server", 60.0)
     await relay.begin()
-    relay.answered("earlier")
+    relay.note_answer("earlier")
     with monkeypatch.context() as patched:
-        patched.setattr(outbox, "answered", fail)
+        patched.setattr(outbox, "note_answered", fail)
         patched.setattr(outbox, "add", write)
         with pytest.raises(AccountsDatabaseError, match="the database is away"):
             await relay.add([ROW])
@@ -109,12 +110,12 @@ class _SilentView(MemoryView):
     failures = 1
     failed: asyncio.Event
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         if self.failures:
             self.failures -= 1
             self.failed.set()
             raise ViewError("the view is away")
-        return await super().changed(since, timeout)
+        return await super().wait_for_change(since, timeout)
 
 
 async def test_a_wait_for_the_view_that_fails_ends_no_relay() -> None:

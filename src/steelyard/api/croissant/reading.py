@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.api.croissant.facts import Facts
+from steelyard_common.types import shorten
 from steelyard_schema.faults import faults_text
 
 VERSIONS = ("http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/1.1")
@@ -61,12 +62,12 @@ def read(content: Mapping[str, Any], columns: Sequence[str], digests: Mapping[st
         raise NotCroissant(faults_text(error)) from error
     if facts.name is None:
         raise NotCroissant("name: is missing")
-    return Reading(facts, _shown(left_out))
+    return Reading(facts, _shorten(left_out))
 
 
-def _shown(left_out: Sequence[str]) -> list[str]:
+def _shorten(left_out: Sequence[str]) -> list[str]:
     """Return the first parts that were left out, cut: a file of two bytes a part would get an answer of megabytes."""
-    shown = [part if len(part) <= MOST_SAID else f"{part[:MOST_SAID]}…" for part in left_out[:MOST_LEFT_OUT]]
+    shown = [shorten(part, MOST_SAID) for part in left_out[:MOST_LEFT_OUT]]
     more = len(left_out) - len(shown)
     return [*shown, *([f"{more} more parts"] if more else [])]
 

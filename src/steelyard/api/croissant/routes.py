@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from steelyard.api.croissant.facts import Facts
 from steelyard.api.croissant.reading import NotCroissant, full_page, read
-from steelyard.api.croissant.writing import DataFile, columns_of, croissant
-from steelyard.api.datasets.delivery import content_of
+from steelyard.api.croissant.writing import DataFile, column_names, croissant
+from steelyard.api.datasets.delivery import read_content
 from steelyard.api.datasets.downlinks import check_final
 from steelyard.api.entities.collection import Collection
 from steelyard.api.entities.loading import load
@@ -20,8 +20,8 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid
 from steelyard.api.http.responses import model_response, value_response
 from steelyard.api.http.routing import Route
-from steelyard.storage.store import ObjectMissing
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import ObjectMissing
 from steelyard_schema.answers import CroissantTaken
 from steelyard_schema.bounds import FREE_DEPTH, SUMMARY_LENGTH, TITLE_LENGTH, Unkeepable, check_json
 from steelyard_schema.commands import (
@@ -48,7 +48,7 @@ def croissant_routes(collection: Collection) -> Iterator[Route]:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Content:
     """Content of a dataset's manifest: its files, and the schema of their rows."""
 
     files: list[DataFile]
@@ -59,7 +59,7 @@ async def describe(context: RequestContext) -> Response:
     """The dataset as Croissant 1.0 (JSON-LD), with paths relative to the downloaded files."""
     dataset = await _dataset(context)
     check_final(context, dataset)
-    kept = await _kept(context, dataset)
+    kept = await _read_content(context, dataset)
     facts = Facts.parse(await _object(context, dataset, CROISSANT) or {})
     return value_response(await asyncio.to_thread(croissant, dataset, kept.files, kept.schema, facts))
 
@@ -73,8 +73,8 @@ async def take(context: RequestContext) -> Response:
     dataset = await _dataset(context)
     if content is None:
         content = await _file_of_source(context, dataset)
-    kept = await _kept(context, dataset)
-    columns = await asyncio.to_thread(columns_of, kept.schema)
+    kept = await _read_content(context, dataset)
+    columns = await asyncio.to_thread(column_names, kept.schema)
     try:
         reading = read(content, columns, {file.path: file.sha256 for file in kept.files})
     except NotCroissant as error:
@@ -118,16 +118,16 @@ async def _dataset(context: RequestContext) -> Dataset:
     return entity
 
 
-async def _kept(context: RequestContext, dataset: Dataset) -> _Kept:
+async def _read_content(context: RequestContext, dataset: Dataset) -> _Content:
     """Return the files of the manifest, and the schema: of a dataset of a data source, the one that it found."""
     manifest = await _object(context, dataset, MANIFEST) or {"files": []}
     files = [DataFile(file["path"], file["size"], file["sha256"]) for file in manifest["files"]]
-    return _Kept(files, manifest.get("arrowSchema") or dataset.schema_.arrowSchema)
+    return _Content(files, manifest.get("arrowSchema") or dataset.schema_.arrowSchema)
 
 
 async def _object(context: RequestContext, dataset: Dataset, key: str) -> Json | None:
     try:
-        content = await content_of(context.api.platform.store, f"{place('Dataset', dataset.id)}/{key}")
+        content = await read_content(context.api.platform.store, f"{place('Dataset', dataset.id)}/{key}")
     except ObjectMissing:
         return None
     try:

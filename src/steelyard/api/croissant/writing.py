@@ -1,4 +1,4 @@
-"""Writes a dataset as Croissant 1.0: its files with their digests, its columns with their types. Pure, but for pyarrow.
+"""Writes a dataset as Croissant 1.0: its files with their digests, its columns with their types. Pure.
 
 Paths of files are relative: with `croissant.json` in the folder of the downloaded files, mlcroissant can read the rows
 without the platform.
@@ -8,10 +8,10 @@ import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from steelyard.api.croissant.facts import Facts
-from steelyard.bounded_schema import read_schema
+from steelyard_common import arrow_schema
+from steelyard_common.arrow_schema import ArrowField, ArrowType
 from steelyard_common.types import Json
 from steelyard_schema.dataset import Dataset
 
@@ -56,6 +56,28 @@ CONTEXT: Json = {
     "transform": "cr:transform",
 }
 """The context that the specification prints."""
+_LISTS = frozenset({arrow_schema.LIST, arrow_schema.LARGE_LIST, arrow_schema.FIXED_LIST})
+_WORDLESS = frozenset(
+    {
+        arrow_schema.DURATION,
+        arrow_schema.INTERVAL,
+        arrow_schema.LARGE_LIST_VIEW,
+        arrow_schema.LIST_VIEW,
+        arrow_schema.MAP,
+        arrow_schema.STRUCT,
+        arrow_schema.UNION,
+    }
+)
+"""Types whose values mlcroissant does not take."""
+_WORDS = {
+    arrow_schema.BOOL: "sc:Boolean",
+    arrow_schema.INT: "sc:Integer",
+    arrow_schema.FLOATING: "sc:Float",
+    arrow_schema.DECIMAL: "sc:Float",
+    arrow_schema.DATE: "sc:Date",
+    arrow_schema.TIMESTAMP: "sc:DateTime",
+    arrow_schema.TIME: "sc:Time",
+}
 _PLAIN_PART = re.compile(r"(?!(?:where|parent)$)[A-Za-z_][A-Za-z_0-9]*")
 """Names that JSONPath takes without quotes."""
 
@@ -77,7 +99,7 @@ class _Ids:
 
     _taken: set[str] = field(default_factory=set)
 
-    def of(self, name: str) -> str:
+    def id_for(self, name: str) -> str:
         """Return an id for a part that is called `name`: the name itself where that can be."""
         plain = re.sub(r"^@|[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]", "_", name)
         number, id = 1, plain
@@ -88,12 +110,12 @@ class _Ids:
         return id
 
 
-def croissant(dataset: Dataset, files: Sequence[DataFile], arrow_schema: str, facts: Facts) -> Json:
-    """Return the JSON-LD of a dataset; `arrow_schema` is the base64 of the serialised schema of its rows."""
+def croissant(dataset: Dataset, files: Sequence[DataFile], schema: str, facts: Facts) -> Json:
+    """Return the JSON-LD of a dataset; `schema` is the base64 of the serialised schema of its rows."""
     text = dataset.metadata.documentation
     ids = _Ids()
-    records, set_of_files = ids.of(RECORDS), ids.of(FILES)
-    by_path = {file.path: ids.of(file.path) for file in files}
+    records, set_of_files = ids.id_for(RECORDS), ids.id_for(FILES)
+    by_path = {file.path: ids.id_for(file.path) for file in files}
     document: Json = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -132,7 +154,7 @@ def croissant(dataset: Dataset, files: Sequence[DataFile], arrow_schema: str, fa
             }
         )
     columns = _Columns(source, ids, facts.fields)
-    if tables and (fields := list(columns.fields(arrow_schema))):
+    if tables and (fields := list(columns.fields(schema))):
         rows = {"@type": "cr:RecordSet", "@id": records, "name": RECORDS, "field": fields}
         if columns.left_out:
             rows["description"] = f"Not described, for want of a type: {'; '.join(columns.left_out)}."
@@ -140,9 +162,9 @@ def croissant(dataset: Dataset, files: Sequence[DataFile], arrow_schema: str, fa
     return document
 
 
-def columns_of(arrow_schema: str) -> list[str]:
-    """Return the names of the columns of a schema; none where it cannot be read. Blocking: it loads pyarrow."""
-    return [field.name for field in _schema(arrow_schema)]
+def column_names(schema: str) -> list[str]:
+    """Return the names of the columns of a schema; none where it cannot be read."""
+    return [field.name for field in _schema(schema)]
 
 
 def _file(file: DataFile, id: str) -> Json:
@@ -168,82 +190,68 @@ class _Columns:
     left_out: list[str] = field(default_factory=list)
     """Columns and parts that Croissant has no word for, with their types in Arrow."""
 
-    def fields(self, arrow_schema: str) -> Iterator[Json]:
-        for column in _schema(arrow_schema):
+    def fields(self, schema: str) -> Iterator[Json]:
+        for column in _schema(schema):
             described = {"description": text} if (text := self.texts.get(column.name)) else {}
             parts = _parts(column.type) if column.name else None
             if parts is None:
                 if self._has_word(column):
                     yield {**self._field(RECORDS, column.name, column), **described, **_kind(column.type)}
                 continue
-            id = self.ids.of(f"{RECORDS}/{column.name}")
+            id = self.ids.id_for(f"{RECORDS}/{column.name}")
             inner = [self._part(id, part, column) for part in parts if self._has_word(part, column.name)]
             if inner:
                 yield {"@type": "cr:Field", "@id": id, "name": column.name, **described, "subField": inner}
 
-    def _has_word(self, column: Any, parent: str | None = None) -> bool:
+    def _has_word(self, column: ArrowField, parent: str | None = None) -> bool:
         # A source has to name its column, and to JSONPath a part called * is every part.
         if column.name and (parent is None or column.name != "*") and _has_word(column.type):
             return True
         name = column.name or "a column without a name"
-        self.left_out.append(f"{name if parent is None else f'{parent}.{name}'} ({column.type})")
+        self.left_out.append(f"{name if parent is None else f'{parent}.{name}'} ({column.type.text})")
         return False
 
-    def _part(self, parent: str, part: Any, column: Any) -> Json:
+    def _part(self, parent: str, part: ArrowField, column: ArrowField) -> Json:
         field = self._field(parent, part.name, column)
         quoted = "'" + re.sub(r"(['\\])", r"\\\1", part.name) + "'"
         path = part.name if _PLAIN_PART.fullmatch(part.name) else quoted
         field["source"]["transform"] = {"jsonPath": path}
         return {**field, **_kind(part.type)}
 
-    def _field(self, parent: str, name: str, column: Any) -> Json:
+    def _field(self, parent: str, name: str, column: ArrowField) -> Json:
         source = {**self.source, "extract": {"column": column.name}}
-        return {"@type": "cr:Field", "@id": self.ids.of(f"{parent}/{name}"), "name": name, "source": source}
+        return {
+            "@type": "cr:Field",
+            "@id": self.ids.id_for(f"{parent}/{name}"),
+            "name": name,
+            "source": source,
+        }
 
 
-def _parts(kind: Any) -> list[Any] | None:
+def _parts(kind: ArrowType) -> Sequence[ArrowField] | None:
     """Return the parts of an object; None for any other value."""
-    import pyarrow as pa
-
-    return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_struct(kind) else None
+    return kind.children if kind.number == arrow_schema.STRUCT else None
 
 
-def _has_word(kind: Any) -> bool:
+def _has_word(kind: ArrowType) -> bool:
     """Return whether mlcroissant takes the values of a type: objects only at the first level."""
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return _has_word(kind.value_type)
-    return not (types.is_nested(kind) or types.is_duration(kind) or types.is_interval(kind))
+    if kind.number in _LISTS:
+        return _has_word(kind.children[0].type)
+    return kind.number not in _WORDLESS
 
 
-def _kind(kind: Any) -> Json:
+def _kind(kind: ArrowType) -> Json:
     """Return the type of a column in the words of Croissant; text for what it has no word for."""
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _kind(kind.value_type)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return {**_kind(kind.value_type), "repeated": True}
-    words = (
-        (types.is_boolean, "sc:Boolean"),
-        (types.is_integer, "sc:Integer"),
-        (types.is_floating, "sc:Float"),
-        (types.is_decimal, "sc:Float"),
-        (types.is_date, "sc:Date"),
-        (types.is_timestamp, "sc:DateTime"),
-        (types.is_time, "sc:Time"),
-    )
-    return {"dataType": next((word for holds, word in words if holds(kind)), "sc:Text")}
+    if kind.number == arrow_schema.DICTIONARY:
+        return _kind(kind.children[0].type)
+    if kind.number in _LISTS:
+        return {**_kind(kind.children[0].type), "repeated": True}
+    return {"dataType": _WORDS.get(kind.number, "sc:Text")}
 
 
-def _schema(arrow_schema: str) -> Any:
-    import pyarrow as pa
-
+def _schema(text: str) -> list[ArrowField]:
     try:
-        return read_schema(arrow_schema)
+        return arrow_schema.read_fields(text)
     # The uploader names the schema: an invalid one has no columns to describe.
-    except pa.ArrowInvalid:
-        return pa.schema([])
+    except arrow_schema.BadArrowSchema:
+        return []

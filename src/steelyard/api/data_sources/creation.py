@@ -6,8 +6,9 @@ from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.egress.policy import EgressRefused, check_url
+from steelyard.egress.policy import check_url
 from steelyard_schema.data_source import UPLOAD, DataSource, pattern_notes, upload_note
+from steelyard_schema.egress import EgressRefused
 from steelyard_schema.entities import AnyEntity
 from steelyard_schema.requests import DataSourceCreateRequest
 from steelyard_schema.source_addresses import source_address

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.storage.store import StorageError, Store
-from steelyard.thrift import read_struct
+from steelyard_common.thrift import read_struct
+from steelyard_evaluation.storage.store import StorageError, Store
 from steelyard_schema.dataset import Dataset
 from steelyard_schema.names import place
 
@@ -41,7 +41,7 @@ class FilePart:
     pieces: Mapping[int, bytes]
 
 
-async def known_columns(store: Store, dataset: Dataset) -> Columns | None:
+async def find_columns(store: Store, dataset: Dataset) -> Columns | None:
     """Return the columns; None where they are not known now, because the dataset is not Ready or cannot be read."""
     keys = _keys(dataset)
     if not keys or (read := await _footer(store, keys[0])) is None:

@@ -10,35 +10,47 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 from steelyard.api.http.errors import ContentChanged
-from steelyard.storage.checked import (
+from steelyard_evaluation.storage.checked import (
+    PIECE,
     DigestMismatch,
     check_digest,
     check_object,
-    checked_pieces,
-    known_digest,
+    check_pieces,
+    find_digest,
 )
-from steelyard.storage.store import StorageError, Store
+from steelyard_evaluation.storage.store import StorageError, Store
 
 READ_BEFORE = 64 << 20
 """Bytes up to which a file is read before its delivery begins, so that its refusal can say the reason."""
 _log = logging.getLogger(__name__)
 
 
-async def delivered(store: Store, key: str) -> AsyncIterator[bytes]:
-    """Return the pieces of a file of an entity. Raises ContentChanged, and ObjectMissing before the first piece."""
+async def stream_file(store: Store, key: str, part: range | None = None) -> AsyncIterator[bytes]:
+    """Return the pieces of a file of an entity, or of a part of it. Raises ContentChanged, and ObjectMissing before the
+    first piece.
+
+    A part of a large file is not compared: the digest is that of the whole.
+    """
     size = (await store.head(key)).size
-    with refused_if_changed():
-        sha256 = await known_digest(store, key)
+    with refuse_if_changed():
+        sha256 = await find_digest(store, key)
         if sha256 is not None:
             await check_small(store, key, size, sha256)
-    return logged(checked_pieces(store, key, size, sha256))
+    whole = check_pieces(store, key, size, sha256)
+    return log_failures(whole if part is None else stream_part(store, key, part))
 
 
-async def content_of(store: Store, key: str) -> bytes:
+async def stream_part(store: Store, key: str, part: range) -> AsyncIterator[bytes]:
+    """Yield some bytes of an object in pieces."""
+    for start in range(part.start, part.stop, PIECE):
+        yield await store.get_range(key, start, min(PIECE, part.stop - start))
+
+
+async def read_content(store: Store, key: str) -> bytes:
     """Return a small file of an entity whole. Raises ContentChanged, ObjectMissing."""
     content = await store.get(key)
-    with refused_if_changed():
-        check_digest(store, key, hashlib.sha256(content).hexdigest(), await known_digest(store, key))
+    with refuse_if_changed():
+        check_digest(store, key, hashlib.sha256(content).hexdigest(), await find_digest(store, key))
     return content
 
 
@@ -48,7 +60,7 @@ async def check_small(store: Store, key: str, size: int, sha256: str) -> None:
         await check_object(store, key, sha256)
 
 
-async def logged(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def log_failures(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the pieces; what ends them early is logged.
 
     By the announced length the recipient sees that the rest is missing.
@@ -61,7 +73,7 @@ async def logged(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def refused_if_changed() -> Iterator[None]:
+def refuse_if_changed() -> Iterator[None]:
     """Answer with the reason where a stored file differs from its manifest."""
     try:
         yield

@@ -7,12 +7,12 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.api.datasets.delivery import READ_BEFORE
-from steelyard.api.datasets.uploads import signed_url
-from steelyard.api.entities.loading import load, why_text
+from steelyard.api.datasets.uploads import sign_url
+from steelyard.api.entities.loading import load, status_reason
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import list_response
-from steelyard.storage.store import ObjectMissing
+from steelyard_evaluation.storage.store import ObjectMissing
 from steelyard_schema.answers import ArtifactURL
 from steelyard_schema.data import Artifact, Digest
 from steelyard_schema.entities import PLURALS, AnyEntity
@@ -31,7 +31,7 @@ async def downlinks(context: RequestContext) -> Response:
     """
     entity = await load(context)
     check_final(context, entity)
-    artifacts = await artifacts_of(context, entity)
+    artifacts = await list_artifacts(context, entity)
     if not _reads_all(context, entity):
         artifacts = [artifact for artifact in artifacts if artifact.path == PAGES.get(entity.kind)]
     return list_response([await link(context, entity, artifact) for artifact in artifacts])
@@ -46,7 +46,7 @@ def check_final(context: RequestContext, entity: AnyEntity) -> None:
         raise Conflict(f"{what}: its files are not final before it is {ENDINGS[entity.kind][0]}")
     ran = entity.kind in WITH_WORKFLOW and entity.status != "Deleted" and entity.reason != _NOT_UPLOADED
     log = "; its log is at logs/workflow" if ran and _reads_all(context, entity) else ""
-    raise Conflict(f"{what}{why_text(entity)}: it has no files to download{log}")
+    raise Conflict(f"{what}{status_reason(entity)}: it has no files to download{log}")
 
 
 def _reads_all(context: RequestContext, entity: AnyEntity) -> bool:
@@ -55,7 +55,7 @@ def _reads_all(context: RequestContext, entity: AnyEntity) -> bool:
     return context.access.allows(resource, "data", entity.account, entity.id)  # type: ignore[arg-type]
 
 
-async def artifacts_of(context: RequestContext, entity: AnyEntity) -> list[Artifact]:
+async def list_artifacts(context: RequestContext, entity: AnyEntity) -> list[Artifact]:
     """Return the files of an entity's manifest; without a manifest, all of its files.
 
     The platform's own files, in folders whose names begin with a dot, are left out.
@@ -75,7 +75,7 @@ async def link(context: RequestContext, entity: AnyEntity, artifact: Artifact) -
     key = f"{place(entity.kind, entity.id)}/{artifact.path}"
     # A client compares a file that comes past the API by the digest of its link. Without one, the API compares it.
     by_store = artifact.digest.md5 is not None or await _is_large(context, key)
-    url = await signed_url(context, "GET", key, lifetime, by_store=by_store)
+    url = await sign_url(context, "GET", key, lifetime, by_store=by_store)
     return ArtifactURL(artifact=artifact, signedURL=url)
 
 

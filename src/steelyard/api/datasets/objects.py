@@ -10,14 +10,15 @@ from typing import BinaryIO
 
 from starlette.responses import Response, StreamingResponse
 
-from steelyard.api.datasets.delivery import delivered
+from steelyard.api.datasets.delivery import stream_file
 from steelyard.api.datasets.uploads import verifier
 from steelyard.api.http.access_log import SIGNED_FOR
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, Unavailable
-from steelyard.storage.signing import BadSignature, Signer
-from steelyard.storage.staging import area_of, is_closed, read_closed
-from steelyard.storage.store import ObjectMissing, StorageFull
+from steelyard.api.http.ranges import content_range, read_range
+from steelyard_evaluation.storage.signing import BadSignature, Signer
+from steelyard_evaluation.storage.staging import find_area, is_closed, read_closed
+from steelyard_evaluation.storage.store import ObjectMissing, StorageFull
 
 _PIECE_BYTES = 4 << 20
 _CONTENT_SECURITY_POLICY = (
@@ -32,8 +33,8 @@ async def put(context: RequestContext) -> Response:
     Where the upload was verified and `finalize` was cut short, the same file is accepted and not written: a client that
     repeats its upload comes to `finalize`, which ends it.
     """
-    key = _verified(context, "PUT")
-    area, store = area_of(key), context.api.platform.store
+    key = _verify_signature(context, "PUT")
+    area, store = find_area(key), context.api.platform.store
     closed = area is None or await is_closed(store, area)
     kept = await read_closed(store, key) if closed else None
     if area is None or (closed and kept is None):
@@ -60,24 +61,32 @@ async def put(context: RequestContext) -> Response:
 
 
 async def get(context: RequestContext) -> Response:
-    """The file, unchanged: with its length, and never compressed."""
-    key, store = _verified(context, "GET"), context.api.platform.store
+    """The file, or the part of it that `Range` names, unchanged: with its length, and never compressed.
+
+    Readers of tables by their address, such as DuckDB, ask for the parts that they need.
+    """
+    key, store = _verify_signature(context, "GET"), context.api.platform.store
     try:
         size = (await store.head(key)).size
-        pieces = await delivered(store, key)
+        # A range without a byte of the file is ignored.
+        asked = read_range(context.headers.get("range"), size) or None
+        pieces = await stream_file(store, key, asked)
     except ObjectMissing as error:
         raise NotFound(f"there is no object {key}") from error
     kind = mimetypes.guess_type(key)[0] or "application/octet-stream"
     headers = {
-        "Content-Length": str(size),
+        "Content-Length": str(size if asked is None else len(asked)),
+        "Accept-Ranges": "bytes",
         "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-transform",
     }
-    return StreamingResponse(pieces, headers=headers, media_type=kind)
+    if asked is not None:
+        headers["Content-Range"] = content_range(asked, size)
+    return StreamingResponse(pieces, 200 if asked is None else 206, headers, kind)
 
 
-def _verified(context: RequestContext, method: str) -> str:
+def _verify_signature(context: RequestContext, method: str) -> str:
     raw = context.request.scope["raw_path"].decode("ascii")
     path = raw.partition("/v0/objects/")[2]
     query = context.request.scope["query_string"].decode("ascii", "replace")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from steelyard.api.datasets import objects
 from steelyard.api.datasets.downlinks import downlinks
 from steelyard.api.datasets.uploads import finalize, uplink
-from steelyard.api.http.access import Grant, Signed
+from steelyard.api.http.access import Grant, SignedUrl
 from steelyard.api.http.routing import ANY, Route
 from steelyard_schema.account import APIResource
 from steelyard_schema.answers import ArtifactURL, StorageSignedURL
@@ -32,8 +32,15 @@ def download_routes(kind: str, resource: APIResource) -> Iterator[Route]:
 def object_routes() -> Iterator[Route]:
     path = "/v0/objects/{key:path}"
     yield Route(
-        "PUT", path, Signed(), objects.put, "Upload a file, with a signed URL", media="", errors=(409,)
+        "PUT", path, SignedUrl(), objects.put, "Upload a file, with a signed URL", media="", errors=(409,)
     )
     yield Route(
-        "GET", path, Signed(), objects.get, "Download a file, with a signed URL", media=ANY, errors=(409,)
+        "GET",
+        path,
+        SignedUrl(),
+        objects.get,
+        "Download a file, with a signed URL",
+        media=ANY,
+        partial=True,
+        errors=(409,),
     )

@@ -16,7 +16,7 @@ from typing import cast
 import orjson
 
 from steelyard.api.datasets.columns import FilePart, read_columns
-from steelyard.storage.store import Store
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.columns import INDEX
 from steelyard_schema.dataset import Dataset
 
@@ -24,7 +24,7 @@ MOST_BYTES = 16 << 20
 """Most bytes of the files that are read for a request: more are left to the step."""
 _SECONDS, _TURN_SECONDS = 20.0, 5.0
 _REMEMBERED = 1000
-_PROGRAM = "steelyard.report.faulty_rows"
+_PROGRAM = "steelyard_evaluation.report.faulty_rows"
 _VARIABLES = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR")
 """Variables that the process inherits: it reads what strangers wrote, and needs no secret."""
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}

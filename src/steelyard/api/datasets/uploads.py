@@ -7,15 +7,15 @@ from typing import Literal
 from starlette.responses import Response
 
 from steelyard.api.datasets.creation import WAITING_FOR_UPLOAD
-from steelyard.api.entities.loading import load, why_text
+from steelyard.api.entities.loading import load, status_reason
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard.api.http.responses import model_response, value_response
-from steelyard.storage.signing import Signer
-from steelyard.storage.staging import (
+from steelyard_evaluation.storage.signing import Signer
+from steelyard_evaluation.storage.staging import (
     Area,
     ChangedMeanwhile,
-    Expected,
+    ExpectedFile,
     UploadError,
     discard,
     finalise,
@@ -23,9 +23,9 @@ from steelyard.storage.staging import (
 )
 from steelyard_schema.answers import StorageSignedURL
 from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus
-from steelyard_schema.data_source import DataSource, uploads_of
+from steelyard_schema.data_source import DataSource, list_uploads
 from steelyard_schema.dataset import Dataset
-from steelyard_schema.dependencies import data_source_of
+from steelyard_schema.dependencies import find_data_source
 from steelyard_schema.model import Model
 from steelyard_schema.module import Module
 from steelyard_schema.names import place
@@ -38,14 +38,14 @@ Uploaded = DataSource | Dataset | Module | Model
 
 async def uplink(context: RequestContext) -> Response:
     """A signed URL to PUT one file to."""
-    entity = await _uploaded(context)
+    entity = await _parse_upload(context)
     path = context.values["path"]
-    expected = {file.path: file for file in _expected(entity)}.get(path)
+    expected = {file.path: file for file in _list_expected(entity)}.get(path)
     if expected is None:
         raise Invalid(f"path: {path!r} is not one of the files of {entity.kind} {entity.id}", field="path")
     if entity.status != WAITING_FOR_UPLOAD:
         raise Conflict(
-            f"status: {entity.kind} {entity.id} is {entity.status}{why_text(entity)} and takes no more files"
+            f"status: {entity.kind} {entity.id} is {entity.status}{status_reason(entity)} and takes no more files"
         )
     headers = {"content-md5": expected.md5} if expected.md5 else {}
     lifetime = timedelta(seconds=context.api.platform.settings.upload_url_seconds)
@@ -53,17 +53,17 @@ async def uplink(context: RequestContext) -> Response:
     fits = expected.size is None or expected.size <= LARGEST_PUT
     # A file of a closed area must not change any more: the API compares what is sent, a store would write it.
     fits = fits and not await is_closed(context.api.platform.store, area)
-    url = await signed_url(context, "PUT", area.key(path), lifetime, headers, by_store=fits)
+    url = await sign_url(context, "PUT", area.key(path), lifetime, headers, by_store=fits)
     return model_response(url)
 
 
 async def finalize(context: RequestContext) -> Response:
     """Null; the uploaded files are verified and final. A repeat answers the same."""
-    entity = await _uploaded(context)
+    entity = await _parse_upload(context)
     if entity.status == WAITING_FOR_UPLOAD:
         await _finish(context, entity)
-    elif entity.status in _ENDED or not _expected(entity):
-        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}{why_text(entity)}")
+    elif entity.status in _ENDED or not _list_expected(entity):
+        raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}{status_reason(entity)}")
     return value_response(None)
 
 
@@ -72,7 +72,7 @@ def signer(context: RequestContext) -> Signer:
     return Signer(context.api.platform.signing_secret, f"{context.base_url}/v0/objects")
 
 
-async def signed_url(
+async def sign_url(
     context: RequestContext,
     method: Literal["GET", "PUT"],
     key: str,
@@ -102,7 +102,7 @@ async def _finish(context: RequestContext, entity: Uploaded) -> None:
         # A model's final place is written by its own workflow, which fetches the files from here.
         target = f"uploads/{entity.id}" if isinstance(entity, Model) else place(entity.kind, entity.id)
         most_bytes = context.api.platform.settings.file_bytes
-        await finalise(store, area, _expected(entity), target, most_bytes)
+        await finalise(store, area, _list_expected(entity), target, most_bytes)
     except ChangedMeanwhile as error:
         await _set_status(context, entity, "Error", "UploadFailed", str(error))
         raise Conflict(str(error), field=error.path) from error
@@ -126,23 +126,23 @@ async def _set_status(
     await context.api.commands.edit(UpdateEntityStatus(data=data), context.command_origin(), context.now)
 
 
-async def _uploaded(context: RequestContext) -> Uploaded:
+async def _parse_upload(context: RequestContext) -> Uploaded:
     entity = await load(context)
     if not isinstance(entity, DataSource | Dataset | Module | Model):
         raise NotFound(f"{entity.kind} {entity.id} has no files to upload")
     return entity
 
 
-def _expected(entity: Uploaded) -> Sequence[Expected]:
-    if isinstance(entity, Dataset) and data_source_of(entity):
+def _list_expected(entity: Uploaded) -> Sequence[ExpectedFile]:
+    if isinstance(entity, Dataset) and find_data_source(entity):
         return []  # its file is made by its workflow
     if isinstance(entity, DataSource):
-        return [Expected(path, None, md5) for path, md5 in uploads_of(entity).items()]
+        return [ExpectedFile(path, None, md5) for path, md5 in list_uploads(entity).items()]
     if not isinstance(entity, Model):
-        return [Expected(file.path, None, file.digest.md5) for file in entity.artifacts]
+        return [ExpectedFile(file.path, None, file.digest.md5) for file in entity.artifacts]
     if entity.source.kind != "Upload" or entity.artifact.volume is None:
         return []
-    return [Expected(file.path, file.size, file.digest.md5) for file in entity.artifact.volume.files]
+    return [ExpectedFile(file.path, file.size, file.digest.md5) for file in entity.artifact.volume.files]
 
 
 def _area(context: RequestContext, entity: Uploaded) -> Area:

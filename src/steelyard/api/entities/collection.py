@@ -9,13 +9,13 @@ import orjson
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from steelyard.accounts.database import OutboxRow
-from steelyard.api.commands.commands import CommandOrigin, Edit, derived_id
+from steelyard.accounts.outbox import OutboxRow
+from steelyard.api.commands.commands import CommandOrigin, Edit, derive_id
 from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.dependents import warning
 from steelyard.api.entities.labels import check_reserved
 from steelyard.api.entities.loading import EntitySummary, load_json, load_summary
-from steelyard.api.entities.reading import entity_of
+from steelyard.api.entities.reading import make_entity
 from steelyard.api.entities.secrets import take_secrets
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound, invalid
@@ -58,7 +58,7 @@ Raises ApiError if it must not end.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class ReadCollection:
     """The handlers of one kind for entities that exist."""
 
     kind: str
@@ -136,7 +136,7 @@ class Kept:
         if status == "Terminated" != entity.status and entity.status in TERMINAL:
             raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
         ended = await self.ending(context, entity, status) if self.ending else None
-        stopped = _stopped(entity) if status == "Deleted" else None
+        stopped = _stop_sentence(entity) if status == "Deleted" else None
         in_use = await warning(context, entity) if status == "Deleted" else None
         patch = StatusPatch(status=status, reason=reason, message=None)
         data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
@@ -150,7 +150,7 @@ class Kept:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collection(Kept):
+class Collection(ReadCollection):
     """The handlers of one kind, whose entities are created by a request."""
 
     request: type[CreateRequest]
@@ -169,15 +169,15 @@ class Collection(Kept):
         # The connection is watched from now on: a request whose client has gone must not be accepted
         # (docs/correctness.md, rule 7).
         context.reply.watch(context.request.receive)
-        return await self.created(context, content)
+        return await self.create_entity(context, content)
 
-    async def created(self, context: RequestContext, content: dict[str, object]) -> Response:
+    async def create_entity(self, context: RequestContext, content: dict[str, object]) -> Response:
         """Return the new entity of a request's content, or the entity of an earlier request that this one repeats."""
-        json = await self._accepted(context, content)
+        json = await self._accept(context, content)
         return json_response(await self.completed(context, json) if self.completed else json)
 
-    async def _accepted(self, context: RequestContext, content: dict[str, object]) -> bytes:
-        privileged = self._privileged_fields(context, content)
+    async def _accept(self, context: RequestContext, content: dict[str, object]) -> bytes:
+        privileged = self._admin_fields(context, content)
         try:
             request = self.request.model_validate(content)
         except ValidationError as error:
@@ -189,19 +189,19 @@ class Collection(Kept):
             )
         origin = context.command_origin()
         if (
-            earlier := await context.api.commands.accepted_before(request.account, origin, context.reply)
+            earlier := await context.api.commands.find_accepted(request.account, origin, context.reply)
         ) is not None:
             return await _as_it_is_now(context, earlier)
         try:
             row, is_new = await self._new(context, request, origin, privileged)
         except (Conflict, Forbidden, Invalid, NotFound):
-            repeated = await context.api.commands.repeated(
+            repeated = await context.api.commands.find_repeat(
                 request.account, origin, context.now, context.reply
             )
             if repeated is None:
                 raise
             row, is_new = repeated, False
-        return entity_of(row) if is_new else await _as_it_is_now(context, row)
+        return make_entity(row) if is_new else await _as_it_is_now(context, row)
 
     async def _new(
         self,
@@ -214,11 +214,11 @@ class Collection(Kept):
         key = origin.idempotency_key
         request, references = await take_secrets(context, request)
         # With a key, every repeat of the request gives the same id, also when the outbox has forgotten its row.
-        id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
+        id = derive_id(request.account, key) if key is not None else context.api.platform.new_id()
         new = NewEntity(id, request.account, context.now, privileged, references)
         async with AsyncExitStack() as stack:
             if self.turn is not None:
-                await stack.enter_async_context(context.api.turns.of(await self.turn(context, request)))
+                await stack.enter_async_context(context.api.turns.hold(await self.turn(context, request)))
             try:
                 entities = list(await self.build(context, request, new))
                 if notes := tag_notes(context.tags):
@@ -228,7 +228,7 @@ class Collection(Kept):
                 raise invalid(error) from error
             return await context.api.commands.create(entities, origin, context.now, context.reply)
 
-    def _privileged_fields(self, context: RequestContext, content: dict[str, object]) -> dict[str, object]:
+    def _admin_fields(self, context: RequestContext, content: dict[str, object]) -> dict[str, object]:
         if not self.privileged or "securityContext" not in content:
             return {}
         if not context.access.administrator:
@@ -241,10 +241,10 @@ class Collection(Kept):
 
 async def _as_it_is_now(context: RequestContext, row: OutboxRow) -> bytes:
     """Return the entity of a row that a request repeats: the row may be older than the entity's last change."""
-    return await context.api.entities.get(row.kind, row.entity) or entity_of(row)
+    return await context.api.entities.get(row.kind, row.entity) or make_entity(row)
 
 
-def _stopped(entity: EntitySummary) -> str | None:
+def _stop_sentence(entity: EntitySummary) -> str | None:
     """Return a sentence about a workflow that runs while it is deleted, or None."""
     if entity.kind not in WITH_WORKFLOW or entity.status != "Admitted":
         return None

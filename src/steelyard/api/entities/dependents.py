@@ -31,7 +31,7 @@ class _Use:
     """Predicate of whether an entity uses the id; None if the filters select dependents alone."""
 
 
-def _filtered(kind: str, name: str) -> _Use:
+def _filter_use(kind: str, name: str) -> _Use:
     return _Use(kind, lambda used: {name: used["id"]})
 
 
@@ -67,8 +67,8 @@ _INPUTS = (_with_input("Measurement"), _with_input("SafetyCase"))
 _MOUNTED = _Use("InferenceService", lambda used: {}, _mounts)
 _USES: Mapping[str, Sequence[_Use]] = {
     "Dataset": (
-        _filtered("Evaluation", "dataset"),
-        _filtered("Report", "dataset"),
+        _filter_use("Evaluation", "dataset"),
+        _filter_use("Report", "dataset"),
         _Use(
             "AuditProcedure",
             lambda used: {},
@@ -82,11 +82,11 @@ _USES: Mapping[str, Sequence[_Use]] = {
         _MOUNTED,
     ),
     "DataSource": (_Use("Dataset", lambda used: {}, _is_made_from),),
-    "Model": (_filtered("InferenceService", "model"), _MOUNTED),
+    "Model": (_filter_use("InferenceService", "model"), _MOUNTED),
     "InferenceService": (
-        _filtered("InferenceSession", "inferenceService"),
-        _filtered("Evaluation", "inferenceService"),
-        _filtered("Audit", "inferenceService"),
+        _filter_use("InferenceSession", "inferenceService"),
+        _filter_use("Evaluation", "inferenceService"),
+        _filter_use("Audit", "inferenceService"),
     ),
     "InferenceSession": (
         _Use(
@@ -95,17 +95,17 @@ _USES: Mapping[str, Sequence[_Use]] = {
             lambda user, id: user.get("inferenceSessionReference") == id,
         ),
     ),
-    "Evaluation": (_filtered("Report", "evaluation"), *_INPUTS),
+    "Evaluation": (_filter_use("Report", "evaluation"), *_INPUTS),
     "Report": (
         _Use("Audit", lambda used: {"inferenceService": used["inferenceService"]}, _has_precondition),
         *_INPUTS,
     ),
-    "Method": (_filtered("Measurement", "method"), _filtered("SafetyCase", "method")),
+    "Method": (_filter_use("Measurement", "method"), _filter_use("SafetyCase", "method")),
     "Measurement": _INPUTS,
-    "Pipeline": (_filtered("PipelineRun", "pipeline"),),
-    "Challenge": (_filtered("Team", "challenge"), _filtered("Submission", "challenge")),
-    "Team": (_filtered("Submission", "team"),),
-    "AuditProcedure": (_filtered("Audit", "auditProcedure"),),
+    "Pipeline": (_filter_use("PipelineRun", "pipeline"),),
+    "Challenge": (_filter_use("Team", "challenge"), _filter_use("Submission", "challenge")),
+    "Team": (_filter_use("Submission", "team"),),
+    "AuditProcedure": (_filter_use("Audit", "auditProcedure"),),
     "Audit": (_Use("Audit", lambda used: {}, _has_baseline),),
 }
 """Uses of entities, by the kind that is used."""

@@ -24,7 +24,7 @@ _KINDS = {plural: kind for kind, plural in PLURALS.items()}
 
 async def load_json(context: RequestContext) -> bytes:
     """Return the entity as it is published. Raises NotFound, Forbidden."""
-    return await _permitted_json(context, _grant(context), context.id)
+    return await _read_permitted(context, _grant(context), context.id)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ async def load(context: RequestContext) -> AnyEntity:
 
 async def load_other(context: RequestContext, resource: APIResource, id: str) -> AnyEntity:
     """Return another entity than the path's, if the caller may read its files. Raises as `load` does."""
-    return parse(_KINDS[resource], await _permitted_json(context, Grant(resource, "data"), id))
+    return parse(_KINDS[resource], await _read_permitted(context, Grant(resource, "data"), id))
 
 
 def parse(kind: str, json: bytes) -> AnyEntity:
@@ -68,7 +68,7 @@ def parse(kind: str, json: bytes) -> AnyEntity:
         ) from error
 
 
-def why_text(entity: AnyEntity) -> str:
+def status_reason(entity: AnyEntity) -> str:
     """Return why an entity has its status, in brackets behind a space; nothing where there is no reason."""
     why = ": ".join(filter(None, (entity.reason, entity.message)))
     return f" ({why})" if why else ""
@@ -80,7 +80,7 @@ def _grant(context: RequestContext) -> Grant:
     return context.check
 
 
-async def _permitted_json(context: RequestContext, grant: Grant, id: str) -> bytes:
+async def _read_permitted(context: RequestContext, grant: Grant, id: str) -> bytes:
     kind = _KINDS[grant.resource]
     json = await context.api.entities.get(kind, id)
     unknown = NotFound(f"{_field(context, grant, id)}: there is no {kind} {id}")

@@ -11,9 +11,9 @@ from itertools import islice
 
 import orjson
 
-from steelyard.accounts.database import Outbox, OutboxRow
-from steelyard.views.matching import merge, widened
-from steelyard.views.view import Position, Query, Stored, View
+from steelyard.accounts.outbox import Outbox, OutboxRow
+from steelyard.views.matching import merge, widen
+from steelyard.views.view import Position, Query, StoredEntity, View
 
 _log = logging.getLogger(__name__)
 _NOT_IN_LOG = Position(0, 0)
@@ -58,21 +58,21 @@ class EntityReader:
         for _ in range(2):
             if stored := await self._view.get(kind, id):
                 return self._published(id, stored.json)
-            if json := (await self._accepted(kind, id)).get(id):
+            if json := (await self._read_accepted(kind, id)).get(id):
                 return self._published(id, json)
         return None
 
     async def query(self, query: Query) -> Sequence[bytes]:
         """Return the JSON of the entities that match, in the query's order. Raises BadQuery."""
         await self._check()
-        unnoted = await self._accepted(query.kind)
+        unnoted = await self._read_accepted(query.kind)
         shown = await self._view.kinds(unnoted) if unnoted else {}
         accepted = [
-            Stored(query.kind, id, json, _NOT_IN_LOG)
+            StoredEntity(query.kind, id, json, _NOT_IN_LOG)
             for id, json in unnoted.items()
             if shown.get(id) != query.kind
         ]
-        stored = await self._readable(await self._view.query(widened(query, accepted)))
+        stored = await self._readable(await self._view.query(widen(query, accepted)))
         return [self._published(entity.id, entity.json) for entity in merge(query, stored, accepted)]
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
@@ -82,30 +82,30 @@ class EntityReader:
             if stored := await self._view.find(id):
                 return stored.kind, stored.json
             for row in await self._outbox.pending(entity=id):
-                if json := self._entity_of(row):
+                if json := self._make_entity(row):
                     return row.kind, json
         return None
 
-    async def _accepted(self, kind: str, id: str | None = None) -> Mapping[str, bytes]:
+    async def _read_accepted(self, kind: str, id: str | None = None) -> Mapping[str, bytes]:
         rows = await self._outbox.pending(kind, id)
-        return {row.entity: json for row in rows if (json := self._entity_of(row)) is not None}
+        return {row.entity: json for row in rows if (json := self._make_entity(row)) is not None}
 
-    def _entity_of(self, row: OutboxRow) -> bytes | None:
+    def _make_entity(self, row: OutboxRow) -> bytes | None:
         try:
-            return entity_of(row)
+            return make_entity(row)
         except (LookupError, TypeError, ValueError) as error:
             self._leave_out(row.kind, row.entity, error)
             return None
 
-    async def _readable(self, entities: Sequence[Stored]) -> list[Stored]:
-        readable: list[Stored] = []
+    async def _readable(self, entities: Sequence[StoredEntity]) -> list[StoredEntity]:
+        readable: list[StoredEntity] = []
         remaining = iter(entities)
         while batch := list(islice(remaining, _BATCH)):
             readable += filter(self._is_readable, batch)
             await asyncio.sleep(0)
         return readable
 
-    def _is_readable(self, stored: Stored) -> bool:
+    def _is_readable(self, stored: StoredEntity) -> bool:
         try:
             orjson.loads(stored.json)
         except orjson.JSONDecodeError as error:
@@ -118,7 +118,7 @@ class EntityReader:
         self._left_out(kind)
 
 
-def entity_of(row: OutboxRow) -> bytes:
+def make_entity(row: OutboxRow) -> bytes:
     """Return the entity that a row's command creates, with the revision that it will have, as JSON."""
     entity = orjson.loads(row.value)["data"]
     entity["metadata"] = {**entity.get("metadata", {}), "revision": row.command}

@@ -39,7 +39,7 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
     account = "" if json is None else str(orjson.loads(json)["account"])
     visible = any(context.access.allows(resource, function, account, id) for function in ("get", "consume"))
     if json is None or not visible:
-        raise Invalid(f"{field}: there is no {name} {id}{await _other_kind(context, id)}", field=field)
+        raise Invalid(f"{field}: there is no {name} {id}{await _describe_kind(context, id)}", field=field)
     try:
         entity = parse(name, json)
     except Conflict as error:
@@ -55,7 +55,7 @@ async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -
     return entity
 
 
-async def _other_kind(context: RequestContext, id: str) -> str:
+async def _describe_kind(context: RequestContext, id: str) -> str:
     """Return what else has the id, in words; nothing where the caller may not see it."""
     entity = await context.api.entities.find(id)
     if entity is None:
@@ -81,20 +81,20 @@ async def _member(context: RequestContext, kind: str, reference: str, field: str
 
 def foreign_method(method: Method) -> ForeignMethod:
     """Return the form of a method that is embedded in an analysis."""
-    return ForeignMethod.parse(_shared_fields(method, ForeignMethod))
+    return ForeignMethod.parse(_common_fields(method, ForeignMethod))
 
 
 def foreign_model(model: Model) -> ForeignModel:
     """Return the form of a model that is embedded in a service."""
-    return ForeignModel.parse(_shared_fields(model, ForeignModel))
+    return ForeignModel.parse(_common_fields(model, ForeignModel))
 
 
 def foreign_service(service: InferenceService) -> ForeignInferenceService:
     """Return the form of a service that is embedded in a session."""
-    return ForeignInferenceService.parse(_shared_fields(service, ForeignInferenceService))
+    return ForeignInferenceService.parse(_common_fields(service, ForeignInferenceService))
 
 
-def _shared_fields(
+def _common_fields(
     entity: AnyEntity, form: type[ForeignModel | ForeignInferenceService | ForeignMethod]
 ) -> dict[str, object]:
     names = {field.alias or name for name, field in form.model_fields.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.entities.collection import Collection, Kept
+from steelyard.api.entities.collection import Collection, ReadCollection
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Parameter, Route, number
 from steelyard.views.fields import FILTERS, INPUTS, WITH_INPUTS, orders
@@ -28,7 +28,7 @@ def creation_routes(collection: Collection) -> Iterator[Route]:
     yield Route("POST", collection.path, check, collection.create, summary, collection.request, answer)
 
 
-def entity_routes(collection: Kept, *, documented: bool = True) -> Iterator[Route]:
+def entity_routes(collection: ReadCollection, *, documented: bool = True) -> Iterator[Route]:
     kind, resource = collection.kind, collection.resource
     path, one = collection.path, f"{collection.path}/{{id}}"
     entity = STORED[kind]

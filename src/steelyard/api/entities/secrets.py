@@ -7,7 +7,7 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid
 from steelyard_schema.base import SchemaModel
 from steelyard_schema.requests import CreateRequest
-from steelyard_schema.secrets import annotations_of
+from steelyard_schema.secrets import secret_annotations
 
 R = TypeVar("R", bound=CreateRequest)
 
@@ -30,4 +30,4 @@ async def take_secrets(context: RequestContext, request: R) -> tuple[R, Sequence
         if not await context.api.secrets.has(request.account, name):
             field = f"secrets.{purpose}"
             raise Invalid(f"{field}: account {request.account} has no secret {name}", field=field)
-    return request.model_copy(update={"secrets": None}), annotations_of(names)
+    return request.model_copy(update={"secrets": None}), secret_annotations(names)

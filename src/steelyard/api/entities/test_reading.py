@@ -8,11 +8,11 @@ from typing import cast
 import orjson
 import pytest
 
-from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
+from steelyard.accounts.outbox import Outbox, OutboxRow
 from steelyard.api.entities.reading import EntityReader
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.view import Change, Position, Query, Stored, View
+from steelyard.views.view import Change, Position, Query, StoredEntity, View
 
 ENTITY = {
     "kind": "Dataset",
@@ -96,7 +96,7 @@ class Reads(MemoryView):
         super().__init__()
         self.reads: list[str] = []
 
-    async def get(self, kind: str, id: str) -> Stored | None:
+    async def get(self, kind: str, id: str) -> StoredEntity | None:
         self.reads.append("get")
         return await super().get(kind, id)
 
@@ -104,7 +104,7 @@ class Reads(MemoryView):
         self.reads.append("kinds")
         return await super().kinds(ids)
 
-    async def query(self, query: Query) -> Sequence[Stored]:
+    async def query(self, query: Query) -> Sequence[StoredEntity]:
         self.reads.append("query")
         return await super().query(query)
 
@@ -160,19 +160,19 @@ async def test_a_view_of_which_one_row_is_damaged_shows_the_others(
         Change(id, orjson.dumps({**ENTITY, "id": id}), Position(1, n)) for n, id in enumerate(["d3", "d4"], 1)
     ]
     await view.apply(changes, 1, {0: 3})
-    entities = EntityReader(cast(View, Damaged(view, "d3")), accounts_database.outbox, left.append)
+    entities = EntityReader(cast(View, DamagedView(view, "d3")), accounts_database.outbox, left.append)
     datasets = await entities.query(Query("Dataset", limit=10))
     assert sorted(orjson.loads(json)["id"] for json in datasets) == ["d1", "d4"]
     assert left == ["Dataset"]
 
 
-class Damaged:
+class DamagedView:
     """A view whose file is damaged where one entity lies."""
 
     def __init__(self, view: MemoryView, id: str) -> None:
         self._view, self._id = view, id
 
-    async def query(self, query: Query) -> Sequence[Stored]:
+    async def query(self, query: Query) -> Sequence[StoredEntity]:
         entities = await self._view.query(query)
         return [
             replace(stored, json=stored.json[:-9]) if stored.id == self._id else stored for stored in entities

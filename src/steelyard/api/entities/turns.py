@@ -14,7 +14,7 @@ class Turns:
         self._users: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def of(self, name: str) -> AsyncIterator[None]:
+    async def hold(self, name: str) -> AsyncIterator[None]:
         """Wait for the lock of the name, and hold it until the block ends."""
         self._users[name] += 1
         try:

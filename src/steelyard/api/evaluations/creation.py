@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steelyard.api.datasets.columns import known_columns
+from steelyard.api.datasets.columns import find_columns
 from steelyard.api.entities.creation import NewEntity, check_replicas
 from steelyard.api.entities.references import foreign_service, resolve
 from steelyard.api.http.context import RequestContext
@@ -16,7 +16,7 @@ from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.inference_service import InferenceService
 from steelyard_schema.inference_session import InferenceSession, InferenceSessionSpec
 from steelyard_schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
-from steelyard_schema.secrets import annotations_of, service_secrets_of
+from steelyard_schema.secrets import list_service_secrets, secret_annotations
 
 DYFF_TIMEOUT_SECONDS = 30
 """Time for an answer where a request names none: what programs written for Dyff count on. Our client names its own."""
@@ -49,7 +49,7 @@ async def _check_dataset(
     context: RequestContext, dataset: Dataset, request: EvaluationCreateRequest, session: InferenceSessionSpec
 ) -> None:
     """Raise Invalid for a dataset that is known to lack a column that every row needs, or has a number twice."""
-    columns = await known_columns(context.api.platform.store, dataset)
+    columns = await find_columns(context.api.platform.store, dataset)
     if columns is None:
         return
     where = f"dataset {dataset.id}"
@@ -91,5 +91,5 @@ async def own_session(
             field=field,
         )
     content = {**request.dump(), "inferenceService": foreign_service(service).dump()}
-    notes = [*annotations_of(service_secrets_of(service)), *image_notes(service)]
+    notes = [*secret_annotations(list_service_secrets(service)), *image_notes(service)]
     return InferenceSessionSpec.parse(content), notes

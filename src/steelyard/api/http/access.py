@@ -38,7 +38,7 @@ class Administrator:
 
 
 @dataclass(frozen=True)
-class Signed:
+class SignedUrl:
     """The URL has a signature, which the handler verifies; no token is needed."""
 
 
@@ -48,11 +48,11 @@ class Public:
 
 
 @dataclass(frozen=True)
-class Authenticated:
+class AnyPrincipal:
     """The token has to count, and needs no grant."""
 
 
-Check = Grant | Administrator | Authenticated | Signed | Public
+Check = Grant | Administrator | AnyPrincipal | SignedUrl | Public
 """The check of a route: who may call it."""
 
 
@@ -66,12 +66,12 @@ class Access:
     @property
     def actor(self) -> str:
         """Subject of the token, such as `accounts/<id>`."""
-        return self._authenticated.subject
+        return self._require_principal.subject
 
     @property
     def token(self) -> str:
         """Id of the token."""
-        return self._authenticated.key_id
+        return self._require_principal.key_id
 
     @property
     def administrator(self) -> bool:
@@ -79,7 +79,7 @@ class Access:
         return self.covers([AccessGrant(resources=["*"], functions=["*"], accounts=["*"], entities=["*"])])
 
     @property
-    def _authenticated(self) -> Principal:
+    def _require_principal(self) -> Principal:
         if self.principal is None:
             raise NoToken("this takes a bearer token")
         return self.principal
@@ -100,11 +100,11 @@ class Access:
 
     def scope(self, resource: APIResource, function: APIFunction) -> Scope:
         """Return the entities for which the caller may call the function."""
-        return self._authenticated.scope(resource, function)
+        return self._require_principal.scope(resource, function)
 
     def covers(self, grants: Sequence[AccessGrant]) -> bool:
         """Return whether the caller has all of these grants."""
-        return covers(self._authenticated.grants, grants)
+        return covers(self._require_principal.grants, grants)
 
 
 async def authenticate(
@@ -115,7 +115,7 @@ async def authenticate(
     With `basic`, the token may also be the password of a user of any name, as clients of registries send it.
     """
     form = "'Bearer' and a token" + (", or 'Basic' with a token as the password" if basic else "")
-    token = token_of(headers, basic=basic)
+    token = read_token(headers, basic=basic)
     if not token:
         missing = "should be" if token == "" else "is missing; it should be"
         raise NoToken(f"Authorization: {missing} {form}")
@@ -125,7 +125,7 @@ async def authenticate(
         raise NoToken(str(error)) from error
 
 
-def token_of(headers: Sequence[tuple[bytes, bytes]], *, basic: bool = True) -> str | None:
+def read_token(headers: Sequence[tuple[bytes, bytes]], *, basic: bool = True) -> str | None:
     """Return the token of a request; empty if it has another form, None if there is none."""
     for name, value in headers:
         if name == b"authorization":

@@ -9,7 +9,7 @@ import logging
 
 from starlette.types import Scope
 
-from steelyard.api.http.access import Access, Grant, Public, Signed
+from steelyard.api.http.access import Access, Grant, Public, SignedUrl
 from steelyard.api.http.routing import Match
 
 _log = logging.getLogger("steelyard.access")
@@ -48,7 +48,7 @@ def _function(check: object) -> str | None:
     """Return the requested right, in the words of grants."""
     if isinstance(check, Grant):
         return f"{check.resource}/{check.function}"
-    return "signed URL" if isinstance(check, Signed) else None
+    return "signed URL" if isinstance(check, SignedUrl) else None
 
 
 def _cut(value: str) -> str:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from steelyard.accounts.database import AccountsDatabaseError
-from steelyard.api.http.access import Access, Administrator, Authenticated, Grant, authenticate
+from steelyard.api.http.access import Access, Administrator, AnyPrincipal, Grant, authenticate
 from steelyard.api.http.access_log import CALLER, record_access
 from steelyard.api.http.context import RequestContext, own_address
 from steelyard.api.http.errors import (
@@ -40,12 +40,12 @@ from steelyard.api.registry.errors import PREFIX, registry_response
 from steelyard.api.registry.routes import registry_routes
 from steelyard.api.routes import routes
 from steelyard.broker.log import LogError
-from steelyard.disk_space import no_room
-from steelyard.errors import ContentError
 from steelyard.sqlite import DatabaseError
-from steelyard.storage.store import BadLocation, ObjectMissing, StorageError
-from steelyard.tracing import Attribute, Span, span
+from steelyard.telemetry.tracing import Attribute, Span, span
 from steelyard.views.view import ViewError
+from steelyard_common.disk_space import no_room
+from steelyard_common.errors import ContentError
+from steelyard_evaluation.storage.store import BadLocation, ObjectMissing, StorageError
 from steelyard_schema.account import APIResource
 from steelyard_schema.entities import PLURALS
 
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 _NO_CALLER = Access(None)
 _ABSENT = frozenset(get_args(APIResource)) - {*(PLURALS[kind.name] for kind in KINDS), "accounts", "*"}
 """Resources of the published API that this one lacks. Clients repeat a request that is answered 404, but not 501."""
-_UNTRACED = frozenset({"/health", "/metrics", "none"})
+_UNTRACED = frozenset({"/health", "/readyz", "/metrics", "none"})
 """Paths that something asks for every few seconds, and those that are not there: no trace begins with them."""
 NO_ROOM_RETRY_SECONDS = 5
 """Pause that a client is asked for while the platform's disk is full."""
@@ -179,7 +179,7 @@ class App:
 
     def _answer(self, error: Exception, scope: Scope) -> Response:
         try:
-            address = own_address(scope, self.api.platform.settings.public_url)
+            address = own_address(scope, self.api.platform.settings)
         except BadRequest:
             address = ""
         return answer_to(error, scope["path"], address)
@@ -219,7 +219,7 @@ class App:
                 raise NotImplementedYet(f"{first} are not served here yet")
             raise NotFound(f"there is no {scope['path']}{_hint(scope['path'])}")
         check = match.route.check
-        if not isinstance(check, Grant | Administrator | Authenticated):
+        if not isinstance(check, Grant | Administrator | AnyPrincipal):
             return _NO_CALLER
         access = await authenticate(
             self.api.tokens,
@@ -232,7 +232,7 @@ class App:
             if not access.administrator:
                 raise Forbidden("this takes an administrator's grant")
             return access
-        if isinstance(check, Authenticated):
+        if isinstance(check, AnyPrincipal):
             return access
         # Only whether the caller may do this to anything at all: the handler checks the entity, once it is loaded.
         reach = access.reach(check)
@@ -267,13 +267,13 @@ def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
 
 def answer_to(error: Exception, path: str, address: str = "") -> Response:
     """Return the response to a request that raised an error; errors that are not the request's go to the log."""
-    known = _known(error, path)
+    known = _to_api_error(error, path)
     if path.startswith(PREFIX):
         return registry_response(known, address)
     return session_response(known) if is_endpoint(path) else known.response()
 
 
-def _known(error: Exception, path: str) -> ApiError:
+def _to_api_error(error: Exception, path: str) -> ApiError:
     """Return the error as one that the API answers."""
     if isinstance(error, ApiError):
         return error

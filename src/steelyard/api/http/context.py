@@ -21,6 +21,7 @@ from steelyard.api.http.access import Access, Check
 from steelyard.api.http.errors import JSON, BadRequest, Invalid, TooLarge, UnsupportedMediaType, invalid
 from steelyard.api.http.reply import Reply
 from steelyard.api.platform import Api
+from steelyard.api.settings import ApiSettings
 from steelyard_schema.base import SchemaModel
 from steelyard_schema.entities import AnyEntity
 
@@ -75,7 +76,7 @@ class RequestContext:
     @property
     def base_url(self) -> str:
         """Address of this API, for links: the setting `public_url`, or else the request's Host. Raises BadRequest."""
-        return own_address(self.connection.scope, self.api.platform.settings.public_url)
+        return own_address(self.connection.scope, self.api.platform.settings)
 
     async def body(self, model: type[M]) -> M:
         """Return the body as a model. Raises TooLarge, BadRequest, Invalid."""
@@ -151,22 +152,23 @@ class RequestContext:
             yield piece
 
 
-def own_address(scope: Scope, public_url: str | None) -> str:
+def own_address(scope: Scope, settings: ApiSettings) -> str:
     """Return the address of the API that a request has reached: `public_url`, or else its Host. Raises BadRequest."""
-    if public_url:
-        return public_url.rstrip("/")
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
     url, server = URL(scope=scope), (scope.get("server") or ("",))[0]
     try:
         host, port = url.hostname or "", url.port
     except ValueError:
         host, port = "", None
     # A client, or a proxy before it, may write any Host. Signed URLs must not lead elsewhere: without the setting,
-    # a Host counts only if it names this machine or the address of the connection.
-    if not host or not (host == server or _is_loopback(host)):
+    # a Host counts only if it names this machine or the address of the connection, or is a name of the settings.
+    known = {server, *(name.lower() for name in settings.hosts)}
+    if not host or not (host.lower() in known or _is_loopback(host)):
         header = Headers(scope=scope).get("host", "")
         raise BadRequest(
             f"Host: {header!r} is not one of this API's addresses that it knows; if clients reach it by another "
-            "name, set api.public_url",
+            "name, set api.public_url or api.hosts",
             field="Host",
         )
     # An IPv6 address stands in brackets in a URL.

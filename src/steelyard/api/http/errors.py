@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from steelyard_schema.faults import fault_message, joined
+from steelyard_schema.faults import fault_message, join_messages
 
 JSON = "application/json"
 _FORMS = ("function-after[", "literal[")
@@ -144,7 +144,7 @@ def invalid(error: ValidationError, model: type[BaseModel] | None = None) -> Inv
     by_field: dict[str, list[str]] = {}
     for field, message in faults[:10]:
         by_field.setdefault(field, []).append(message)
-    text = "; ".join(f"{field}: {joined(messages)}" for field, messages in by_field.items())
+    text = "; ".join(f"{field}: {join_messages(messages)}" for field, messages in by_field.items())
     return Invalid(text, field=faults[0][0])
 
 

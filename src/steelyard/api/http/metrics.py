@@ -4,8 +4,8 @@ from datetime import datetime
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from steelyard.accounts.database import Backlog
-from steelyard.figures import Figures
+from steelyard.accounts.outbox import Backlog
+from steelyard_common.figures import Figures
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 

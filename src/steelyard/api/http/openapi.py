@@ -10,10 +10,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from starlette.routing import compile_path
 
-from steelyard import __version__
-from steelyard.api.http.access import Administrator, Authenticated, Grant, Public, Signed
+from steelyard.api.http.access import Administrator, AnyPrincipal, Grant, Public, SignedUrl
 from steelyard.api.http.errors import JSON
 from steelyard.api.http.routing import ANY, Route
+from steelyard_common import __version__
 from steelyard_common.types import Json
 
 Mode = Literal["validation", "serialization"]
@@ -80,7 +80,7 @@ def document(routes: Iterable[Route], address: str = "/") -> bytes:
     )
 
 
-def described(route: Route) -> str:
+def first_paragraph(route: Route) -> str:
     """Return the first paragraph of the handler's docstring."""
     return (inspect.getdoc(route.handler) or "").split("\n\n", maxsplit=1)[0]
 
@@ -93,9 +93,9 @@ def check_text(route: Route) -> str:
             return f"{needed}, for public entities of any account too" if published else needed
         case Administrator():
             return "an administrator's grant"
-        case Authenticated():
+        case AnyPrincipal():
             return "any token"
-        case Signed():
+        case SignedUrl():
             return "a signed URL"
         case Public():
             return "anybody"
@@ -137,7 +137,7 @@ def _schemas(routes: Sequence[Route]) -> tuple[Schemas, Json]:
 def _operation(route: Route, schemas: Schemas) -> Json:
     operation: Json = {"tags": [route.tag]} if route.tag else {}
     operation["summary"] = route.summary
-    operation["description"] = f"{described(route)}\n\nTakes {check_text(route)}.".strip()
+    operation["description"] = f"{first_paragraph(route)}\n\nTakes {check_text(route)}.".strip()
     operation["operationId"] = f"{route.method.lower()}_{route.path.strip('/')}".translate(_OPERATION_ID)
     if parameters := _parameters(route):
         operation["parameters"] = parameters
@@ -181,5 +181,10 @@ def _responses(route: Route, schemas: Schemas) -> Json:
     errors = {
         str(status): {"description": _ERRORS[status], "content": error} for status in error_statuses(route)
     }
+    part = (
+        {"206": {**success, "description": "The part of the file that `Range` names"}}
+        if route.partial
+        else {}
+    )
     others = {"description": "The answer of the program that was asked.", "content": anything}
-    return {"200": success} | errors | ({"default": others} if route.forwarded else {})
+    return {"200": success} | part | errors | ({"default": others} if route.forwarded else {})

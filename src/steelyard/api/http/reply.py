@@ -17,10 +17,10 @@ from starlette.types import Message, Receive, Scope, Send
 class Deliveries(Protocol):
     """Keeps the notes: `OutboxRelay` does."""
 
-    def answered(self, command: str) -> None:
+    def note_answer(self, command: str) -> None:
         """Note that the client has the answer to a command."""
 
-    def lost(self, command: str) -> None:
+    def note_loss(self, command: str) -> None:
         """Note that the client has no answer to a command."""
 
 
@@ -67,7 +67,7 @@ class Reply:
         # Noted after the last part was sent, so that a failure while sending counts as lost.
         if self._handed_over:
             for command in self._commands:
-                self._deliveries.answered(command)
+                self._deliveries.note_answer(command)
 
     def fail(self) -> None:
         """Note the commands as lost, since the answer is an error: the same request again is a repeat."""
@@ -92,4 +92,4 @@ class Reply:
         """Note the commands as lost, once: later a command may be another request's, which has repeated this one."""
         commands, self._commands = self._commands, []
         for command in commands:
-            self._deliveries.lost(command)
+            self._deliveries.note_loss(command)

@@ -56,6 +56,8 @@ class Route:
     """Content type of the answer; empty if the answer has no content."""
     forwarded: bool = False
     """True if the answer may be another program's, with statuses and bodies of its own."""
+    partial: bool = False
+    """True if the answer may be the part of a file that `Range` names, with status 206."""
     errors: Sequence[int] = ()
     """Error statuses besides those that follow from method, check, path and parameters."""
 

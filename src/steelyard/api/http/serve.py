@@ -11,11 +11,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from steelyard.api.http.app import App
-from steelyard.serving.bounded import ACCEPTED, Bounded, Door, bound, listen_for_many
-from steelyard.serving.hosts import Hosts, host_of
+from steelyard.api.platform import Api
+from steelyard_common.serving.bounded import ACCEPTED, BoundedConnection, Door, bind, listen_for_many
+from steelyard_common.serving.hosts import Hosts, find_host
 
 DRAIN_SECONDS = 5
 """Time in which requests in flight may end after `stop`."""
+WORD_SECONDS = 0.1
+"""Time in which open streams say that they end."""
 _SOCKET_BYTES = 64 << 10
 """Maximum size of a message of a WebSocket: those of this API only listen, and nobody has to say anything."""
 _SOCKET_FRAMES = 64
@@ -53,7 +56,7 @@ class _Doorway:
         if self._door is not None:
             self._door.close()
 
-    def __call__(self, **parts: Any) -> Bounded:
+    def __call__(self, **parts: Any) -> BoundedConnection:
         if self._door is None:
             self._door = Door(lambda: HttpToolsProtocol(**parts), _works, _begun, self._hosts)
         return self._door()
@@ -92,7 +95,7 @@ async def serve(
     function ends, nothing is served any more.
     """
     settings = app.api.platform.settings
-    hosts = Hosts((*settings.hosts, *host_of(settings.public_url), host), setting="api.hosts")
+    hosts = Hosts((*settings.hosts, *find_host(settings.public_url), host), setting="api.hosts")
     doorway = _Doorway(hosts)
     config = uvicorn.Config(
         app,
@@ -106,7 +109,7 @@ async def serve(
         server_header=False,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    with bound(host, port) as listening:
+    with bind(host, port) as listening:
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{listening.getsockname()[1]}"
         async with app.running() as tasks:
@@ -114,7 +117,7 @@ async def serve(
             listens = asyncio.Event()
             server = _Server(config, listens.set)
             serving = asyncio.create_task(server.serve([listening]))
-            stopping = asyncio.create_task(_end_server(stop, server))
+            stopping = asyncio.create_task(_end_server(stop, server, app.api))
             beginning: asyncio.Task[Any] = asyncio.create_task(listens.wait())
             try:
                 await asyncio.wait([beginning, serving, tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -131,6 +134,12 @@ async def serve(
                 tasks.result()
 
 
-async def _end_server(stop: asyncio.Event, server: uvicorn.Server) -> None:
+async def _end_server(stop: asyncio.Event, server: uvicorn.Server, api: Api) -> None:
+    """Wait for `stop`, go on until no new requests come any more, then end the streams, and then the server."""
     await stop.wait()
+    api.draining = True
+    await asyncio.sleep(api.platform.settings.drain_seconds or 0)
+    api.ending.set()
+    if server.server_state.connections:
+        await asyncio.sleep(WORD_SECONDS)
     server.should_exit = True

@@ -5,9 +5,9 @@ import pytest
 
 from steelyard.api.http.app import answer_to
 from steelyard.broker.log import BadMessage, LogError
-from steelyard.errors import is_engine_failure
 from steelyard.sqlite.file import StatementError
-from steelyard.storage.store import BadLocation, ObjectMissing, StorageError
+from steelyard_common.errors import is_engine_failure
+from steelyard_evaluation.storage.store import BadLocation, ObjectMissing, StorageError
 
 ANSWERS: dict[type[Exception], tuple[int, str]] = {
     BadLocation: (400, "BadRequest"),

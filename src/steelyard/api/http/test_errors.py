@@ -20,7 +20,7 @@ class Part(BaseModel):
     size: int
 
 
-class Asked(BaseModel):
+class SampleRequest(BaseModel):
     """A request with one field of each sort."""
 
     model_config = ConfigDict(extra="forbid")
@@ -76,15 +76,15 @@ class Asked(BaseModel):
 )
 def test_a_wrong_value_is_repeated(body: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        Asked.model_validate(body)
-    refusal = invalid(caught.value, Asked)
+        SampleRequest.model_validate(body)
+    refusal = invalid(caught.value, SampleRequest)
     assert refusal.detail.startswith(said)
     refusal.response()
 
 
 def test_a_long_value_is_cut() -> None:
     with pytest.raises(ValidationError) as caught:
-        Asked.model_validate({"memory": "x" * 100_000})
+        SampleRequest.model_validate({"memory": "x" * 100_000})
     assert len(invalid(caught.value).detail) < LONGEST_VALUE + 80
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.api.http.documentation import page
 from steelyard.api.http.errors import JSON
 from steelyard.api.http.openapi import document
+from steelyard.api.http.pages import documentation_page
 from steelyard.api.routes import routes
 
 LISTED = [route for route in routes() if route.method != "WEBSOCKET"]
@@ -89,6 +89,6 @@ def test_the_document_names_its_server() -> None:
 
 
 def test_the_page_lists_every_route_and_loads_nothing() -> None:
-    html = page(routes())
+    html = documentation_page(routes())
     assert html.count("<tr>") == len(LISTED) + 1
     assert not re.search(r"<script|<link|\bsrc=|https?://", html)

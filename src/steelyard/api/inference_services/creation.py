@@ -7,18 +7,25 @@ from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_model, resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
-from steelyard.api.inference_services.images import image_of_artifact
-from steelyard.egress.policy import EgressRefused, check_url
+from steelyard.api.registry.errors import ManifestUnknown
+from steelyard.api.registry.manifests import resolve_digest
+from steelyard.api.registry.repository import Repository
+from steelyard.egress.policy import check_url
 from steelyard_schema.artifact_images import image_note
+from steelyard_schema.base import EntityIdentifier
 from steelyard_schema.dataset import Dataset
+from steelyard_schema.egress import EgressRefused
 from steelyard_schema.entities import AnyEntity
-from steelyard_schema.hosted_model import HostedModelFault, hosted_model, is_hosted
+from steelyard_schema.hosted_model import HostedModelFault, is_hosted, read_hosted_model
 from steelyard_schema.inference_service import InferenceService
 from steelyard_schema.model import Model
 from steelyard_schema.module import Module
+from steelyard_schema.oci_artifact import OCIArtifact
 from steelyard_schema.requests import InferenceServiceCreateRequest
 
 _MOUNTABLE: dict[str, type[Dataset | Model | Module]] = {"Dataset": Dataset, "Model": Model, "Module": Module}
+TAG = "latest"
+"""Tag of the image that runs: the one that the published client pushes."""
 
 
 async def inference_service(
@@ -37,7 +44,7 @@ def _check_hosted(context: RequestContext, request: InferenceServiceCreateReques
     if not is_hosted(runner):
         return
     try:
-        model = hosted_model(runner)
+        model = read_hosted_model(runner)
     except HostedModelFault as error:
         raise Invalid(f"runner.{error}", field=f"runner.{error.field}") from error
     if request.builder is not None:
@@ -69,3 +76,30 @@ async def _resolve_runner(
             )
         mounted = await resolve(context, _MOUNTABLE[source.kind], source.id, field)
         content["runner"]["volumeMounts"][number]["data"]["source"]["id"] = mounted.id
+
+
+async def image_of_artifact(context: RequestContext, image: EntityIdentifier, field: str) -> tuple[str, str]:
+    """Return the id of an artifact, and the digest of the image that it holds. Raises Invalid, Forbidden."""
+    if not context.api.platform.settings.image_registry:
+        raise Invalid(
+            f"{field}: no node pulls images from this platform: the setting api.image_registry, the address for the "
+            "nodes of a cluster, is not set; name an image by runner.image",
+            field=field,
+        )
+    if image.kind != "OCIArtifact":
+        raise Invalid(
+            f"{field}.kind: is {image.kind}; only an OCIArtifact holds an image", field=f"{field}.kind"
+        )
+    artifact = await resolve(context, OCIArtifact, image.id, field)
+    if artifact.status != "Ready":
+        raise Invalid(
+            f"{field}: OCIArtifact {artifact.id} is {artifact.status}; finalize it first", field=field
+        )
+    repository = Repository(artifact.id, context.api.platform.store, is_open=False)
+    try:
+        return artifact.id, await resolve_digest(repository, TAG)
+    except ManifestUnknown as error:
+        tags = ", ".join((await repository.tags())[:5])
+        raise Invalid(
+            f"{field}: OCIArtifact {artifact.id} has no tag {TAG}; it has {tags}", field=field
+        ) from error

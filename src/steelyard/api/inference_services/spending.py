@@ -12,9 +12,9 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict
 from steelyard.api.http.responses import model_response
 from steelyard.api.http.routing import Route
-from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import Caps, Ledger, Spent, amount_text
-from steelyard_schema.hosted_model import hosted_model, is_hosted
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.ledger import CallTotals, Caps, Ledger, amount_text
+from steelyard_schema.hosted_model import is_hosted, read_hosted_model
 from steelyard_schema.inference_service import InferenceService
 from steelyard_schema.names import place
 from steelyard_schema.spending import ServiceSpending, Spending, SpendingCaps
@@ -35,11 +35,11 @@ async def spending(context: RequestContext) -> Response:
     runner = service.runner.dump() if service.runner else {}
     if not is_hosted(runner):
         raise Conflict(f"runner: InferenceService {service.id} is not a hosted model, and pays no provider")
-    caps = Caps(hosted_model(runner))
+    caps = Caps(read_hosted_model(runner))
     book = Book(context.api.platform.store, place("InferenceService", service.id))
     await book.open()
     ledger = (book.last or Ledger(context.now.date())).at(context.now)
-    held = ledger.committed(context.now)[1] - ledger.total.tokens
+    held = ledger.sum_committed(context.now)[1] - ledger.total.tokens
     model = caps.model
     return model_response(
         ServiceSpending(
@@ -61,7 +61,7 @@ async def spending(context: RequestContext) -> Response:
     )
 
 
-def _spending(spent: Spent, caps: Caps) -> Spending:
+def _spending(spent: CallTotals, caps: Caps) -> Spending:
     return Spending(
         calls=spent.calls,
         estimatedCalls=spent.estimated,

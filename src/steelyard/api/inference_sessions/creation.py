@@ -12,7 +12,7 @@ from steelyard_schema.entities import AnyEntity
 from steelyard_schema.inference_service import InferenceService
 from steelyard_schema.inference_session import InferenceSession
 from steelyard_schema.requests import InferenceSessionCreateRequest
-from steelyard_schema.secrets import annotations_of, service_secrets_of
+from steelyard_schema.secrets import list_service_secrets, secret_annotations
 
 
 async def inference_session(
@@ -29,7 +29,7 @@ async def inference_session(
         "expires": expires,
         "inferenceService": foreign_service(service).dump(),
         # The service's names, which are looked up in the account of the session.
-        "annotations": [*annotations_of(service_secrets_of(service)), *image_notes(service)],
+        "annotations": [*secret_annotations(list_service_secrets(service)), *image_notes(service)],
     }
     return [new.entity(InferenceSession, content)]
 

@@ -7,8 +7,8 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.api.http.errors import JSON, ApiError
-from steelyard.refused_calls import stated_reason
-from steelyard.serving.openai import PREFIXES, ErrorAnswer
+from steelyard_common.refused_calls import find_reason
+from steelyard_common.serving.openai import PREFIXES, ErrorAnswer
 
 _ENDPOINT = re.compile(r"/v0/inferencesessions/[^/]+/infer(/|$)")
 
@@ -44,7 +44,7 @@ def in_openai_form(endpoint: str, status: int, body: bytes) -> bytes | None:
         content = None
     if isinstance(content, dict) and content.get("error"):
         return None
-    message = stated_reason(body) or f"the model server answers with status {status}"
+    message = find_reason(body) or f"the model server answers with status {status}"
     rest = content if isinstance(content, dict) else {}
     return orjson.dumps({**rest, "error": ErrorAnswer(status, message).error})
 

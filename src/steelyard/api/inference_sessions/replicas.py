@@ -20,19 +20,19 @@ from yarl import URL
 from steelyard.api.http.errors import JSON, BadGateway, Unavailable
 from steelyard.api.inference_sessions.errors import ending_with_error, in_openai_form
 from steelyard.api.inference_sessions.upstream import Answer, Unreachable, Upstream
-from steelyard.discovery import (
+from steelyard_common.connections import TrackingConnector
+from steelyard_common.discovery import (
     IDENTITY_PORT,
     Discovery,
     ForeignSession,
     Identity,
     discovery,
 )
-from steelyard.serving.openai import EVENT_STREAM
-from steelyard.verified_connector import json_getter
-from steelyard_common.connections import TrackingConnector
+from steelyard_common.serving.openai import EVENT_STREAM
 from steelyard_common.types import JsonValue
+from steelyard_common.verified_connector import json_getter
 from steelyard_schema.inference_session import InferenceSession
-from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.names import account_namespace, resource_name
 
 PORT = 8000
 _REFRESH_SECONDS = 2.0
@@ -84,7 +84,7 @@ class _ReplicaResponse(StreamingResponse):
 
     def __init__(self, replica: _Replica, answer: Answer) -> None:
         pieces = ending_with_error(answer.pieces()) if _is_event_stream(answer) else answer.pieces()
-        super().__init__(pieces, answer.status, _passed_on(answer))
+        super().__init__(pieces, answer.status, _response_headers(answer))
         self._replica = replica
         self._answer = answer
 
@@ -125,11 +125,11 @@ class Replicas:
 
     async def addresses(self, session: InferenceSession) -> frozenset[str]:
         """Return the addresses of the replicas that are ready."""
-        return frozenset((await self._refreshed(session)).replicas)
+        return frozenset((await self._refresh(session)).replicas)
 
     async def forward(self, session: InferenceSession, inference: Inference) -> Response:
         """Send a request to the least busy replica, and return its response. Raises Unavailable, BadGateway."""
-        entry = await self._refreshed(session)
+        entry = await self._refresh(session)
         # The least busy first; the others follow only while nothing was sent.
         for replica in sorted(entry.replicas.values(), key=lambda replica: replica.in_flight):
             try:
@@ -145,7 +145,7 @@ class Replicas:
 
     async def get_json(self, session: InferenceSession, path: str) -> JsonValue:
         """Return the JSON that a replica has at a path; None where none answers with JSON."""
-        entry = await self._refreshed(session)
+        entry = await self._refresh(session)
         for replica in entry.replicas.values():
             try:
                 answer = await replica.connections.ask(
@@ -196,7 +196,7 @@ class Replicas:
             raise
         answer.release()
         replica.release()
-        headers = _passed_on(answer)
+        headers = _response_headers(answer)
         if "content-encoding" not in headers:
             stated = in_openai_form(inference.endpoint, answer.status, content)
             if stated is not None:
@@ -204,7 +204,7 @@ class Replicas:
                 headers |= {"content-type": JSON, "content-length": str(len(stated))}
         return Response(content, answer.status, headers)
 
-    async def _refreshed(self, session: InferenceSession) -> _Session:
+    async def _refresh(self, session: InferenceSession) -> _Session:
         """Return the session's replicas; discover them again if that was a while ago, or found none."""
         now = asyncio.get_running_loop().time()
         for id in [id for id, session in self._sessions.items() if now - session.used > _IDLE_SECONDS]:
@@ -212,7 +212,7 @@ class Replicas:
                 replica.retire()
         entry = self._sessions.get(session.id)
         if entry is None:
-            name = f"{resource_name('InferenceSession', session.id)}.{namespace_of(session.account)}.svc"
+            name = f"{resource_name('InferenceSession', session.id)}.{account_namespace(session.account)}.svc"
             entry = self._sessions[session.id] = _Session(self._find(f"dns:{name}:{PORT}", self._environment))
         entry.used = now
         if now - entry.refreshed > _REFRESH_SECONDS or not entry.replicas:
@@ -241,7 +241,7 @@ def _is_event_stream(answer: Answer) -> bool:
     return content_type == EVENT_STREAM and "content-encoding" not in answer.headers
 
 
-def _passed_on(answer: Answer) -> dict[str, str]:
+def _response_headers(answer: Answer) -> dict[str, str]:
     return {name: answer.headers[name] for name in _RESPONSE_HEADERS if name in answer.headers}
 
 

@@ -23,7 +23,9 @@ def session_routes(collection: Collection) -> Iterator[Route]:
             errors=(400, 409, 413, 415, 422),
         )  # fmt: skip
     consume = Grant(collection.resource, "consume")
-    yield Route("GET", f"{one}/served", consume, sessions.served, "What gives its answers", errors=(409,))
+    yield Route(
+        "GET", f"{one}/served", consume, sessions.serve_files, "What gives its answers", errors=(409,)
+    )
     yield Route(
         "GET", f"{one}/infer/{{endpoint:path}}", consume, sessions.read, "Read from a replica", media=ANY,
         forwarded=True, errors=(409, 502),

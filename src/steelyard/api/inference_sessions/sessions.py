@@ -7,7 +7,7 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.accounts.database import TooManyKeys
-from steelyard.api.datasets.delivery import content_of
+from steelyard.api.datasets.delivery import read_content
 from steelyard.api.entities.loading import load, load_json, parse
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import JSON, Conflict, Invalid, UnsupportedMediaType
@@ -17,8 +17,8 @@ from steelyard.api.inference_sessions.replicas import Inference
 from steelyard.runners.record import service_record, version_in
 from steelyard.runners.table import kind_of_runner
 from steelyard.runners.weights import CONFIG_BYTES, precision_in
-from steelyard.storage.store import ObjectMissing
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import ObjectMissing
 from steelyard_schema.account import AccessGrant
 from steelyard_schema.inference_session import InferenceSession
 from steelyard_schema.names import MANIFEST, place
@@ -73,7 +73,7 @@ async def read(context: RequestContext) -> Response:
     return await context.api.replicas.forward(session, inference)
 
 
-async def served(context: RequestContext) -> Response:
+async def serve_files(context: RequestContext) -> Response:
     """Answer with the files of the session's volumes and their digests, and with the record of its server."""
     session = await _running(context)
     service = session.inferenceService.dump()
@@ -106,7 +106,7 @@ async def _precision(context: RequestContext, folder: str) -> str:
     store, key = context.api.platform.store, f"{folder}/config.json"
     try:
         small = (await store.head(key)).size <= CONFIG_BYTES
-        return precision_in(await content_of(store, key)) if small else ""
+        return precision_in(await read_content(store, key)) if small else ""
     except ObjectMissing:
         return ""
 
@@ -130,7 +130,7 @@ async def infer(context: RequestContext) -> Response:
 
 async def _running(context: RequestContext) -> InferenceSession:
     """Return the session. Raises Conflict for one that has ended."""
-    session = _parsed(await load_json(context))
+    session = _parse(await load_json(context))
     if session.status in TERMINAL or (session.expires and session.expires <= context.now):
         status = session.status if session.status in TERMINAL else "expired"
         raise Conflict(f"status: InferenceSession {session.id} has ended: it is {status}")
@@ -138,7 +138,7 @@ async def _running(context: RequestContext) -> InferenceSession:
 
 
 @lru_cache(maxsize=256)
-def _parsed(json: bytes) -> InferenceSession:
+def _parse(json: bytes) -> InferenceSession:
     """Return a session that callers must not change: thousands of requests need the same one, and each parse takes as
     long as the rest of the request's way through this process.
     """

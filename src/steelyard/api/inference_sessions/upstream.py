@@ -54,7 +54,7 @@ class Upstream:
         self._busy.add(connection)
         connection.send(answer, "\r\n".join([*head, "\r\n"]).encode("latin-1") + body)
         try:
-            await answer.begun()
+            await answer.wait_for_head()
         except BaseException:
             answer.release()
             raise
@@ -127,7 +127,7 @@ class Answer:
         length = self.headers.get("content-length", "")
         return int(length) if length.isdigit() else None
 
-    async def begun(self) -> None:
+    async def wait_for_head(self) -> None:
         """Wait for the head. Raises OSError."""
         while not self.status:
             await self._more()

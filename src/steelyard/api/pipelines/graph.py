@@ -47,7 +47,7 @@ def _needs(pipeline: PipelineFields) -> dict[str, set[str]]:
     if ambiguous := sorted(keywords & named.keys()):
         field = f"parameters.{ambiguous[0]}"
         raise Invalid(f"{field}: a node has this name, too: $({ambiguous[0]}) would mean both", field=field)
-    return {name: _needed(node, named, keywords) for name, node in pipeline.nodes.items()}
+    return {name: _dependencies(node, named, keywords) for name, node in pipeline.nodes.items()}
 
 
 def check_destinations(pipeline: PipelineFields) -> None:
@@ -65,7 +65,7 @@ def check_destinations(pipeline: PipelineFields) -> None:
             )
 
 
-def _needed(node: PipelineNode, named: Mapping[str, str], keywords: Set[str]) -> set[str]:
+def _dependencies(node: PipelineNode, named: Mapping[str, str], keywords: Set[str]) -> set[str]:
     needed = set()
     for name in placeholders(node.request.dump()):
         if name in named:

@@ -22,23 +22,23 @@ def placeholders(value: JsonValue) -> Iterator[str]:
                 yield from placeholders(item)
 
 
-def filled_bytes(value: JsonValue, texts: Mapping[str, str]) -> int:
-    """Return how many bytes `filled` would add to the value's JSON, or take from it. Raises KeyError as it does."""
+def count_filled_bytes(value: JsonValue, texts: Mapping[str, str]) -> int:
+    """Return how many bytes `fill` would add to the value's JSON, or take from it. Raises KeyError as it does."""
     return sum(
         number * (len(texts[name].encode()) - len(f"$({name})".encode()))
         for name, number in Counter(placeholders(value)).items()
     )
 
 
-def filled(value: JsonValue, texts: Mapping[str, str]) -> JsonValue:
+def fill(value: JsonValue, texts: Mapping[str, str]) -> JsonValue:
     """Return the value with texts for its placeholders. Raises KeyError for a name without a value."""
     match value:
         case str():
             return _PLACEHOLDER.sub(lambda match: texts[match[1]], value)
         case dict():
-            return {name: filled(item, texts) for name, item in value.items()}
+            return {name: fill(item, texts) for name, item in value.items()}
         case list():
-            return [filled(item, texts) for item in value]
+            return [fill(item, texts) for item in value]
     return value
 
 

@@ -32,14 +32,14 @@ async def rerun(context: RequestContext, request: RerunRequest, new: NewEntity) 
         raise Invalid(
             f"account: is {request.account}; the run {before.id} belongs to {before.account}", field="account"
         )
-    kept = await kept_workflows(context, before, request.steps)
+    kept = await keep_workflows(context, before, request.steps)
     fields = {"account": before.account, "pipeline": before.pipeline, "arguments": before.arguments}
     run, *workflows = await entities_of_run(context, PipelineRunRequest.parse(fields), new, kept)
     note = Annotation(key=RERUN_OF, value=before.id)
     return [run.model_copy(update={"annotations": [note]}), *workflows]
 
 
-async def kept_workflows(
+async def keep_workflows(
     context: RequestContext, before: PipelineRun, steps: Sequence[str] | None
 ) -> Mapping[str, EntityIdentifier]:
     """Return the workflows that a new run keeps of an earlier one, by nodes; none if all steps run again.

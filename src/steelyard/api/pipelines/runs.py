@@ -7,14 +7,14 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.api.analyses.creation import measurement, safety_case
-from steelyard.api.commands.commands import derived_id
+from steelyard.api.commands.commands import derive_id
 from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.references import resolve
 from steelyard.api.evaluations.creation import evaluation
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid, TooLarge, invalid
 from steelyard.api.pipelines.graph import order
-from steelyard.api.pipelines.placeholders import filled, filled_bytes, with_field
+from steelyard.api.pipelines.placeholders import count_filled_bytes, fill, with_field
 from steelyard_common.types import Json, JsonValue
 from steelyard_schema.account import APIResource
 from steelyard_schema.base import EntityIdentifier
@@ -56,7 +56,7 @@ async def entities_of_run(
     pipeline = await resolve(context, Pipeline, request.pipeline, "pipeline")
     check_arguments(pipeline, request.arguments)
     nodes = order(pipeline)
-    ids = {name: derived_id("pipelinerun", new.id, name) for name in nodes}
+    ids = {name: derive_id("pipelinerun", new.id, name) for name in nodes}
     ids |= {name: workflow.id for name, workflow in kept.items()}
     limit = context.api.platform.settings.entity_bytes
     contents = requests(pipeline, request.arguments, ids, limit)
@@ -98,7 +98,7 @@ def requests(
         if parameter.destination is None:
             texts[keyword] = str(arguments[keyword])
     _check_size(contents, texts, limit)
-    contents = {name: filled(content, texts) for name, content in contents.items()}
+    contents = {name: fill(content, texts) for name, content in contents.items()}
     # After the texts: what a destination receives is data, not a place for placeholders.
     for keyword, parameter in pipeline.parameters.items():
         if parameter.destination is not None:
@@ -114,7 +114,8 @@ def requests(
 def _check_size(contents: Mapping[str, Json], texts: Mapping[str, str], limit: int) -> None:
     """Raise TooLarge before anything is made that would be larger: placeholders multiply what an argument has."""
     sizes = {
-        name: len(orjson.dumps(content)) + filled_bytes(content, texts) for name, content in contents.items()
+        name: len(orjson.dumps(content)) + count_filled_bytes(content, texts)
+        for name, content in contents.items()
     }
     name = max(sizes, key=lambda node: sizes[node])
     total, most = sum(sizes.values()), _NODES_TOGETHER * limit
@@ -143,13 +144,13 @@ async def _workflow(
         new = NewEntity(id, run.account, run.now, run.privileged)
         entity, *_ = await build(context, request, new)
     except ValidationError as error:
-        raise _of_node(node, invalid(error, CREATE_REQUESTS[kind])) from error
+        raise _node_error(node, invalid(error, CREATE_REQUESTS[kind])) from error
     except Invalid as error:
-        raise _of_node(node, error) from error
+        raise _node_error(node, error) from error
     return entity
 
 
-def _of_node(node: PipelineNode, error: Invalid) -> Invalid:
+def _node_error(node: PipelineNode, error: Invalid) -> Invalid:
     return Invalid(
         f"nodes.{node.name}.request.{error.detail}", field=f"nodes.{node.name}.request.{error.field}"
     )

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import NotFound
 from steelyard.api.http.responses import list_response, model_response
-from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
-from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
+from steelyard.broker.quarantine.administration import QuarantineEntry, end_quarantine, list_entries
+from steelyard.broker.quarantine.dead_letters import COMMANDS, list_waiting
 from steelyard_schema.answers import QuarantinedEntity, QuarantinedMessage, Status
 
 _log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 async def query(context: RequestContext) -> Response:
     """List all quarantines, the longest first."""
-    return list_response([_published(entity) for entity in await quarantined(context.api.platform.log)])
+    return list_response([_present(entity) for entity in await list_entries(context.api.platform.log)])
 
 
 async def get(context: RequestContext) -> Response:
@@ -33,11 +33,11 @@ async def get(context: RequestContext) -> Response:
             partition=record.partition,
             offset=record.offset,
         )
-        for record in await waiting_of(context.api.platform.log, context.id)
+        for record in await list_waiting(context.api.platform.log, context.id)
     ]
     return list_response(
         [
-            _published(quarantine, messages if quarantine.consumer == COMMANDS else [])
+            _present(quarantine, messages if quarantine.consumer == COMMANDS else [])
             for quarantine in quarantines
         ]
     )
@@ -62,12 +62,12 @@ async def _end(context: RequestContext, *, dropping: bool) -> Response:
     return model_response(Status(status=word, message=f"{context.id}: {consumers} will process it again"))
 
 
-async def _load(context: RequestContext) -> list[Quarantined]:
+async def _load(context: RequestContext) -> list[QuarantineEntry]:
     """Return the quarantines of the entity that the path names. Raises NotFound."""
     consumer = context.query.get("consumer")
     quarantines = [
         quarantine
-        for quarantine in await quarantined(context.api.platform.log)
+        for quarantine in await list_entries(context.api.platform.log)
         if quarantine.key == context.id and consumer in {None, quarantine.consumer}
     ]
     if not quarantines:
@@ -76,8 +76,8 @@ async def _load(context: RequestContext) -> list[Quarantined]:
     return quarantines
 
 
-def _published(
-    quarantine: Quarantined, messages: list[QuarantinedMessage] | None = None
+def _present(
+    quarantine: QuarantineEntry, messages: list[QuarantinedMessage] | None = None
 ) -> QuarantinedEntity:
     return QuarantinedEntity(
         id=quarantine.key,

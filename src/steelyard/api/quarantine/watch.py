@@ -12,7 +12,7 @@ import orjson
 from prometheus_client import CollectorRegistry, Gauge
 
 from steelyard.broker.log import QUARANTINE, Log, LogError
-from steelyard.broker.quarantine.administration import Quarantined, quarantined_of
+from steelyard.broker.quarantine.administration import QuarantineEntry, parse_entry
 from steelyard.broker.quarantine.dead_letters import COMMANDS
 from steelyard.broker.scan import topic_pieces
 
@@ -28,7 +28,7 @@ class QuarantineWatch:
 
     def __init__(self, log: Log, registry: CollectorRegistry) -> None:
         self._log = log
-        self._quarantines: dict[str, dict[str, Quarantined]] = {}
+        self._quarantines: dict[str, dict[str, QuarantineEntry]] = {}
         """Quarantines by entity id and consumer."""
         self._marks: dict[str, tuple[str, str]] = {}
         """Entity id and consumer by the key of the record that marks the quarantine."""
@@ -47,7 +47,7 @@ class QuarantineWatch:
             version = self._log.version()
             try:
                 await self.read()
-                await self._log.changed(version, _WAIT_SECONDS)
+                await self._log.wait_for_change(version, _WAIT_SECONDS)
             except LogError as error:
                 _log.warning("cannot read the quarantines: %s", error)
             await asyncio.sleep(_POLL_SECONDS)
@@ -57,7 +57,7 @@ class QuarantineWatch:
         changed = False
         async for records in topic_pieces(self._log, QUARANTINE, self._offsets):
             for record in records:
-                self._update(record.key, quarantined_of(record))
+                self._update(record.key, parse_entry(record))
                 self._offsets[record.partition] = record.offset + 1
                 changed = True
         if changed:
@@ -69,7 +69,7 @@ class QuarantineWatch:
             for consumer, count in counts.items():
                 self._gauge.labels(consumer).set(count)
 
-    def _update(self, mark: str, quarantine: Quarantined | None) -> None:
+    def _update(self, mark: str, quarantine: QuarantineEntry | None) -> None:
         """Replace the quarantine that a record marks; None ends it."""
         if mark in self._marks:
             id, consumer = self._marks.pop(mark)
@@ -88,7 +88,7 @@ class QuarantineWatch:
         return orjson.dumps({**orjson.loads(json), "reason": REASON, "message": _message(quarantines)})
 
 
-def _message(quarantines: Mapping[str, Quarantined]) -> str:
+def _message(quarantines: Mapping[str, QuarantineEntry]) -> str:
     """Return, for the entity's owner, the cause and who can do something about it."""
     causes = [
         f"a command could not be applied ({quarantine.reason}); {quarantine.waiting - 1} later ones wait"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from steelyard.api.entities.collection import Kept
+from steelyard.api.entities.collection import ReadCollection
 from steelyard.api.entities.routes import entity_routes
 from steelyard.api.http.access import Grant
 from steelyard.api.http.routing import Route
@@ -13,7 +13,7 @@ from steelyard_schema.requests import QuotaCreateRequest
 
 
 def quota_routes() -> Iterator[Route]:
-    quotas, check = Kept(kind="Quota", shown=with_usage), Grant("quotas", "create")
+    quotas, check = ReadCollection(kind="Quota", shown=with_usage), Grant("quotas", "create")
     yield Route(
         "POST", quotas.path, check, put, "Set: Quota", QuotaCreateRequest, StoredQuota, errors=(409, 503)
     )

@@ -5,7 +5,7 @@ import re
 from starlette.responses import Response
 
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, LONGEST
-from steelyard.accounts.set_quotas import CREATED, created_kinds
+from steelyard.accounts.set_quotas import CREATED, find_created_kinds
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Forbidden, Invalid
 from steelyard.api.http.responses import json_response
@@ -52,7 +52,7 @@ def _check(request: QuotaCreateRequest) -> None:
     if not request.resource.endswith(CREATED):
         _check_held(request.resource)
         return
-    if not created_kinds(request.resource):
+    if not find_created_kinds(request.resource):
         plurals = sorted(PLURALS[kind] for kind in CREATIONS_COUNTED)
         raise Invalid(
             f"resource: {request.resource!r} is not counted; creations are counted of {', '.join(plurals)}, as "

@@ -20,14 +20,16 @@ async def with_usage(context: RequestContext, quotas: Sequence[bytes]) -> Sequen
     if not in_force:
         return quotas
     claims = context.api.platform.accounts_database.claims
-    admissions = await claims.counted(admissions_since(in_force, context.now))
+    admissions = await claims.list_counted(admissions_since(in_force, context.now))
     window = creations_since(in_force, context.now)
-    created = await claims.created(*window) if window else ()
+    created = await claims.list_created(*window) if window else ()
     # Those that a rate has refused count for none.
     counted = Creations(claim for claim in created if claim.reason != TOO_MANY)
     usage = QuotaUsage(admissions, counted, context.now)
     return [
-        json if quota is None else orjson.dumps({**orjson.loads(json), "usage": quantity(usage.of(quota))})
+        json
+        if quota is None
+        else orjson.dumps({**orjson.loads(json), "usage": quantity(usage.amount(quota))})
         for quota, json in zip(parsed, quotas, strict=True)
     ]
 

@@ -1,16 +1,14 @@
 """Blobs, whole or in ranges; streamed from storage."""
 
-from collections.abc import AsyncIterator
-
 from starlette.responses import Response, StreamingResponse
 
-from steelyard.api.datasets.delivery import check_small, logged
+from steelyard.api.datasets.delivery import check_small, log_failures, stream_part
 from steelyard.api.http.context import RequestContext
+from steelyard.api.http.ranges import content_range
 from steelyard.api.registry.errors import BlobUnknown, ContentChanged
 from steelyard.api.registry.ranges import read_range
-from steelyard.api.registry.repository import hex_of, readable, writable
-from steelyard.storage.checked import PIECE, DigestMismatch, checked_pieces
-from steelyard.storage.store import Store
+from steelyard.api.registry.repository import hex_digits, readable, writable
+from steelyard_evaluation.storage.checked import DigestMismatch, check_pieces
 
 _MEDIA = "application/octet-stream"
 
@@ -32,18 +30,18 @@ async def get(context: RequestContext) -> Response:
         "Cache-Control": "private, no-transform",
     }
     if asked is not None:
-        headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
+        headers["Content-Range"] = content_range(part, size)
     status = 200 if asked is None else 206
     if context.request.method == "HEAD":
         return Response(status_code=status, headers={**headers, "Content-Type": _MEDIA})
     try:
-        await check_small(repository.store, key, size, hex_of(digest))
+        await check_small(repository.store, key, size, hex_digits(digest))
     except DigestMismatch as error:
         raise ContentChanged(f"the stored blob is not that of its digest: {error.public}") from error
     # A client that asks for a part has to compare the whole itself, as it has the digest.
-    whole = checked_pieces(repository.store, key, size, hex_of(digest))
-    pieces = whole if asked is None else _pieces(repository.store, key, part)
-    return StreamingResponse(logged(pieces), status, headers, _MEDIA)
+    whole = check_pieces(repository.store, key, size, hex_digits(digest))
+    pieces = whole if asked is None else stream_part(repository.store, key, part)
+    return StreamingResponse(log_failures(pieces), status, headers, _MEDIA)
 
 
 async def delete(context: RequestContext) -> Response:
@@ -54,8 +52,3 @@ async def delete(context: RequestContext) -> Response:
     await repository.check_open()
     await repository.delete_blob(digest)
     return Response(status_code=202)
-
-
-async def _pieces(store: Store, key: str, part: range) -> AsyncIterator[bytes]:
-    for start in range(part.start, part.stop, PIECE):
-        yield await store.get_range(key, start, min(PIECE, part.stop - start))

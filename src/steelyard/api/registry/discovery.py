@@ -9,9 +9,9 @@ from starlette.responses import Response
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import value_response
 from steelyard.api.registry.errors import DigestInvalid, TagInvalid
-from steelyard.api.registry.manifests import referrers_of
-from steelyard.api.registry.referrers import page_of
-from steelyard.api.registry.repository import MOST_TAGS, hex_of, readable
+from steelyard.api.registry.manifests import find_referrers
+from steelyard.api.registry.referrers import cut_page
+from steelyard.api.registry.repository import MOST_TAGS, hex_digits, readable
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 """Media type of a list of manifests."""
@@ -46,9 +46,9 @@ async def referrers(context: RequestContext) -> Response:
         raise DigestInvalid(
             "last: should be 64 hexadecimal digits in lower case, as a link to the next page has them"
         )
-    everything = await referrers_of(repository, hex_of(subject))
+    everything = await find_referrers(repository, hex_digits(subject))
     after = [referrer for referrer in everything if referrer.manifest > last]
-    page = page_of(after)
+    page = cut_page(after)
     descriptors = await repository.referrers.read(page)
     if artifact_type is not None:
         descriptors = [item for item in descriptors if item.get("artifactType") == artifact_type]

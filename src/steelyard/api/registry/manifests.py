@@ -21,19 +21,19 @@ from steelyard.api.registry.errors import (
     ManifestUnknown,
     TooMany,
 )
-from steelyard.api.registry.referrers import DIGEST, Referrer, descriptor_of, subject_of
+from steelyard.api.registry.referrers import DIGEST, Referrer, make_descriptor, read_subject
 from steelyard.api.registry.repository import (
     MANIFEST_BYTES,
     MOST_MANIFESTS,
     MOST_TAGS,
     Repository,
-    hex_of,
+    hex_digits,
     readable,
     writable,
 )
 from steelyard.api.registry.sealing import Seal
-from steelyard.storage.store import ObjectExists, ObjectMissing
-from steelyard.whole_files import TooLarge, parse_json
+from steelyard_common.whole_files import TooLarge, parse_json
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing
 
 _MEDIA = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
 MOST_DESCRIPTORS = 10_000
@@ -51,7 +51,7 @@ _CONTENT_SECURITY_POLICY = "sandbox; default-src 'none'"
 async def get(context: RequestContext) -> Response:
     """The manifest, byte for byte as it was pushed."""
     repository = await readable(context)
-    digest = await digest_of(repository, context.values["reference"])
+    digest = await resolve_digest(repository, context.values["reference"])
     media, content = await _read(repository, digest)
     headers = {
         "Content-Length": str(len(content)),
@@ -73,16 +73,16 @@ async def put(context: RequestContext) -> Response:
         repository.check_tag(reference)
     elif repository.manifest(reference) != repository.manifest(digest):
         raise DigestInvalid(f"digest: is {reference}, and the content has {digest}")
-    manifest = _parsed(content)
-    subject = subject_of(manifest)
+    manifest = _parse(content)
+    subject = read_subject(manifest)
     if subject is not None:
-        hex_of(subject)
+        hex_digits(subject)
     media = context.headers.get("content-type", "").partition(";")[0].strip() or str(
         manifest.get("mediaType", "")
     )
     if not _MEDIA.fullmatch(media):
         raise ManifestInvalid("Content-Type: should be the media type of the manifest")
-    await _check_content(repository, manifest, await repository.deleted())
+    await _check_content(repository, manifest, await repository.list_deleted())
     await _check_room(repository, digest, reference if named else None)
     if not await repository.is_sealed_with(repository.manifest(digest), reference if named else None, digest):
         await repository.check_open()
@@ -133,7 +133,7 @@ async def _check_room(repository: Repository, digest: str, tag: str | None) -> N
 async def delete(context: RequestContext) -> Response:
     """Accepted: the tag is gone, or the manifest of a digest with all of its tags."""
     repository, reference = await writable(context), context.values["reference"]
-    digest = await digest_of(repository, reference)
+    digest = await resolve_digest(repository, reference)
     await repository.check_open()
     if ":" not in reference:
         await repository.delete_tag(reference)
@@ -144,21 +144,21 @@ async def delete(context: RequestContext) -> Response:
     return Response(status_code=202)
 
 
-async def content_of(repository: Repository) -> Seal:
+async def read_seal(repository: Repository) -> Seal:
     """Return what an open repository holds now, as a seal would say it."""
-    deleted = sorted(await repository.deleted())
-    tagged = await repository.tagged()
+    deleted = sorted(await repository.list_deleted())
+    tagged = await repository.read_tags()
     await _index_earlier(repository)
-    return Seal(tagged, deleted, [referrer.name for referrer in await repository.referrers.listed()])
+    return Seal(tagged, deleted, [referrer.name for referrer in await repository.referrers.list_referrers()])
 
 
-async def referrers_of(repository: Repository, subject: str) -> list[Referrer]:
+async def find_referrers(repository: Repository, subject: str) -> list[Referrer]:
     """Return the manifests that have a subject, without the deleted ones, in the order of their digests."""
-    sealed = None if repository.is_open else await repository.sealed()
+    sealed = None if repository.is_open else await repository.read_seal()
     if sealed is None or sealed.referrers is None:  # the seal of an earlier version says nothing about them
         await _index_earlier(repository)
-    referrers = await repository.referrers.listed(subject)
-    deleted = await repository.deleted()
+    referrers = await repository.referrers.list_referrers(subject)
+    deleted = await repository.list_deleted()
     kept = None if sealed is None or sealed.referrers is None else frozenset(sealed.referrers)
     return [
         referrer
@@ -172,10 +172,10 @@ async def _index(
     repository: Repository, manifest: dict[str, object], media: str, digest: str, size: int
 ) -> None:
     """Let the list of referrers have a manifest, if it has a subject."""
-    subject = subject_of(manifest)
+    subject = read_subject(manifest)
     if subject is not None:
-        descriptor = descriptor_of(manifest, media, digest, size)
-        await repository.referrers.add(hex_of(subject), hex_of(digest), descriptor)
+        descriptor = make_descriptor(manifest, media, digest, size)
+        await repository.referrers.add(hex_digits(subject), hex_digits(digest), descriptor)
 
 
 async def _index_earlier(repository: Repository) -> None:
@@ -187,7 +187,7 @@ async def _index_earlier(repository: Repository) -> None:
             ManifestUnknown, ManifestInvalid, DigestInvalid
         ):  # deleted, or with a subject of no use
             media, content = await _read(repository, digest)
-            await _index(repository, _parsed(content), media, digest, len(content))
+            await _index(repository, _parse(content), media, digest, len(content))
     await repository.referrers.complete()
 
 
@@ -198,7 +198,7 @@ async def missing(repository: Repository, content: Seal) -> str | None:
     asked for two lists, and for each manifest; whatever the manifests name is looked for in the lists.
     """
     if not content.tags:
-        unfinished = len(await repository.unfinished())
+        unfinished = len(await repository.list_uploads())
         uploads = f", and {unfinished} upload{'s have' if unfinished > 1 else ' has'} begun and not ended"
         return f"the push is not finished: the repository has no tag{uploads if unfinished else ''}"
     deleted = frozenset(content.deleted)
@@ -227,13 +227,13 @@ async def _all_named(repository: Repository, manifests: Iterable[str]) -> dict[s
     named: dict[str, str] = {}
     for key in manifests:
         _, content = await _read(repository, f"sha256:{key.rpartition('/')[2]}")
-        named |= _named(repository, _parsed(content))
+        named |= _list_references(repository, _parse(content))
         if len(named) > MOST_NAMED:
             raise TooMany(f"its manifests name more than {MOST_NAMED} blobs and manifests, which are allowed")
     return named
 
 
-async def digest_of(repository: Repository, reference: str) -> str:
+async def resolve_digest(repository: Repository, reference: str) -> str:
     """Return the digest of a tag, or the digest itself. Raises ManifestUnknown, TagInvalid, DigestInvalid."""
     if ":" in reference:
         repository.manifest(reference)
@@ -251,12 +251,12 @@ async def _read(repository: Repository, digest: str) -> tuple[str, bytes]:
         media, _, content = (await repository.store.get(repository.manifest(digest))).partition(b"\n")
     except ObjectMissing as error:
         raise ManifestUnknown(f"there is no manifest {digest}") from error
-    if hashlib.sha256(content).hexdigest() != hex_of(digest):
+    if hashlib.sha256(content).hexdigest() != hex_digits(digest):
         raise ContentChanged(f"the stored manifest is not that of its digest {digest}")
     return media.decode(), content
 
 
-def _parsed(content: bytes) -> dict[str, object]:
+def _parse(content: bytes) -> dict[str, object]:
     try:
         manifest = parse_json(content, _MANIFEST_VALUES, _MANIFEST_VALUES)
     except orjson.JSONDecodeError as error:
@@ -272,7 +272,7 @@ async def _check_content(
     repository: Repository, manifest: dict[str, object], deleted: Collection[str]
 ) -> None:
     """Raise ManifestBlobUnknown if something is missing that the manifest names, ManifestInvalid, DigestInvalid."""
-    for key, digest in _named(repository, manifest).items():
+    for key, digest in _list_references(repository, manifest).items():
         if key in deleted or not await repository.has(key):
             raise ManifestBlobUnknown(_lacks(key, digest))
 
@@ -282,7 +282,7 @@ def _lacks(key: str, digest: str) -> str:
     return f"the {'manifest names blob' if is_blob else 'index names manifest'} {digest}, which is not there"
 
 
-def _named(repository: Repository, manifest: dict[str, object]) -> dict[str, str]:
+def _list_references(repository: Repository, manifest: dict[str, object]) -> dict[str, str]:
     """Return the keys of what a manifest names, each once, with the digests. Raises ManifestInvalid, DigestInvalid."""
     named: dict[str, str] = {}
     entries = 0

@@ -2,30 +2,18 @@
 
 import re
 
+from steelyard.api.http import ranges
 from steelyard.api.registry.errors import RangeInvalid, UploadInvalid
 
-_READ = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 _CHUNK = re.compile(r"(?:bytes )?([0-9]{1,19})-([0-9]{1,19})(?:/.*)?")
 
 
 def read_range(header: str | None, size: int) -> range | None:
-    """Return the bytes that `Range` asks for. None stands for all: a header with another number of ranges also asks for
-    all.
-
-    Raises RangeInvalid if there is no such byte.
+    """Return the bytes of a blob that `Range` asks for; None stands for all. Raises RangeInvalid if there is no such
+    byte.
     """
-    match = _READ.fullmatch(header or "")
-    if match is None or match[1] == match[2] == "":
-        return None
-    if match[1] == "":
-        asked = range(max(size - int(match[2]), 0), size)
-    else:
-        first = int(match[1])
-        last = int(match[2]) if match[2] else size - 1
-        if match[2] and last < first:
-            return None  # not a range: the header is ignored
-        asked = range(first, min(last + 1, size))
-    if len(asked) == 0:
+    asked = ranges.read_range(header, size)
+    if asked is not None and len(asked) == 0:
         raise RangeInvalid(
             f"Range: holds none of the {size} bytes of the blob", headers={"Content-Range": f"bytes */{size}"}
         )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import orjson
 
 from steelyard.api.registry.errors import ManifestInvalid
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing, Store
 
 PAGE_REFERRERS, PAGE_BYTES = 1000, 4 << 20
 """Maximum descriptors that one answer is made from, and their bytes; the first one counts whatever its size."""
@@ -50,7 +50,7 @@ class Referrers:
         with suppress(ObjectExists):
             await self.store.create(self._key(subject, manifest), descriptor)
 
-    async def listed(self, subject: str = "") -> list[Referrer]:
+    async def list_referrers(self, subject: str = "") -> list[Referrer]:
         """Return the referrers of a subject, or of all subjects, in the order of their digests."""
         prefix = f"{self._prefix}{subject}/" if subject else self._prefix
         return [
@@ -68,7 +68,7 @@ class Referrers:
     async def is_whole(self) -> bool:
         """Return whether the index has every manifest of the repository."""
         try:
-            await self.store.head(self._indexed)
+            await self.store.head(self._index_mark)
         except ObjectMissing:
             return False
         return True
@@ -76,7 +76,7 @@ class Referrers:
     async def complete(self) -> None:
         """Note that the index has every manifest of the repository, and that pushes add theirs from now on."""
         with suppress(ObjectExists):
-            await self.store.create(self._indexed, b"")
+            await self.store.create(self._index_mark, b"")
 
     def _key(self, subject: str, manifest: str) -> str:
         return f"{self._prefix}{subject}/{manifest}"
@@ -86,11 +86,11 @@ class Referrers:
         return f"{self.folder}/referrers/"
 
     @property
-    def _indexed(self) -> str:
+    def _index_mark(self) -> str:
         return f"{self.folder}/referrers-indexed"
 
 
-def subject_of(manifest: Mapping[str, object]) -> str | None:
+def read_subject(manifest: Mapping[str, object]) -> str | None:
     """Return the digest of a manifest's subject; None without a subject. Raises ManifestInvalid."""
     match manifest.get("subject"):
         case None:
@@ -101,7 +101,7 @@ def subject_of(manifest: Mapping[str, object]) -> str | None:
             raise ManifestInvalid("subject: should be a descriptor with a digest")
 
 
-def descriptor_of(manifest: Mapping[str, object], media: str, digest: str, size: int) -> bytes:
+def make_descriptor(manifest: Mapping[str, object], media: str, digest: str, size: int) -> bytes:
     """Return the descriptor by which a list of referrers names a manifest."""
     kind = manifest.get("artifactType")
     if not kind and isinstance(config := manifest.get("config"), dict):
@@ -114,7 +114,7 @@ def descriptor_of(manifest: Mapping[str, object], media: str, digest: str, size:
     return orjson.dumps(descriptor)
 
 
-def page_of(referrers: Sequence[Referrer]) -> Sequence[Referrer]:
+def cut_page(referrers: Sequence[Referrer]) -> Sequence[Referrer]:
     """Return as many of the first referrers as one answer is made from."""
     total = 0
     for number, referrer in enumerate(referrers[:PAGE_REFERRERS]):

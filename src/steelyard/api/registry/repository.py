@@ -25,7 +25,7 @@ from steelyard.api.registry.errors import Denied, DigestInvalid, TagInvalid
 from steelyard.api.registry.referrers import Referrers
 from steelyard.api.registry.sealing import Seal, Sealing
 from steelyard.api.registry.tagging import Tagging
-from steelyard.storage.store import ObjectInfo, ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectInfo, ObjectMissing, Store
 from steelyard_schema.entities import AnyEntity
 from steelyard_schema.names import place
 
@@ -55,11 +55,11 @@ class Repository:
 
     def blob(self, digest: str) -> str:
         """Return the key of a blob. Raises DigestInvalid."""
-        return f"{self._folder}/blobs/{hex_of(digest)}"
+        return f"{self._folder}/blobs/{hex_digits(digest)}"
 
     def manifest(self, digest: str) -> str:
         """Return the key of a manifest. Raises DigestInvalid."""
-        return self._manifest(hex_of(digest))
+        return self._manifest(hex_digits(digest))
 
     def check_tag(self, tag: str) -> None:
         """Raise TagInvalid for a text that cannot be a tag."""
@@ -77,7 +77,7 @@ class Repository:
         """Prefix of the chunks of all uploads."""
         return f"staging/{self.id}/registry-"
 
-    def begun(self, upload: str = "") -> str:
+    def upload_mark(self, upload: str = "") -> str:
         """Return the key of the mark that an upload has begun and not ended, or the prefix of all of them."""
         # Apart from the chunks: who counts uploads does not list every chunk.
         return f"staging/{self.id}/uploads/{upload}"
@@ -96,17 +96,17 @@ class Repository:
         """The index of the manifests that have a subject."""
         return Referrers(self.store, self._folder)
 
-    async def sealed(self) -> Seal | None:
+    async def read_seal(self) -> Seal | None:
         """Return what the seal says; None where there is none."""
-        return await self.sealing.sealed()
+        return await self.sealing.read_seal()
 
-    async def deleted(self) -> frozenset[str]:
+    async def list_deleted(self) -> frozenset[str]:
         """Return the keys of the deleted blobs and manifests, whether they are still in storage or not."""
         if not self.is_open:
-            sealed = await self.sealed()
+            sealed = await self.read_seal()
             return frozenset() if sealed is None else frozenset(sealed.deleted)
         blobs = [f"{self._folder}/blobs/{name}" for name in await self._names(_DELETED_BLOBS)]
-        return frozenset([*blobs, *(self._manifest(name) for name in await self._tagging.deleted())])
+        return frozenset([*blobs, *(self._manifest(name) for name in await self._tagging.list_deleted())])
 
     async def delete_blob(self, digest: str) -> None:
         """Mark a blob as deleted. Raises Denied if it was sealed before."""
@@ -115,20 +115,20 @@ class Repository:
 
     async def delete_manifest(self, digest: str) -> None:
         """Delete a manifest with all tags that lead to it. Raises Denied if it was sealed before."""
-        await self._tagging.delete_manifest(hex_of(digest))
+        await self._tagging.delete_manifest(hex_digits(digest))
         await self._check_deleted(self.manifest(digest))
 
     async def delete_tag(self, tag: str) -> None:
         """Delete a tag, wherever it leads. Raises Denied if it was sealed before."""
         await self._tagging.delete(tag)
-        if (sealed := await self.sealing.settled()) is not None and tag in sealed.tags:
-            raise self._denied()
+        if (sealed := await self.sealing.settle()) is not None and tag in sealed.tags:
+            raise self._make_denial()
 
     async def write_tag(self, tag: str, digest: str) -> None:
         """Let a tag lead to a manifest. Raises Denied if the artifact was sealed without it."""
-        await self._tagging.write(tag, hex_of(digest))
-        if (sealed := await self.sealing.settled()) is not None and sealed.tags.get(tag) != digest:
-            raise self._denied()
+        await self._tagging.write(tag, hex_digits(digest))
+        if (sealed := await self.sealing.settle()) is not None and sealed.tags.get(tag) != digest:
+            raise self._make_denial()
 
     async def restore_blob(self, digest: str) -> None:
         """Take the mark from a blob that was pushed again."""
@@ -136,54 +136,54 @@ class Repository:
 
     async def restore_manifest(self, digest: str) -> None:
         """Take back the deletion of a manifest that was pushed again."""
-        await self._tagging.restore_manifest(hex_of(digest))
+        await self._tagging.restore_manifest(hex_digits(digest))
 
     async def remove_deleted(self) -> None:
         """Remove the blobs and manifests that the seal names as deleted. The artifact is ready."""
-        for key in await self.deleted():
+        for key in await self.list_deleted():
             await self.store.delete(key)
 
     async def check_open(self) -> None:
         """Raise Denied if the artifact is sealed: a request asks right before it writes, as its body may take long."""
-        if await self.sealed() is not None:
-            raise self._denied()
+        if await self.read_seal() is not None:
+            raise self._make_denial()
 
     async def check_kept(self) -> None:
         """Raise Denied if the artifact was sealed before what a request has written: it may be sealed as deleted."""
-        if await self.sealing.settled() is not None:
-            raise self._denied()
+        if await self.sealing.settle() is not None:
+            raise self._make_denial()
 
     async def is_sealed_with(self, key: str, tag: str | None = None, digest: str = "") -> bool:
         """Return whether the seal has this very blob or manifest, and the tag leads to it.
 
         A finalize that was cut short leaves a sealed artifact that waits: who repeats the push has nothing to write.
         """
-        sealed = await self.sealed()
+        sealed = await self.read_seal()
         if sealed is None or key in sealed.deleted or not await self.has(key):
             return False
         return tag is None or sealed.tags.get(tag) == digest
 
     async def tags(self) -> list[str]:
         """Return all tags, in the order of their characters."""
-        if not self.is_open and (sealed := await self.sealed()) is not None:
+        if not self.is_open and (sealed := await self.read_seal()) is not None:
             return sorted(sealed.tags)
         return sorted(await self._tagging.names())
 
-    async def tagged(self) -> dict[str, str]:
+    async def read_tags(self) -> dict[str, str]:
         """Return the digests of all tags of a repository that is open."""
         return {tag: f"sha256:{manifest}" for tag, manifest in (await self._tagging.targets()).items()}
 
     async def target(self, tag: str) -> str | None:
         """Return the digest that a tag leads to; None where there is no such tag. Raises TagInvalid."""
         self.check_tag(tag)
-        if not self.is_open and (sealed := await self.sealed()) is not None:
+        if not self.is_open and (sealed := await self.read_seal()) is not None:
             return sealed.tags.get(tag)
         manifest = await self._tagging.target(tag)
         return None if manifest is None else f"sha256:{manifest}"
 
-    async def unfinished(self) -> list[str]:
+    async def list_uploads(self) -> list[str]:
         """Return the ids of the uploads that have begun and not ended."""
-        prefix = self.begun()
+        prefix = self.upload_mark()
         return [info.key.removeprefix(prefix) async for info in self.store.list(prefix)]
 
     async def _names(self, folder: str) -> list[str]:
@@ -213,7 +213,7 @@ class Repository:
         """Return the size of a blob; None if it is not there, or deleted."""
         # The mark counts until the artifact is finalized.
         is_deleted = self.is_open and await self.has(self._mark(digest))
-        return None if is_deleted else await self.stored_size(self.blob(digest))
+        return None if is_deleted else await self.find_size(self.blob(digest))
 
     async def holds_manifest(self, digest: str) -> bool:
         """Return whether a manifest is there, and not deleted."""
@@ -221,45 +221,45 @@ class Repository:
 
     async def is_deleted(self, digest: str) -> bool:
         """Return whether a manifest is deleted, which counts until the artifact is finalized."""
-        return self.is_open and await self._tagging.is_deleted(hex_of(digest))
+        return self.is_open and await self._tagging.is_deleted(hex_digits(digest))
 
     async def has(self, key: str) -> bool:
         """Return whether there is an object of this key."""
-        return await self.stored_size(key) is not None
+        return await self.find_size(key) is not None
 
-    async def stored_size(self, key: str) -> int | None:
+    async def find_size(self, key: str) -> int | None:
         """Return the size of an object; None if it is not there."""
         try:
             return (await self.store.head(key)).size
         except ObjectMissing:
             return None
 
-    def _denied(self) -> Denied:
+    def _make_denial(self) -> Denied:
         return Denied(
             f"artifact {self.id} is being finalized, and takes nothing more; if that was cut short, a repeat ends it: "
             f"POST /v0/artifacts/{self.id}/finalize"
         )
 
     def _mark(self, digest: str) -> str:
-        return f"{self._folder}/{_DELETED_BLOBS}{hex_of(digest)}"
+        return f"{self._folder}/{_DELETED_BLOBS}{hex_digits(digest)}"
 
     def _manifest(self, name: str) -> str:
         return f"{self._folder}/manifests/{name}"
 
     async def _check_deleted(self, key: str) -> None:
-        if (sealed := await self.sealing.settled()) is not None and key not in sealed.deleted:
-            raise self._denied()
+        if (sealed := await self.sealing.settle()) is not None and key not in sealed.deleted:
+            raise self._make_denial()
 
     @property
     def _tagging(self) -> Tagging:
-        return Tagging.of(self.store, self._folder)
+        return Tagging.for_folder(self.store, self._folder)
 
     @property
     def _folder(self) -> str:
         return place("OCIArtifact", self.id)
 
 
-def hex_of(digest: str) -> str:
+def hex_digits(digest: str) -> str:
     """Return the hexadecimal digits of a digest. Raises DigestInvalid."""
     match = _DIGEST.fullmatch(digest)
     if match is None:

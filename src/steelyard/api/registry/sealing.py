@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing, Store
 
 _OPEN = b""
 """Decision that the repository stays open."""
@@ -54,25 +54,25 @@ class Sealing:
     store: Store
     folder: str
 
-    async def sealed(self) -> Seal | None:
+    async def read_seal(self) -> Seal | None:
         """Return the seal that is kept; None where there is none yet."""
         try:
-            return Seal.parse(await self.store.get(self._sealed))
+            return Seal.parse(await self.store.get(self._seal_key))
         except ObjectMissing:
             return None
 
-    async def settled(self) -> Seal | None:
+    async def settle(self) -> Seal | None:
         """Return the seal that counts for a request that has written something before; None if the repository is open.
 
         Every later closing reads everything written by then.
         """
         latest = await self._latest()
         # An earlier version of the platform may have sealed it without a closing.
-        return await self._decide(latest, None) if latest else await self.sealed()
+        return await self._decide(latest, None) if latest else await self.read_seal()
 
     async def completed(self) -> bool:
         """Keep a seal that was decided and is not kept yet; return whether there is a seal."""
-        if await self.sealed() is not None:
+        if await self.read_seal() is not None:
             return True
         latest = await self._latest()
         decision = await self._decision(latest) if latest else _OPEN
@@ -99,7 +99,7 @@ class Sealing:
 
     async def _keep(self, decision: bytes) -> None:
         with suppress(ObjectExists):
-            await self.store.create(self._sealed, decision)
+            await self.store.create(self._seal_key, decision)
 
     async def _latest(self) -> int:
         """Return the number of the latest closing; 0 where there is none."""
@@ -110,18 +110,18 @@ class Sealing:
         """Decide a closing, and return the decision: this one, or that of another request that came first."""
         decision = _OPEN if seal is None else seal.dump_json()
         try:
-            await self.store.create(self._decided(number), decision)
+            await self.store.create(self._decision_key(number), decision)
         except ObjectExists:
-            decision = await self.store.get(self._decided(number))
+            decision = await self.store.get(self._decision_key(number))
         return Seal.parse(decision) if decision else None
 
     async def _decision(self, number: int) -> bytes | None:
         try:
-            return await self.store.get(self._decided(number))
+            return await self.store.get(self._decision_key(number))
         except ObjectMissing:
             return None
 
-    def _decided(self, number: int) -> str:
+    def _decision_key(self, number: int) -> str:
         return f"{self.folder}/decided/{number:06d}"
 
     @property
@@ -129,5 +129,5 @@ class Sealing:
         return f"{self.folder}/closed/"
 
     @property
-    def _sealed(self) -> str:
+    def _seal_key(self) -> str:
         return f"{self.folder}/sealed"

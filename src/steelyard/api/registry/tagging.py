@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard.api.registry.errors import TooMany
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing, Store
 
 MOST_CHANGES = 10_000
 """Maximum changes of one tag, and deletions and pushes of one manifest."""
@@ -85,7 +85,7 @@ class Tagging:
     generations: Series
 
     @classmethod
-    def of(cls, store: Store, folder: str) -> "Tagging":
+    def for_folder(cls, store: Store, folder: str) -> "Tagging":
         """Return the tags of the repository in a folder."""
         return cls(
             Series(store, f"{folder}/tagging/", earlier=f"{folder}/tags/", untagged=f"{folder}/untagged/"),
@@ -96,7 +96,7 @@ class Tagging:
         """Return whether a manifest is deleted."""
         return await self.generations.latest(manifest) % 2 == 1
 
-    async def deleted(self) -> list[str]:
+    async def list_deleted(self) -> list[str]:
         """Return the deleted manifests."""
         return [name for name, number in (await self.generations.all_latest()).items() if number % 2]
 
@@ -132,7 +132,7 @@ class Tagging:
     async def target(self, tag: str) -> str | None:
         """Return the manifest that a tag leads to; None where there is no such tag."""
         while number := await self.changes.latest(tag):
-            target = _parsed(await self.changes.get(tag, number))
+            target = _parse_change(await self.changes.get(tag, number))
             if target is None:
                 return None
             manifest, generation = target
@@ -157,7 +157,7 @@ class Tagging:
     async def _targets(self, latest: Mapping[str, int]) -> dict[str, str]:
         contents = {tag: await self.changes.get(tag, number) for tag, number in latest.items()}
         generations = await self.generations.all_latest()
-        targets = {tag: target for tag, content in contents.items() if (target := _parsed(content))}
+        targets = {tag: target for tag, content in contents.items() if (target := _parse_change(content))}
         return {
             tag: manifest
             for tag, (manifest, generation) in targets.items()
@@ -165,7 +165,7 @@ class Tagging:
         }
 
 
-def _parsed(content: str) -> tuple[str, int] | None:
+def _parse_change(content: str) -> tuple[str, int] | None:
     """Return the manifest and its generation of a change of a tag; None for a deletion."""
     # Earlier versions wrote the digest alone.
     manifest, _, generation = content.removeprefix("sha256:").partition(" ")

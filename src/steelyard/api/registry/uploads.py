@@ -28,9 +28,9 @@ from steelyard.api.registry.errors import (
     UploadUnknown,
 )
 from steelyard.api.registry.ranges import chunk_range
-from steelyard.api.registry.repository import Repository, hex_of, readable_other, writable
-from steelyard.storage.checked import DigestMismatch, check_object
-from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, StorageFull
+from steelyard.api.registry.repository import Repository, hex_digits, readable_other, writable
+from steelyard_evaluation.storage.checked import DigestMismatch, check_object
+from steelyard_evaluation.storage.store import ObjectExists, ObjectInfo, ObjectMissing, StorageFull
 
 MOST_UPLOADS = 100
 """Maximum unfinished uploads of a repository."""
@@ -52,16 +52,16 @@ class Extent:
 async def begin(context: RequestContext) -> Response:
     """A new upload; with `mount` the blob of another artifact, with `digest` the blob of the body."""
     repository = await writable(context)
-    mounted = await _mounted(context, repository)
+    mounted = await _try_mount(context, repository)
     if mounted is not None:
         return mounted
     digest = context.query.get("digest")
     if digest is not None:
-        hex_of(digest)
-    if len(await repository.unfinished()) >= MOST_UPLOADS:
+        hex_digits(digest)
+    if len(await repository.list_uploads()) >= MOST_UPLOADS:
         raise TooMany(f"the artifact has {MOST_UPLOADS} unfinished uploads: finish or cancel one of them")
     upload = context.api.platform.new_id()
-    await repository.store.create(repository.begun(upload), b"")
+    await repository.store.create(repository.upload_mark(upload), b"")
     if digest is None:
         return _progress(repository, upload, 0, 202)
     await _append(context, repository, upload, Extent())
@@ -86,7 +86,7 @@ async def finish(context: RequestContext) -> Response:
     """The blob, verified and durable; the body may be its last chunk."""
     repository = await writable(context)
     digest = context.query.get("digest", "")
-    hex_of(digest)
+    hex_digits(digest)
     upload, extent = await _upload(context, repository)
     await _append(context, repository, upload, extent)
     return await _finish(context, repository, upload, digest)
@@ -105,7 +105,7 @@ def _blob_created(repository: Repository, digest: str) -> Response:
     return Response(status_code=201, headers=headers)
 
 
-async def _mounted(context: RequestContext, repository: Repository) -> Response | None:
+async def _try_mount(context: RequestContext, repository: Repository) -> Response | None:
     """Return the answer to a mount; None if the blob has to be uploaded after all, as the specification says."""
     digest, source = context.query.get("mount"), context.query.get("from", "")
     if digest is None or not source.startswith(_REPOSITORY):
@@ -122,7 +122,7 @@ async def _mounted(context: RequestContext, repository: Repository) -> Response 
         return _blob_created(repository, digest)
     await repository.check_open()
     try:
-        await check_object(repository.store, key, hex_of(digest))
+        await check_object(repository.store, key, hex_digits(digest))
         await repository.store.copy(key, target)
     except DigestMismatch as error:
         raise ContentChanged(f"mount: the stored blob is not that of its digest: {error.public}") from error
@@ -139,14 +139,14 @@ async def _upload(context: RequestContext, repository: Repository) -> tuple[str,
     if not _ID.fullmatch(upload):
         raise UploadUnknown("there is no such upload")
     await _check_begun(repository, upload)
-    extent = await _noted(repository, upload)
+    extent = await _read_notes(repository, upload)
     # The note is written after its chunk: a crash between the two, or a slower request, leaves an older one.
-    while (size := await repository.stored_size(_chunk(repository, upload, extent.end))) is not None:
+    while (size := await repository.find_size(_chunk(repository, upload, extent.end))) is not None:
         extent = Extent(extent.end + size, extent.chunks + 1)
     return upload, extent
 
 
-async def _noted(repository: Repository, upload: str) -> Extent:
+async def _read_notes(repository: Repository, upload: str) -> Extent:
     """Return the notes of an upload; without a note, no chunk counts before it is found."""
     try:
         return Extent(**orjson.loads(await repository.store.get(repository.extent(upload))))
@@ -156,10 +156,6 @@ async def _noted(repository: Repository, upload: str) -> Extent:
 
 def _chunk(repository: Repository, upload: str, start: int) -> str:
     return f"{repository.chunks(upload)}{start:020}"
-
-
-def _end(chunks: list[ObjectInfo]) -> int:
-    return sum(chunk.size for chunk in chunks)
 
 
 async def _append(context: RequestContext, repository: Repository, upload: str, extent: Extent) -> int:
@@ -200,11 +196,11 @@ async def _receive(context: RequestContext, path: Path, limit: int) -> int:
 async def _finish(context: RequestContext, repository: Repository, upload: str, digest: str) -> Response:
     """Verify the chunks together, and keep them as a blob."""
     chunks = await _chunks(repository, upload)
-    if _end(chunks) > context.api.platform.settings.file_bytes:
+    if sum(chunk.size for chunk in chunks) > context.api.platform.settings.file_bytes:
         raise TooLarge("the blob is larger than the setting api.file_bytes")
     with _spool(context) as folder:
         path = Path(folder, "blob")
-        joined = await _joined(repository, chunks, path)
+        joined = await _join(repository, chunks, path)
         if joined != digest:
             await _discard(repository, upload)
             raise DigestInvalid(f"digest: is {digest}, and the content has {joined}; begin the upload anew")
@@ -224,7 +220,7 @@ async def _finish(context: RequestContext, repository: Repository, upload: str, 
 
 async def _check_begun(repository: Repository, upload: str) -> None:
     """Raise UploadUnknown for an upload that was not begun, or has ended."""
-    if not await repository.has(repository.begun(upload)):
+    if not await repository.has(repository.upload_mark(upload)):
         raise UploadUnknown(f"there is no upload {upload}")
 
 
@@ -234,7 +230,7 @@ async def _chunks(repository: Repository, upload: str) -> list[ObjectInfo]:
     return [info async for info in repository.store.list(repository.chunks(upload))]
 
 
-async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) -> str:
+async def _join(repository: Repository, chunks: list[ObjectInfo], path: Path) -> str:
     """Write the chunks one after the other into a file; returns their digest."""
     sha256 = hashlib.sha256()
     with await asyncio.to_thread(path.open, "wb") as file:
@@ -249,7 +245,7 @@ async def _joined(repository: Repository, chunks: list[ObjectInfo], path: Path) 
 
 async def _discard(repository: Repository, upload: str) -> None:
     """Remove an upload. The mark of its beginning goes first: without it, nothing else of it counts."""
-    await repository.store.delete(repository.begun(upload))
+    await repository.store.delete(repository.upload_mark(upload))
     await repository.store.delete(repository.extent(upload))
     for info in [info async for info in repository.store.list(repository.chunks(upload))]:
         await repository.store.delete(info.key)

@@ -11,7 +11,7 @@ from steelyard.api.reports.rubric_columns import check_rubric_columns
 from steelyard.api.reports.rubric_names import check_rubric
 from steelyard_schema.data import DataView
 from steelyard_schema.dataset import Dataset
-from steelyard_schema.dependencies import names_of, naming
+from steelyard_schema.dependencies import dependency_names, naming
 from steelyard_schema.entities import AnyEntity
 from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.module import Module
@@ -29,7 +29,7 @@ async def report(
         await _check_columns(context, request.rubric, evaluation)
     named = [(module, f"modules.{number}") for number, module in enumerate(request.modules)]
     modules = [(await resolve(context, Module, module, field)).id for module, field in named]
-    content = {**request.dump(), **subject_of(evaluation), "modules": modules}
+    content = {**request.dump(), **evaluation_fields(evaluation), "modules": modules}
     if request.datasetView is not None:
         views: Sequence[DataView] = ()
         if not isinstance(request.datasetView, DataView):  # it is named by its id
@@ -49,10 +49,10 @@ async def _check_columns(context: RequestContext, rubric: str, evaluation: Evalu
         await check_rubric_columns(context, rubric, dataset, "rubric")
 
 
-def subject_of(evaluation: Evaluation) -> dict[str, object]:
+def evaluation_fields(evaluation: Evaluation) -> dict[str, object]:
     """Return the fields of a report that follow from its evaluation."""
     service = evaluation.inferenceSession.inferenceService
-    model, data = service.model, names_of(evaluation).get("dataset")
+    model, data = service.model, dependency_names(evaluation).get("dataset")
     names = naming(dataset=data, inferenceService=service.name, model=model.name if model else None)
     content: dict[str, object] = {"dataset": evaluation.dataset, "inferenceService": service.id}
     content["annotations"] = names

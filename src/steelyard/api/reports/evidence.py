@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from starlette.responses import Response
 
-from steelyard.api.datasets.downlinks import artifacts_of, check_final, link
+from steelyard.api.datasets.downlinks import check_final, link, list_artifacts
 from steelyard.api.entities.loading import load, load_other
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
@@ -26,7 +26,7 @@ from steelyard_schema.account import APIResource
 from steelyard_schema.answers import ArtifactURL, EvidenceLinks, NotIncluded
 from steelyard_schema.audit import Audit
 from steelyard_schema.data import Artifact, Digest
-from steelyard_schema.dependencies import baseline_of
+from steelyard_schema.dependencies import find_baseline
 from steelyard_schema.entities import AnyEntity
 from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.names import OWN_RECORDS, place
@@ -48,9 +48,9 @@ async def evidence(context: RequestContext) -> Response:
     elif isinstance(entity, Audit):
         for dependency in entity.metadata.preconditions:
             if dependency.kind == "Report":
-                await collector.audited_report(dependency.id)
-        if baseline := baseline_of(entity):
-            await collector.other("audits", baseline, "baseline/")
+                await collector.add_report(dependency.id)
+        if baseline := find_baseline(entity):
+            await collector.add_entity("audits", baseline, "baseline/")
     return model_response(EvidenceLinks(files=collector.files, notIncluded=collector.not_included))
 
 
@@ -65,7 +65,7 @@ class _EvidenceCollector:
 
     async def own(self, entity: AnyEntity, folder: str) -> None:
         """Add the files that `downlinks` has, and an evaluation's records."""
-        artifacts = await artifacts_of(self.context, entity)
+        artifacts = await list_artifacts(self.context, entity)
         if isinstance(entity, Evaluation):
             artifacts += [artifact async for artifact in self._records(entity)]
         for artifact in artifacts:
@@ -73,7 +73,7 @@ class _EvidenceCollector:
             inside = artifact.model_copy(update={"path": f"{folder}{artifact.path}"})
             self.files.append(signed.model_copy(update={"artifact": inside}))
 
-    async def other(self, resource: APIResource, id: str, folder: str) -> AnyEntity | None:
+    async def add_entity(self, resource: APIResource, id: str, folder: str) -> AnyEntity | None:
         """Add the files of another entity; if the caller may not read them, the reason. A folder is added once."""
         if folder in self.folders:
             return None
@@ -91,12 +91,12 @@ class _EvidenceCollector:
 
     async def origin(self, report: Report, inputs: str, outputs: str) -> None:
         """Add the files of a report's dataset and evaluation."""
-        await self.other("datasets", report.dataset, inputs)
-        await self.other("evaluations", report.evaluation, outputs)
+        await self.add_entity("datasets", report.dataset, inputs)
+        await self.add_entity("evaluations", report.evaluation, outputs)
 
-    async def audited_report(self, id: str) -> None:
+    async def add_report(self, id: str) -> None:
         """Add the files of one of an audit's reports, and those it was made from."""
-        report = await self.other("reports", id, f"reports/{id}/")
+        report = await self.add_entity("reports", id, f"reports/{id}/")
         if isinstance(report, Report):
             await self.origin(report, f"datasets/{report.dataset}/", f"evaluations/{report.evaluation}/")
 

@@ -7,7 +7,7 @@ for. The API imports no rubric: a test compares the table with the rubrics thems
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from steelyard.api.datasets.columns import known_columns
+from steelyard.api.datasets.columns import find_columns
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard_schema.columns import INDEX, missing, present
@@ -31,7 +31,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {"lm_eval.Task": ("prompt", "kind", "task
 _FULL = {alias(name): name for name in (*READ, *FIXED)}
 
 
-def columns_of(reference: str) -> tuple[str, ...]:
+def read_rubric_columns(reference: str) -> tuple[str, ...]:
     """Return the columns that a rubric reads, each with its alternatives; none where they are not known."""
     full, query = _full(reference), reference.partition("?")[2]
     pairs = (part.partition("=") for part in query.split("&") if part)
@@ -46,8 +46,8 @@ def columns_of(reference: str) -> tuple[str, ...]:
 
 async def check_rubric_columns(context: RequestContext, reference: str, dataset: Dataset, field: str) -> None:
     """Raise Invalid for a column that the dataset is known to lack, or a row that no answer could mend."""
-    columns = columns_of(reference)
-    there = await known_columns(context.api.platform.store, dataset) if columns else None
+    columns = read_rubric_columns(reference)
+    there = await find_columns(context.api.platform.store, dataset) if columns else None
     if there is None:
         return
     for column in columns:

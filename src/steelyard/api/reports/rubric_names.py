@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from steelyard.api.http.errors import Invalid
-from steelyard_schema.rubric_names import GROUP, names_of, nearest
+from steelyard_schema.rubric_names import GROUP, list_names, nearest
 
 
 def check_rubric(reference: str, field: str) -> None:
@@ -22,4 +22,4 @@ def check_rubric(reference: str, field: str) -> None:
 
 @cache
 def _names() -> frozenset[str]:
-    return names_of(entry_points(group=GROUP).names)
+    return list_names(entry_points(group=GROUP).names)

@@ -8,17 +8,17 @@ as failed.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steelyard.api.challenges.loading import challenge_of_path, task_of
+from steelyard.api.challenges.loading import challenge_of_path, find_task
 from steelyard.api.challenges.roles import organises, role_in, sees
-from steelyard.api.commands.commands import derived_id
+from steelyard.api.commands.commands import derive_id
 from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.loading import load, parse
 from steelyard.api.entities.references import resolve
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, NotFound
-from steelyard.api.pipelines.reruns import kept_workflows
+from steelyard.api.pipelines.reruns import keep_workflows
 from steelyard.api.pipelines.runs import NONE_KEPT, entities_of_run
-from steelyard.api.submissions.cycles import EXCEEDED, counted_submissions, cycle_of, is_exempt
+from steelyard.api.submissions.cycles import EXCEEDED, find_cycle, is_exempt, list_counted
 from steelyard.api.submissions.lending import with_lent_rights
 from steelyard_schema.base import EntityIdentifier
 from steelyard_schema.challenge import Challenge
@@ -37,7 +37,7 @@ async def submission(
 ) -> Sequence[AnyEntity]:
     """Return the submission, its run and the run's workflows."""
     challenge = await challenge_of_path(context)
-    task = task_of(challenge, context.values["task"])
+    task = find_task(challenge, context.values["task"])
     await _check_open(context, challenge, task)
     content = {"team": request.team, "submission": request.submission.dump()}
     return await _entities(context, challenge, task, content, new)
@@ -53,7 +53,7 @@ async def resubmission(
         raise NotFound(f"challenge: there is no Challenge {before.challenge}")
     challenge = parse("Challenge", json)
     assert isinstance(challenge, Challenge)
-    task = task_of(challenge, before.task)
+    task = find_task(challenge, before.task)
     if not organises(context, challenge.account, challenge.id):
         await _check_open(context, challenge, task)
     content = {
@@ -61,11 +61,11 @@ async def resubmission(
         "submission": before.submission.dump(),
         "resubmissionOf": before.id,
     }
-    kept = await _kept(context, before, task, request.steps)
+    kept = await _keep_workflows(context, before, task, request.steps)
     return await _entities(context, challenge, task, content, new, kept)
 
 
-async def _kept(
+async def _keep_workflows(
     context: RequestContext, before: Submission, task: ChallengeTask, steps: Sequence[str] | None
 ) -> Mapping[str, EntityIdentifier]:
     """Return the workflows of the earlier submission's run that the new run keeps. Raises Invalid."""
@@ -80,7 +80,7 @@ async def _kept(
         raise Invalid(
             "steps: the task has another pipeline now; without `steps`, all of its steps run", field="steps"
         )
-    return await kept_workflows(with_lent_rights(context, task.account), run, steps)
+    return await keep_workflows(with_lent_rights(context, task.account), run, steps)
 
 
 async def turn_of_submission(context: RequestContext, request: SubmissionCreateRequest) -> str:
@@ -128,7 +128,7 @@ async def _entities(
         )
     submitted = await resolve(context, ENTITIES[kind], content["submission"]["id"], "submission.id")
     content = {**content, "submission": {**content["submission"], "id": submitted.id}}
-    run_id = derived_id("submission", new.id, "run")
+    run_id = derive_id("submission", new.id, "run")
     fields = {**content, "challenge": challenge.id, "task": task.id, "pipelineRun": run_id}
     new_submission = new.entity(Submission, fields)
     lent = with_lent_rights(context, task.account)
@@ -143,7 +143,7 @@ async def _entities(
     workflows = await entities_of_run(lent, run, new_run, kept)
     message = await _beyond(context, task, team, new_submission)
     entities = (new_submission, *workflows)
-    return entities if message is None else [_failed(entity, message) for entity in entities]
+    return entities if message is None else [_fail(entity, message) for entity in entities]
 
 
 async def _team(context: RequestContext, challenge: Challenge, id: str) -> Team:
@@ -165,17 +165,15 @@ async def _beyond(
     schedule = task.rules.schedule
     if is_exempt(submission.securityContext.ignoreQuotas, team):
         return None
-    cycle, limit = cycle_of(schedule, context.now), schedule.submissionLimitPerCycle
+    cycle, limit = find_cycle(schedule, context.now), schedule.submissionLimitPerCycle
     # A repeat is not counted against itself.
-    others = [
-        id for id in await counted_submissions(context.api.entities, task, team, cycle) if id != submission.id
-    ]
+    others = [id for id in await list_counted(context.api.entities, task, team, cycle) if id != submission.id]
     if len(others) < limit:
         return None
     return f"Submission limit exceeded: {len(others)}/{limit} of this cycle, which ends at {cycle.end.isoformat()}"
 
 
-def _failed(entity: AnyEntity, message: str) -> AnyEntity:
+def _fail(entity: AnyEntity, message: str) -> AnyEntity:
     status = NEVER_RAN if entity.kind in WITH_WORKFLOW else failure_status(entity.kind)
     change = {"status": status, "reason": EXCEEDED, "message": message}
     return entity.model_copy(update=change)

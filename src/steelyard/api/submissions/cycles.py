@@ -26,7 +26,7 @@ class Cycle:
     end: datetime
 
 
-def cycle_of(schedule: ChallengeTaskSchedule, now: datetime) -> Cycle:
+def find_cycle(schedule: ChallengeTaskSchedule, now: datetime) -> Cycle:
     """Return the cycle that holds `now`; times before the epoch have cycles, too."""
     length = schedule.submissionCycleDuration
     start = schedule.submissionCycleEpoch + (now - schedule.submissionCycleEpoch) // length * length
@@ -42,9 +42,7 @@ def is_exempt(selectors: list[QuotaSelector], team: Team) -> bool:
     )
 
 
-async def counted_submissions(
-    entities: EntityReader, task: ChallengeTask, team: Team, cycle: Cycle
-) -> list[str]:
+async def list_counted(entities: EntityReader, task: ChallengeTask, team: Team, cycle: Cycle) -> list[str]:
     """Return the ids of the team's submissions in the cycle; those beyond the limit do not count.
 
     A deleted submission counts: otherwise a team could submit without a limit by deleting its submissions.

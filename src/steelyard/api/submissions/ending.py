@@ -29,7 +29,7 @@ async def end_submission(context: RequestContext, entity: EntitySummary, status:
     except Conflict:  # one of an older version can still be deleted
         return None
     assert isinstance(submission, Submission)
-    run = await _run_of(context, submission)
+    run = await _find_run(context, submission)
     if run is None or run.status in TERMINAL or await _is_over(context, run):
         return None
     return await _end_run(context, run)
@@ -39,7 +39,7 @@ async def terminate(context: RequestContext) -> Response:
     """The status of the submission. One that is complete, or has ended otherwise, stays as it is."""
     submission = await load(context)
     assert isinstance(submission, Submission)
-    run = await _run_of(context, submission)
+    run = await _find_run(context, submission)
     if submission.status in TERMINAL or (run is not None and await _is_over(context, run)):
         return model_response(
             Status(status=submission.status, reason=submission.reason, message=submission.message)
@@ -52,7 +52,7 @@ async def terminate(context: RequestContext) -> Response:
     return model_response(Status(**{name: content.get(name) for name in Status.model_fields}))
 
 
-async def _run_of(context: RequestContext, submission: Submission) -> PipelineRun | None:
+async def _find_run(context: RequestContext, submission: Submission) -> PipelineRun | None:
     json = await context.api.entities.get("PipelineRun", submission.pipelineRun)
     return PipelineRun.model_validate_json(json) if json is not None else None
 

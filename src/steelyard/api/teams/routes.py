@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator
 
+from starlette.responses import Response
+
 from steelyard.api.entities.collection import Collection
+from steelyard.api.entities.loading import load_summary
 from steelyard.api.http.access import Grant
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.responses import json_response
 from steelyard.api.http.routing import Route
-from steelyard.api.teams.edits import edit_team
+from steelyard_schema.commands import EditTeam, TeamData, TeamPatch
 from steelyard_schema.requests import TeamEditRequest
 from steelyard_schema.team import Team
 
@@ -25,3 +30,14 @@ def team_routes(collection: Collection) -> Iterator[Route]:
         TeamEditRequest,
         Team,
     )
+
+
+async def edit_team(context: RequestContext) -> Response:
+    """The team after the edit."""
+    request = await context.edit(TeamEditRequest)
+    team = await load_summary(context)
+    fields = {
+        name: getattr(request, name) for name in TeamPatch.model_fields if name in request.model_fields_set
+    }
+    command = EditTeam(data=TeamData(id=team.id, kind="Team", attributes=TeamPatch(**fields)))
+    return json_response(await context.api.commands.edit(command, context.command_origin(), context.now))

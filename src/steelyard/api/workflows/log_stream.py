@@ -11,23 +11,28 @@ from steelyard.api.http.access import authenticate
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import ApiError
 from steelyard.api.workflows.logs import collect
-from steelyard.awake import pause_lasts
+from steelyard_common.awake import pause_lasts
 from steelyard_schema.status import TERMINAL
 
 POLL_SECONDS = 1.0
+SERVICE_RESTART = 1012
+"""Code with which a WebSocket is closed whose server ends: the client may connect to another one."""
 _LATE = timedelta(seconds=60)
 """Longest time by which a line may arrive after later lines: another Pod's piece may come late."""
 
 
 async def log_stream(context: RequestContext) -> Response:
-    """Lines on the socket, which is closed with 1008 once the token counts no more."""
+    """Lines on the socket, which is closed with 1008 once the token counts no more, with 1012 if this server ends."""
     await load(context)  # a refusal is an HTTP answer only before the socket is accepted
     socket = context.socket
     await socket.accept()
-    gone = asyncio.create_task(_until_gone(socket))
+    gone = asyncio.create_task(_until_gone(socket, context.api.ending))
     try:
         await _send_all(context, socket, gone)
-        await socket.close(1000)
+        if context.api.ending.is_set():
+            await socket.close(SERVICE_RESTART, "this API server ends; connect again")
+        else:
+            await socket.close(1000)
     except ApiError as error:
         await socket.close(1008, error.detail[:120])
     except WebSocketDisconnect:
@@ -60,7 +65,17 @@ async def _send_all(context: RequestContext, socket: WebSocket, gone: "asyncio.T
         await asyncio.wait([gone], timeout=POLL_SECONDS)
 
 
-async def _until_gone(socket: WebSocket) -> None:
+async def _until_gone(socket: WebSocket, ending: asyncio.Event) -> None:
+    """Wait until the client is gone, or this server ends."""
+    leaving, closing = asyncio.create_task(until_left(socket)), asyncio.create_task(ending.wait())
+    try:
+        await asyncio.wait([leaving, closing], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        closing.cancel()
+
+
+async def until_left(socket: WebSocket) -> None:
     try:
         while (await socket.receive())["type"] != "websocket.disconnect":
             pass

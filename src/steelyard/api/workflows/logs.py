@@ -16,7 +16,7 @@ from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid, NotFound
 from steelyard.api.http.responses import model_response
 from steelyard.api.workflows.pod_logs import MOST_LINES, timestamp
-from steelyard.storage.store import ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectMissing, Store
 from steelyard_schema.answers import WorkflowLogEntry, WorkflowLogsResponse
 from steelyard_schema.base import EntityIdentifier
 from steelyard_schema.data import Artifact
@@ -56,7 +56,7 @@ async def collect(
     context: RequestContext, entity: AnyEntity, since: datetime | None
 ) -> list[WorkflowLogEntry]:
     """Return the lines of all Pods, oldest first."""
-    entries = [entry async for entry in _stored(context.api.platform.store, entity, since)]
+    entries = [entry async for entry in _read_stored(context.api.platform.store, entity, since)]
     if context.api.pod_logs is not None:
         # The kubelet has the logs of our steps too: a Pod with pieces in storage is not listed a second time.
         steps = {entry.labels["pod_uid"] for entry in entries}
@@ -65,7 +65,9 @@ async def collect(
     return sorted(entries, key=lambda entry: entry.timestamp)
 
 
-async def _stored(store: Store, entity: AnyEntity, since: datetime | None) -> AsyncIterator[WorkflowLogEntry]:
+async def _read_stored(
+    store: Store, entity: AnyEntity, since: datetime | None
+) -> AsyncIterator[WorkflowLogEntry]:
     prefix = f"{place(entity.kind, entity.id)}/{LOG_PIECES}"
     pieces = [info async for info in store.list(prefix)]
     for piece in sorted(pieces, key=lambda piece: piece.last_modified):
@@ -85,7 +87,9 @@ def _entry(line: str, written: str, uid: str) -> WorkflowLogEntry:
     try:
         content = orjson.loads(line)
         time = timestamp(datetime.fromisoformat(content["time"]))
-        labels |= {name: str(content[name]) for name in ("step", "level") if name in content}
+        labels |= {name: str(content[name]) for name in ("step", "level", "container") if name in content}
+        if "container" in content:  # a line of a runner, whose time was noted beside it
+            line = str(content["message"])
     except (ValueError, KeyError, TypeError):
         time = written
     return WorkflowLogEntry(timestamp=time, message=line, labels=labels)

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import orjson
 
-from steelyard.line_files import lines_backwards
+from steelyard_common.line_files import lines_backwards
 from steelyard_schema.answers import WorkflowLogEntry
 from steelyard_schema.entities import AnyEntity
-from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.names import account_namespace, resource_name
 
 MOST_LINES = 100_000
 """Lines of a log that are read for one answer: the newest."""
@@ -39,7 +39,7 @@ class FolderPodLogs:
         return await asyncio.to_thread(self._read, entity, since)
 
     def _read(self, entity: AnyEntity, since: datetime | None) -> list[WorkflowLogEntry]:
-        namespace, prefix = namespace_of(entity.account), f"{resource_name(entity.kind, entity.id)}-"
+        namespace, prefix = account_namespace(entity.account), f"{resource_name(entity.kind, entity.id)}-"
         entries = []
         for file in self._pods.glob("*/pod.json"):
             pod = orjson.loads(file.read_bytes())

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.responses import model_response
-from steelyard.storage.store import StorageError
+from steelyard_evaluation.storage.store import StorageError
 from steelyard_schema.answers import WorkflowProgress
 from steelyard_schema.dependencies import dependencies
 from steelyard_schema.entities import AnyEntity
@@ -39,11 +39,11 @@ _VERBS = {
 async def progress(context: RequestContext) -> Response:
     """Progress of a workflow; while it waits, for what; at its end, which of the entities it used are deleted."""
     entity = await load(context)
-    stored = await _stored(context, entity.kind, entity.id) if entity.status == "Admitted" else {}
+    stored = await _read_stored(context, entity.kind, entity.id) if entity.status == "Admitted" else {}
     message = _line(entity.kind, stored) or _status_text(entity.status, entity.reason, entity.message)
     if entity.status == "Created":
-        message = await _waited_for(context, entity) or message
-    if entity.status in TERMINAL and (deleted := await _deleted(context, entity)):
+        message = await _describe_waiting(context, entity) or message
+    if entity.status in TERMINAL and (deleted := await _describe_deleted(context, entity)):
         message = f"{message}; {deleted}" if message else deleted
     return model_response(
         WorkflowProgress(
@@ -57,7 +57,7 @@ async def progress(context: RequestContext) -> Response:
     )
 
 
-async def _waited_for(context: RequestContext, entity: AnyEntity) -> str:
+async def _describe_waiting(context: RequestContext, entity: AnyEntity) -> str:
     """Return `waiting for Model m (fetching: 62 %)`; empty if all that the entity depends on is there."""
     for dependency in dependencies(entity):
         json = await context.api.entities.get(dependency.kind, dependency.id)
@@ -65,14 +65,14 @@ async def _waited_for(context: RequestContext, entity: AnyEntity) -> str:
         if other is None or other["status"] in SUCCESS:
             continue
         name, status = other.get("name") or dependency.id, other["status"]
-        stored = await _stored(context, dependency.kind, dependency.id) if status not in TERMINAL else {}
+        stored = await _read_stored(context, dependency.kind, dependency.id) if status not in TERMINAL else {}
         texts = (status, _status_text(status, other.get("reason"), None))
         how = _line(dependency.kind, stored) or ", ".join(filter(None, texts))
         return f"waiting for {dependency.kind} {name} ({how})"
     return ""
 
 
-async def _deleted(context: RequestContext, entity: AnyEntity) -> str:
+async def _describe_deleted(context: RequestContext, entity: AnyEntity) -> str:
     """Return `it used Report 0123…, which is deleted`; empty if nothing is. The entity's numbers stay what they are."""
     deleted = []
     for used in dependencies(entity):
@@ -102,7 +102,7 @@ def _line(kind: str, progress: Mapping[str, Any]) -> str:
     )
 
 
-async def _stored(context: RequestContext, kind: str, id: str) -> Mapping[str, Any]:
+async def _read_stored(context: RequestContext, kind: str, id: str) -> Mapping[str, Any]:
     """Return the progress that a step has stored, or an empty mapping."""
     try:
         progress = orjson.loads(await context.api.platform.store.get(f"{place(kind, id)}/{PROGRESS}"))

@@ -17,7 +17,7 @@ from steelyard.api.http.errors import Conflict, Invalid, NotFound
 from steelyard_schema.base import Annotation
 from steelyard_schema.entities import AnyEntity
 from steelyard_schema.requests import WorkflowRerunRequest
-from steelyard_schema.reruns import RERUN_OF, is_uploaded, request_of
+from steelyard_schema.reruns import RERUN_OF, is_uploaded, make_request
 from steelyard_schema.status import TERMINAL
 
 
@@ -47,8 +47,8 @@ async def rerun(collection: Collection, context: RequestContext) -> Response:
         note = Annotation(key=RERUN_OF, value=before.id)
         return [entity.model_copy(update={"annotations": [*entity.annotations, note]}), *others]
 
-    content: dict[str, object] = {**request_of(before, context.now), "account": before.account}
-    return await replace(collection, build=build).created(context, content)
+    content: dict[str, object] = {**make_request(before, context.now), "account": before.account}
+    return await replace(collection, build=build).create_entity(context, content)
 
 
 def _check_ended(entity: AnyEntity) -> None:

@@ -9,13 +9,16 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from steelyard.addresses import without_password
 from steelyard.broker.log import LogError
+from steelyard.engines.addresses import without_password
+from steelyard_common.whole_files import TooLarge, read_whole
 
 PASSWORD = "STEELYARD_KAFKA_PASSWORD"
-"""Name of the environment variable with the password of the address's user, where the address does not have one."""
+"""Name of the environment variable with the password of the address's user, where the address does not have one; with
+`_FILE` at its end, the path of a file with the password."""
 SETTINGS = frozenset(
     {
         "security.protocol",
@@ -67,6 +70,16 @@ class Address:
         }
 
 
+def read_password(name: str) -> str:
+    """Return the password of the environment, or of the file that it names; empty for none. Raises LogError."""
+    if not (file := os.environ.get(f"{PASSWORD}_FILE", "")):
+        return os.environ.get(PASSWORD, "")
+    try:
+        return read_whole(Path(file)).decode().rstrip("\r\n")
+    except (OSError, TooLarge, UnicodeDecodeError) as error:
+        raise LogError(f"log {name!r}: {PASSWORD}_FILE {file} cannot be read: {error}") from error
+
+
 def parse(url: str) -> Address:
     """Return the parts of an address. Raises LogError, which names what is wrong."""
     name = without_password(url)
@@ -94,7 +107,7 @@ def parse(url: str) -> Address:
     if login:
         user, _, password = login.partition(":")
         security["sasl.username"] = unquote(user)
-        security["sasl.password"] = unquote(password) or os.environ.get(PASSWORD, "")
+        security["sasl.password"] = unquote(password) or read_password(name)
         security.setdefault("sasl.mechanism", "SCRAM-SHA-512")
         security.setdefault("security.protocol", "SASL_SSL")
     return Address(name, hosts, f"{prefix}." if prefix else "", security)

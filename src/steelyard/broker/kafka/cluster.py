@@ -62,7 +62,7 @@ _KEEP = {
 }
 
 
-def wanted(topic: str) -> Mapping[str, str]:
+def list_required_settings(topic: str) -> Mapping[str, str]:
     """Return the settings without which a topic could lose records."""
     names = ("cleanup.policy", "unclean.leader.election.enable")
     more = ("delete.retention.ms",) if is_compacted(topic) else ("retention.ms", "retention.bytes")
@@ -174,7 +174,7 @@ class Cluster:
             for topic in late
         ]
         if altered:
-            await self._repeated(lambda: _all(self._admin.incremental_alter_configs(altered).values()))
+            await self._repeat(lambda: _all(self._admin.incremental_alter_configs(altered).values()))
         return bool(altered)
 
     async def _until_there(self, names: Sequence[str]) -> None:
@@ -195,10 +195,10 @@ class Cluster:
         """
         task = self._ends.get(topic)
         if task is None:
-            task = self._ends[topic] = asyncio.ensure_future(self._asked_ends(topic, partitions))
+            task = self._ends[topic] = asyncio.ensure_future(self._ask_ends(topic, partitions))
         return await asyncio.shield(task)
 
-    async def _asked_ends(self, topic: str, partitions: int) -> Mapping[int, int]:
+    async def _ask_ends(self, topic: str, partitions: int) -> Mapping[int, int]:
         try:
             await asyncio.sleep(0)
         finally:
@@ -226,27 +226,27 @@ class Cluster:
                 partition.partition: result.offset for partition, result in zip(futures, results, strict=True)
             }
 
-        return await self._repeated(ask)
+        return await self._repeat(ask)
 
     async def positions(self, group: str, topic: str) -> Mapping[int, int]:
         """Return the positions of a group in a topic; empty for an unknown group. Raises LogError."""
-        return await self._committed(self.address.topic(group), self.address.topic(topic))
+        return await self._read_committed(self.address.topic(group), self.address.topic(topic))
 
     async def lowest_positions(self, topic: str) -> Mapping[int, int]:
         """Return the lowest position in every partition of a topic that any group has. Raises LogError."""
-        listed = await self._repeated(
+        listed = await self._repeat(
             lambda: asyncio.wrap_future(self._admin.list_consumer_groups(request_timeout=ANSWER_SECONDS))
         )
         lowest: dict[int, int] = {}
         for group in listed.valid:
             if group.group_id.startswith(self.address.prefix):
                 for partition, at in (
-                    await self._committed(group.group_id, self.address.topic(topic))
+                    await self._read_committed(group.group_id, self.address.topic(topic))
                 ).items():
                     lowest[partition] = min(at, lowest.get(partition, at))
         return lowest
 
-    async def _committed(self, group: str, topic: str) -> Mapping[int, int]:
+    async def _read_committed(self, group: str, topic: str) -> Mapping[int, int]:
         async def ask() -> Mapping[int, int]:
             # Stable: positions of a transaction whose end the brokers are still writing down are waited for.
             futures = self._admin.list_consumer_group_offsets(
@@ -262,21 +262,21 @@ class Cluster:
                 if place.topic == topic and place.offset >= 0
             }
 
-        return await self._repeated(ask)
+        return await self._repeat(ask)
 
     async def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Remove the records before these offsets. Raises LogError."""
         name = self.address.topic(topic)
         places = [TopicPartition(name, partition, offset) for partition, offset in offsets.items()]
         if places:
-            await self._repeated(
+            await self._repeat(
                 lambda: _all(self._admin.delete_records(places, request_timeout=ANSWER_SECONDS).values())
             )
 
     async def settings(self, topic: str) -> Mapping[str, str]:
         """Return the settings of a topic in the cluster. Raises LogError."""
         resource = ConfigResource(ResourceType.TOPIC, self.address.topic(topic))
-        (entries,) = await self._repeated(lambda: _all(self._admin.describe_configs([resource]).values()))
+        (entries,) = await self._repeat(lambda: _all(self._admin.describe_configs([resource]).values()))
         return {name: str(entry.value) for name, entry in entries.items()}
 
     async def check_versions(self) -> None:
@@ -286,7 +286,7 @@ class Cluster:
 
     async def check_rights(self, topics: Sequence[str]) -> None:
         """Return if the user may do all that the platform does. Raises LogError."""
-        await self._repeated(lambda: check_rights(self.address, self._admin, topics))
+        await self._repeat(lambda: check_rights(self.address, self._admin, topics))
 
     async def copies(self, topic: str) -> tuple[int, int, int]:
         """Return the brokers, and the fewest replicas and replicas in sync of a topic's partitions."""
@@ -299,9 +299,9 @@ class Cluster:
         )
 
     async def _blocking(self, ask: Callable[[], Any]) -> Any:
-        return await self._repeated(lambda: asyncio.to_thread(ask), seconds=ANSWER_SECONDS)
+        return await self._repeat(lambda: asyncio.to_thread(ask), seconds=ANSWER_SECONDS)
 
-    async def _repeated(self, ask: Callable[[], Awaitable[T]], seconds: float = AWAY_SECONDS) -> T:
+    async def _repeat(self, ask: Callable[[], Awaitable[T]], seconds: float = AWAY_SECONDS) -> T:
         """Ask again while brokers are away or elect leaders. Raises LogError."""
         clock = asyncio.get_running_loop().time
         end = clock() + seconds

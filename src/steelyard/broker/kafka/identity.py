@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from steelyard.broker.kafka.address import Address
 from steelyard.broker.kafka.cluster import ANSWER_SECONDS, AWAY_SECONDS, IDENTITY, TRANSIENT, code, reason
 from steelyard.broker.kafka.messages import Outgoing
-from steelyard.broker.kafka.rights import denied, read_on_groups
+from steelyard.broker.kafka.rights import deny, read_on_groups
 from steelyard.broker.kafka.writing import RETRY_SECONDS, Transactions
 from steelyard.broker.log import LogError
 
@@ -47,7 +47,7 @@ def read_identity(address: Address) -> Identity | None:
             # A topic that was just made has no leader yet.
             if code(error) not in TRANSIENT or time.monotonic() > end:
                 if code(error) == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                    raise denied(address, [read_on_groups(address)]) from error
+                    raise deny(address, [read_on_groups(address)]) from error
                 raise LogError(f"log {address.url}: {reason(error)}") from error
         time.sleep(RETRY_SECONDS)
 

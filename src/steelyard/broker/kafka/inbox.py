@@ -37,7 +37,7 @@ FULL_RECORDS = 2000
 
 
 @dataclass
-class Held:
+class HeldPartition:
     """A partition that this member holds. `kept` begins at `position`, which the group has in the log.
 
     `caught_up` says that its end was reached once: from then on, records come as they are written.
@@ -54,7 +54,7 @@ class Held:
         while self.kept and self.kept[0].offset < position:
             self.bytes -= len(self.kept.popleft().value or b"")
 
-    def kept_from(self, start: int, limit: int) -> list[Record]:
+    def records_from(self, start: int, limit: int) -> list[Record]:
         taken: list[Record] = []
         size = 0
         for record in self.kept:
@@ -83,7 +83,7 @@ class KafkaInbox:
         self._group, self._topic, self._partitions = group, topic, partitions
         self._name = address.topic(topic)
         # Replaced by the thread that polls, never changed: the event loop reads it meanwhile.
-        self._held: Mapping[int, Held] = {}
+        self._held: Mapping[int, HeldPartition] = {}
         self._generation: object = None
         self._stopped: set[int] = set()
         self._turns = 0
@@ -110,7 +110,7 @@ class KafkaInbox:
         )
         self._closed = False
         self._over = False
-        self._poller = Poller(consumer, self._take, self._ended, f"kafka-{group}")
+        self._poller = Poller(consumer, self._take, self._end, f"kafka-{group}")
 
     @classmethod
     async def join(
@@ -122,9 +122,9 @@ class KafkaInbox:
         def subscribe(consumer: Consumer) -> None:
             consumer.subscribe(
                 [inbox._name],
-                on_assign=inbox._assigned,
-                on_revoke=inbox._revoked,
-                on_lost=inbox._lost,
+                on_assign=inbox._assign,
+                on_revoke=inbox._revoke,
+                on_lost=inbox._lose,
             )
 
         try:
@@ -148,7 +148,7 @@ class KafkaInbox:
             if self._over:
                 raise LogError(f"log {self._address.url}: {self._topic}: reading ended: {self._fault}")
             moved = self._moved
-            batch = self._gathered(limit)
+            batch = self._gather(limit)
             if batch.records and self._settled(limit):
                 return batch
             if not batch.records and checked and clock() >= end:
@@ -165,7 +165,7 @@ class KafkaInbox:
                 if batch.records:
                     return batch  # another partition's end is undecided
 
-    def _gathered(self, limit: int) -> Batch:
+    def _gather(self, limit: int) -> Batch:
         held = self._held
         partitions = sorted(held.keys() - self._stopped)
         self._turns += 1
@@ -173,7 +173,7 @@ class KafkaInbox:
         turn = self._turns % len(partitions) if partitions else 0
         ordered = partitions[turn:] + partitions[:turn]
         return gather(
-            lambda partition, start, number: held[partition].kept_from(start, number),
+            lambda partition, start, number: held[partition].records_from(start, number),
             {partition: held[partition].position for partition in ordered},
             limit,
         )
@@ -236,10 +236,10 @@ class KafkaInbox:
             written = self._transactions.write(outputs, positions)
             for partition, offset in batch.positions.items():
                 known[partition].position = offset
-        self._poller.on_loop(self._committed, dict(batch.positions))
+        self._poller.on_loop(self._commit, dict(batch.positions))
         return written
 
-    def _committed(self, positions: dict[int, int]) -> None:
+    def _commit(self, positions: dict[int, int]) -> None:
         for partition, offset in positions.items():
             held = self._held.get(partition)
             if held is not None:
@@ -273,13 +273,13 @@ class KafkaInbox:
         self._held = {}
         self._transactions.close()
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Begin with the group's positions. Called in the thread that polls, as the next two are."""
         # Positions are asked for again while a broker elects its successor. Without them nothing may be read.
         end = time.monotonic() + JOIN_SECONDS / 2
         while True:
             try:
-                begun = self._begun(consumer, partitions)
+                begun = self._begin(consumer, partitions)
                 break
             except KafkaException as error:
                 self._fault = reason(error)
@@ -288,14 +288,14 @@ class KafkaInbox:
             time.sleep(RETRY_SECONDS)
         self._held = {
             **self._held,
-            **{place.partition: Held(place.offset, place.offset) for place in begun},
+            **{place.partition: HeldPartition(place.offset, place.offset) for place in begun},
         }
         consumer.incremental_assign(begun)
         self._generation = consumer.consumer_group_metadata()
         self._poller.on_loop(self._joined.set)
         self._poller.on_loop(self._wake)
 
-    def _begun(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
         if not partitions:
             return []
         # Waits for positions of a transaction that is not decided yet.
@@ -312,12 +312,12 @@ class KafkaInbox:
             consumer.commit(offsets=new, asynchronous=False)
         return [TopicPartition(place.topic, place.partition, place.offset) for place in known]
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         with self._busy:
             self._forget(partitions)
         consumer.incremental_unassign(partitions)
 
-    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Another member may have them already: a transaction that runs is fenced by its generation.
         self._forget(partitions)
         consumer.incremental_unassign(partitions)
@@ -328,8 +328,8 @@ class KafkaInbox:
         self._poller.on_loop(self._wake)
 
     def _take(self, messages: Sequence[KafkaMessage]) -> None:
-        records: list[tuple[Held, Record]] = []
-        ends: list[tuple[Held, int]] = []
+        records: list[tuple[HeldPartition, Record]] = []
+        ends: list[tuple[HeldPartition, int]] = []
         for message in messages:
             partition, offset, error = message.partition(), message.offset(), message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -345,7 +345,9 @@ class KafkaInbox:
                 ends.append((held, offset))
         self._poller.on_loop(self._keep, records, ends)
 
-    def _keep(self, records: Sequence[tuple[Held, Record]], ends: Sequence[tuple[Held, int]]) -> None:
+    def _keep(
+        self, records: Sequence[tuple[HeldPartition, Record]], ends: Sequence[tuple[HeldPartition, int]]
+    ) -> None:
         for held, record in records:
             if record.offset < held.reached:
                 continue
@@ -361,7 +363,7 @@ class KafkaInbox:
             self._tail.bump()
         self._wake()
 
-    def _ended(self, fault: str) -> None:
+    def _end(self, fault: str) -> None:
         self._fault, self._over = fault, True
         self._joined.set()
         self._wake()

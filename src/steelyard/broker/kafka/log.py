@@ -13,7 +13,7 @@ from steelyard.broker.kafka.cluster import (
     IDENTITY,
     Cluster,
     is_compacted_late,
-    wanted,
+    list_required_settings,
 )
 from steelyard.broker.kafka.copies import Copy, CopyReader
 from steelyard.broker.kafka.cursor import Cursor
@@ -43,7 +43,7 @@ from steelyard.broker.log import (
     Prepared,
     Record,
 )
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 
 TOPICS = (*sorted(COMPACTED), EVENTS, OUTCOMES, DEAD, WAITING)
 METADATA_TRIES = 5
@@ -55,7 +55,7 @@ async def open_kafka_log(url: str, partitions: int = PARTITIONS) -> "KafkaLog":
     address = parse(url)
     cluster = Cluster(address)
     await cluster.check_versions()
-    identity = await _found_identity(address, cluster)
+    identity = await _find_identity(address, cluster)
     if identity.partitions != partitions:
         raise PartitionsDiffer(
             f"has {identity.partitions} partitions, not {partitions}; the number is fixed when the log is made"
@@ -90,7 +90,7 @@ async def prepare_kafka_log(url: str, partitions: int = PARTITIONS) -> Prepared:
     return "made" if missing or made else "settings altered" if altered else "up to date"
 
 
-async def _found_identity(address: Address, cluster: Cluster) -> Identity:
+async def _find_identity(address: Address, cluster: Cluster) -> Identity:
     """Return the identity of a log. A broker may hear of topics seconds after they were made through another one."""
     for left in reversed(range(METADATA_TRIES)):
         if IDENTITY in await cluster.topics():
@@ -128,7 +128,7 @@ class KafkaLog:
         self.epoch = epoch
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
-        placed = await self._placed(messages)
+        placed = await self._place(messages)
         if not placed:
             return []
         if len(placed) == 1:
@@ -136,7 +136,7 @@ class KafkaLog:
         joined = self._joined
         if joined is None:
             joined = self._joined = _Publication([])
-            joined.written = asyncio.ensure_future(self._written(joined))
+            joined.written = asyncio.ensure_future(self._write(joined))
         start = len(joined.messages)
         joined.messages += placed
         assert joined.written is not None
@@ -144,7 +144,7 @@ class KafkaLog:
         written = await asyncio.shield(joined.written)
         return written[start : start + len(placed)]
 
-    async def _written(self, joined: "_Publication") -> list[Record]:
+    async def _write(self, joined: "_Publication") -> list[Record]:
         """Write the waiting messages once the transaction before them has ended."""
         loop = asyncio.get_running_loop()
 
@@ -153,7 +153,7 @@ class KafkaLog:
                 self._joined = None
             return joined.messages
 
-        await loop.run_in_executor(self._worker, _nothing)
+        await loop.run_in_executor(self._worker, _pass_turn)
         messages = take()
         end = loop.time() + AWAY_SECONDS
         while True:
@@ -164,7 +164,7 @@ class KafkaLog:
                     raise
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _placed(self, messages: Sequence[Message]) -> list[Outgoing]:
+    async def _place(self, messages: Sequence[Message]) -> list[Outgoing]:
         placed = [outgoing(message, self.address, self.partitions) for message in messages]
         for message in messages:
             await self._topic(message.topic)
@@ -218,14 +218,14 @@ class KafkaLog:
         if topic not in COMPACTED:
             return None
         copy = await self._copy(topic)
-        await self._current(copy, topic, {partition_of(key, self.partitions)})
+        await self._current(copy, topic, {find_partition(key, self.partitions)})
         return copy.latest(key)
 
-    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+    async def find_latest(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
         if topic not in COMPACTED:
             return {}
         copy = await self._copy(topic)
-        await self._current(copy, topic, {partition_of(key, self.partitions) for key in keys})
+        await self._current(copy, topic, {find_partition(key, self.partitions) for key in keys})
         records = {key: copy.latest(key) for key in keys}
         return {key: record for key, record in records.items() if record is not None}
 
@@ -250,8 +250,8 @@ class KafkaLog:
     def version(self) -> int:
         return self._tail.version
 
-    async def changed(self, since: int, timeout: float) -> int:
-        return await self._tail.changed(since, timeout)
+    async def wait_for_change(self, since: int, timeout: float) -> int:
+        return await self._tail.wait_for_change(since, timeout)
 
     async def inbox(self, group: str, topic: str) -> "KafkaLogInbox":
         await self._topic(topic)
@@ -283,7 +283,7 @@ class KafkaLog:
         brokers, late = 0, False
         for topic in TOPICS:
             settings = await self.cluster.settings(topic)
-            for name, value in wanted(topic).items():
+            for name, value in list_required_settings(topic).items():
                 if settings[name] != value:
                     raise LogError(
                         f"log {self.address.url}: the topic {topic} has {name}={settings[name]}, "
@@ -333,7 +333,7 @@ class KafkaLogInbox:
         self.batch, self.pause, self.close = inbox.batch, inbox.pause, inbox.close
 
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
-        return await self._inbox.transact(batch, await self._log._placed(outputs))
+        return await self._inbox.transact(batch, await self._log._place(outputs))
 
 
 @dataclass
@@ -344,5 +344,5 @@ class _Publication:
     written: "asyncio.Task[list[Record]] | None" = None
 
 
-def _nothing() -> None:
+def _pass_turn() -> None:
     """Do nothing: a turn of the thread that comes after what runs in it."""

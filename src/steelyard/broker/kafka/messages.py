@@ -9,7 +9,7 @@ from confluent_kafka import Message as KafkaMessage
 from steelyard.broker.kafka.address import Address
 from steelyard.broker.kafka.cluster import MOST_BYTES
 from steelyard.broker.log import COMPACTED, BadMessage, LogError, Message, Record
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ class Outgoing(TypedDict):
 
 def outgoing(message: Message, address: Address, partitions: int) -> Outgoing:
     """Return a message as a producer takes it. Raises BadMessage, LogError."""
-    own = partition_of(message.key, partitions)
+    own = find_partition(message.key, partitions)
     partition = own if message.partition is None else message.partition
     if message.topic in COMPACTED and partition != own:
         # Kafka compacts each partition for itself, and orders nothing between two of them.
@@ -71,7 +71,7 @@ def incoming(message: KafkaMessage, topic: str) -> Record:
     )
 
 
-def confirmed(message: Outgoing, report: KafkaMessage, topic: str) -> Record:
+def confirm(message: Outgoing, report: KafkaMessage, topic: str) -> Record:
     """Return the record that a message has become; a delivery report has its place and time alone."""
     offset = report.offset()
     if offset is None:

@@ -26,10 +26,10 @@ async def check_rights(address: Address, admin: AdminClient, topics: Sequence[st
         *await asyncio.to_thread(_missing_on_transactions, address),
     ]
     if missing:
-        raise denied(address, missing)
+        raise deny(address, missing)
 
 
-def denied(address: Address, rights: Sequence[str]) -> LogError:
+def deny(address: Address, rights: Sequence[str]) -> LogError:
     """Return the error that names the missing rights."""
     return LogError(f"log {address.url}: the user lacks the rights {', '.join(rights)}")
 
@@ -44,7 +44,7 @@ def _names(address: Address) -> str:
     return f"that begin with {address.prefix}" if address.prefix else "of any name"
 
 
-def _needed_operations(topic: str) -> Iterable[AclOperation]:
+def _list_operations(topic: str) -> Iterable[AclOperation]:
     yield from (AclOperation.READ, AclOperation.WRITE)
     if topic not in COMPACTED:
         yield AclOperation.DELETE  # of records that have expired
@@ -57,7 +57,7 @@ async def _missing_on_topics(address: Address, admin: AdminClient, topics: Seque
     return [
         f"{operation.name} on the topic {topic.name}"
         for name, topic in zip(topics, described, strict=True)
-        for operation in _needed_operations(name)
+        for operation in _list_operations(name)
         if operation not in topic.authorized_operations
     ]
 

@@ -64,7 +64,7 @@ class Tail:
                 queued_max_messages_kbytes=16 << 10,
             )
         )
-        self._poller = Poller(consumer, self._take, self._ended, "kafka-tail")
+        self._poller = Poller(consumer, self._take, self._end, "kafka-tail")
 
     async def follow(
         self, readers: Mapping[Partition, Reader], starts: Mapping[Partition, int] | None = None
@@ -103,7 +103,7 @@ class Tail:
     def _partitions(self, places: Iterable[Partition]) -> list[TopicPartition]:
         return [TopicPartition(self._address.topic(topic), partition) for topic, partition in places]
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         """Return the version, once it is another than `since` or `timeout` seconds have passed."""
         if self.version == since:
             try:
@@ -119,7 +119,7 @@ class Tail:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _ended(self, fault: str) -> None:
+    def _end(self, fault: str) -> None:
         for reader in self._readers.values():
             reader.end(fault)
         self.bump()  # those who wait for a change check, and learn why there is none
@@ -135,7 +135,7 @@ class Tail:
             error = message.error()
             if name is None or partition is None or offset is None:
                 if error is not None:
-                    self._failed(list(self._readers), error)
+                    self._fail(list(self._readers), error)
                 continue
             place = (name.removeprefix(self._address.prefix), partition)
             if error is None:
@@ -144,7 +144,7 @@ class Tail:
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached[place] = offset
             else:
-                self._failed([place], error)
+                self._fail([place], error)
         for place, end in reached.items():
             reader = self._readers.get(place)
             if reader is not None:
@@ -154,7 +154,7 @@ class Tail:
         if records:
             self._poller.on_loop(self.bump)
 
-    def _failed(self, places: Iterable[Partition], error: KafkaError) -> None:
+    def _fail(self, places: Iterable[Partition], error: KafkaError) -> None:
         logger.info("%s", reason(error))
         for place in places:
             if reader := self._readers.get(place):

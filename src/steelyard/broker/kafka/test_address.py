@@ -1,5 +1,7 @@
 """Addresses of Kafka clusters are read whole, or refused with what is wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from steelyard.broker.log import LogError
@@ -48,3 +50,13 @@ def test_a_wrong_address_is_refused_with_what_is_wrong(url: str, named: str) -> 
         parse(url)
     assert named in str(refusal.value)
     assert "kafka://HOST:PORT" in str(refusal.value) or "prefix" in named or "acks" in named
+
+
+def test_a_password_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "password").write_text("from a file\n")
+    monkeypatch.setenv(f"{PASSWORD}_FILE", str(tmp_path / "password"))
+    assert parse("kafka://user@k:9092/p").security["sasl.password"] == "from a file"
+    assert parse("kafka://user:own@k:9092/p").security["sasl.password"] == "own"
+    monkeypatch.setenv(f"{PASSWORD}_FILE", str(tmp_path / "absent"))
+    with pytest.raises(LogError, match=r"PASSWORD_FILE .*absent cannot be read"):
+        parse("kafka://user@k:9092/p")

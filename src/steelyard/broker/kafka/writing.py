@@ -13,7 +13,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from steelyard.broker.kafka.address import Address
 from steelyard.broker.kafka.cluster import code, reason
-from steelyard.broker.kafka.messages import Outgoing, confirmed
+from steelyard.broker.kafka.messages import Outgoing, confirm
 from steelyard.broker.log import LogError, Record
 
 DELIVERY_SECONDS = 30.0
@@ -59,9 +59,9 @@ class SingleWriter:
         topic = message["topic"].removeprefix(self._address.prefix)
         future: asyncio.Future[Record] = self._loop.create_future()
 
-        def delivered(error: KafkaError | None, written: KafkaMessage) -> None:
+        def note_delivery(error: KafkaError | None, written: KafkaMessage) -> None:
             if error is None:
-                self._ended.append((future, confirmed(message, written, topic)))
+                self._ended.append((future, confirm(message, written, topic)))
             else:
                 self._ended.append((future, f"log {self._address.url}: {topic}: {reason(error)}"))
                 if error.fatal():
@@ -69,7 +69,7 @@ class SingleWriter:
 
         while True:
             try:
-                self._open().produce(**message, on_delivery=delivered)
+                self._open().produce(**message, on_delivery=note_delivery)
                 break
             except BufferError:
                 await asyncio.sleep(0.01)  # as many as fit wait for the brokers
@@ -138,7 +138,7 @@ class Transactions:
             self._producer = None
             raise Undone(self._text(error)) from error
         try:
-            written = self._filled(producer, messages, positions)
+            written = self._fill(producer, messages, positions)
         except KafkaException as error:
             self._abort(producer)
             raise Undone(self._text(error)) from error
@@ -171,27 +171,27 @@ class Transactions:
             self._producer = producer
         return self._producer
 
-    def _filled(
+    def _fill(
         self, producer: Producer, messages: Sequence[Outgoing], positions: Positions | None
     ) -> list[Record]:
         places: list[Record | None] = [None] * len(messages)
         failures: list[KafkaError] = []
 
-        def delivered(number: int) -> Callable[[KafkaError | None, KafkaMessage], None]:
+        def make_callback(number: int) -> Callable[[KafkaError | None, KafkaMessage], None]:
             def place(error: KafkaError | None, report: KafkaMessage) -> None:
                 if error is not None:
                     failures.append(error)
                 else:
                     message = messages[number]
                     topic = message["topic"].removeprefix(self._address.prefix)
-                    places[number] = confirmed(message, report, topic)
+                    places[number] = confirm(message, report, topic)
 
             return place
 
         for number, message in enumerate(messages):
             while True:
                 try:
-                    producer.produce(**message, on_delivery=delivered(number))
+                    producer.produce(**message, on_delivery=make_callback(number))
                     break
                 except BufferError:
                     producer.poll(0.1)

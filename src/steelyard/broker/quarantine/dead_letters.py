@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING, Log, Message, Record
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.broker.scan import partition_records
-from steelyard.errors import is_engine_failure
+from steelyard_common.errors import is_engine_failure
 from steelyard_schema.faults import exception_text
 
 RELEASE = "release"
@@ -61,7 +61,7 @@ class MessagePosition:
     offset: int
 
     @classmethod
-    def of(cls, record: Record) -> "MessagePosition":
+    def from_record(cls, record: Record) -> "MessagePosition":
         return cls(record.topic, record.partition, record.offset)
 
     @classmethod
@@ -97,13 +97,13 @@ class _Entity:
     """True once the waiting messages of the entity were taken from the log in this batch."""
 
     @classmethod
-    def of(cls, mark: Record | None) -> "_Entity":
+    def from_mark(cls, mark: Record | None) -> "_Entity":
         if mark is None:
             return cls()
         last = MessagePosition.parse(mark.headers[_ORIGIN])
         if mark.value is None:
             return cls(last)
-        said = said_of(mark.value)
+        said = read_mark(mark.value)
         return cls(last, said["reason"], said.get("since"), said.get("waiting", 0))
 
     @property
@@ -113,7 +113,7 @@ class _Entity:
     def reach(self, record: Record) -> None:
         """The record has been dealt with; what waited before it may come after it."""
         if self.last is None or not self.last.covers(record):
-            self.last = MessagePosition.of(record)
+            self.last = MessagePosition.from_record(record)
 
 
 class Quarantine:
@@ -127,16 +127,16 @@ class Quarantine:
     async def prepare(self, records: Sequence[Record]) -> None:
         """Read the marks of all entities of a batch at once."""
         keys = {record.key for record in records}
-        marks = await self._log.latest_of(QUARANTINE, keys)
-        self._entities |= {key: _Entity.of(marks.get(key)) for key in keys}
+        marks = await self._log.find_latest(QUARANTINE, keys)
+        self._entities |= {key: _Entity.from_mark(marks.get(key)) for key in keys}
 
-    async def messages_of(self, record: Record) -> list[Message]:
+    async def make_messages(self, record: Record) -> list[Message]:
         """Return the messages that follow from a record.
 
         Raises StopPartition, StepFailed, and what a failing engine raises.
         """
         if record.key not in self._entities:
-            self._entities[record.key] = _Entity.of(await self._log.latest(QUARANTINE, record.key))
+            self._entities[record.key] = _Entity.from_mark(await self._log.latest(QUARANTINE, record.key))
         entity = self._entities[record.key]
         if entity.last is not None and entity.last.covers(record):
             return []  # read again: put aside before, or the end of an earlier quarantine
@@ -144,10 +144,10 @@ class Quarantine:
             return await self._release(record, entity) if entity.shut else []
         if entity.shut:
             return self._wait(record, entity)
-        return await self._stepped(record, entity)
+        return await self._advance(record, entity)
 
-    async def _stepped(self, record: Record, entity: _Entity) -> list[Message]:
-        if (refusal := self._refused.get(MessagePosition.of(record))) is not None:
+    async def _advance(self, record: Record, entity: _Entity) -> list[Message]:
+        if (refusal := self._refused.get(MessagePosition.from_record(record))) is not None:
             return self._put_aside(record, entity, refusal)
         try:
             return list(await self._step(record))
@@ -162,12 +162,16 @@ class Quarantine:
 
     def _put_aside(self, record: Record, entity: _Entity, reason: str) -> list[Message]:
         entity.reason, entity.since, entity.count = printable(reason), record.written.isoformat(), 0
-        entity.failed = MessagePosition.of(record)
+        entity.failed = MessagePosition.from_record(record)
         _log.critical(
             "%s: a message of %s is put in quarantine, and later ones wait: %s; see steelyard quarantine show %s",
             record.topic, record.key, entity.reason, record.key,
         )  # fmt: skip
-        headers = {**record.headers, "reason": entity.reason, _ORIGIN: str(MessagePosition.of(record))}
+        headers = {
+            **record.headers,
+            "reason": entity.reason,
+            _ORIGIN: str(MessagePosition.from_record(record)),
+        }
         return [Message(DEAD, record.key, record.value, headers), *self._wait(record, entity, failed=True)]
 
     def _wait(self, record: Record, entity: _Entity, *, failed: bool = False) -> list[Message]:
@@ -176,7 +180,7 @@ class Quarantine:
         entity.reach(record)
         headers = {
             **record.headers,
-            _ORIGIN: str(MessagePosition.of(record)),
+            _ORIGIN: str(MessagePosition.from_record(record)),
             **({_FAILED: "1"} if failed else {}),
         }
         return [Message(WAITING, record.key, record.value, headers), _mark(record.key, entity)]
@@ -184,12 +188,14 @@ class Quarantine:
     async def _release(self, record: Record, entity: _Entity) -> list[Message]:
         """Work off what waited, in its order; the first at which the step fails begins a new quarantine."""
         key = record.key
-        if (refusal := self._refused.get(MessagePosition.of(record))) is not None:
+        if (refusal := self._refused.get(MessagePosition.from_record(record))) is not None:
             entity.reason = printable(f"cannot be released: {refusal}")
             entity.reach(record)
             return [_mark(key, entity)]
         waiting = [] if entity.emptied else await _waiting(self._log, key)
-        waiting += [Waiting(record, MessagePosition.of(record) == entity.failed) for record in entity.waiting]
+        waiting += [
+            Waiting(record, MessagePosition.from_record(record) == entity.failed) for record in entity.waiting
+        ]
         if DROP in record.headers:
             waiting = [message for message in waiting if not message.failed]
         entity.reason, entity.emptied, entity.waiting, entity.count = None, True, [], 0
@@ -199,7 +205,7 @@ class Quarantine:
             outputs += (
                 self._wait(message.record, entity)
                 if entity.shut
-                else await self._stepped(message.record, entity)
+                else await self._advance(message.record, entity)
             )
         return outputs
 
@@ -210,7 +216,7 @@ def printable(reason: str) -> str:
     return text if len(text) <= REASON_LENGTH else text[:REASON_LENGTH] + " ..."
 
 
-def said_of(mark: bytes) -> dict[str, Any]:
+def read_mark(mark: bytes) -> dict[str, Any]:
     """Content of a mark. A mark that cannot be read still counts as one: its reader must not fail at it."""
     try:
         said = orjson.loads(mark)
@@ -222,7 +228,7 @@ def said_of(mark: bytes) -> dict[str, Any]:
     return {"reason": "its mark cannot be read"}
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An exception in a line: its type, and what it says."""
     return exception_text(error)
 
@@ -243,13 +249,13 @@ class Waiting:
 
 async def _waiting(log: Log, key: str) -> list[Waiting]:
     waiting: list[Waiting] = []
-    async for record in partition_records(log, WAITING, partition_of(key, log.partitions)):
+    async for record in partition_records(log, WAITING, find_partition(key, log.partitions)):
         if record.key == key:
             waiting = [] if RELEASE in record.headers else [*waiting, _original(record)]
     return waiting
 
 
-async def waiting_of(log: Log, key: str) -> list[Record]:
+async def list_waiting(log: Log, key: str) -> list[Record]:
     """The messages of a key that wait, as they stood in their own topic; the first is the one that failed."""
     return [message.record for message in await _waiting(log, key)]
 

@@ -11,7 +11,7 @@ import logging
 import orjson
 
 from steelyard.broker.log import QUARANTINE, Log, Message, Record
-from steelyard.broker.quarantine.dead_letters import COMMANDS, printable, said_of
+from steelyard.broker.quarantine.dead_letters import COMMANDS, printable, read_mark
 from steelyard.broker.scan import topic_pieces
 
 RELEASED = "released"
@@ -32,7 +32,7 @@ class Aside:
     async def open(cls, log: Log, consumer: str) -> "Aside":
         """Open what a consumer has put in quarantine, with the marks that the log holds."""
         aside = cls(log, consumer)
-        await aside.released()
+        await aside.read_releases()
         return aside
 
     @property
@@ -61,7 +61,7 @@ class Aside:
             del self._reasons[key]
             self._since.pop(key, None)
 
-    async def released(self) -> frozenset[str]:
+    async def read_releases(self) -> frozenset[str]:
         """Read what others have written; return the entities that an administrator wants to be tried again.
 
         Reads nothing while nothing is put aside.
@@ -77,14 +77,14 @@ class Aside:
         return frozenset(again)
 
     def _see(self, record: Record, again: set[str]) -> None:
-        consumer, key = whose(record)
+        consumer, key = find_owner(record)
         if consumer != self.consumer:
             return
         again.discard(key)
         if record.value is None:
             self._reasons.pop(key, None)
             return
-        said = said_of(record.value)
+        said = read_mark(record.value)
         self._reasons[key] = said["reason"]
         self._since[key] = said.get("since") or record.written.isoformat()
         if said.get(RELEASED):
@@ -100,7 +100,7 @@ def mark(consumer: str, key: str, value: bytes | None) -> Message:
     return Message(QUARANTINE, f"{consumer}/{key}", value, {"consumer": consumer})
 
 
-def whose(record: Record) -> tuple[str, str]:
+def find_owner(record: Record) -> tuple[str, str]:
     """The consumer and the entity of a mark."""
     consumer = record.headers.get("consumer", COMMANDS)
     return consumer, record.key if consumer == COMMANDS else record.key.removeprefix(f"{consumer}/")

@@ -6,7 +6,7 @@ import orjson
 
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import QUARANTINE
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.broker.quarantine.marks import mark
 
 
@@ -23,7 +23,7 @@ class RewritingLog(MemoryLog):
 async def test_an_entity_whose_mark_is_written_again_meanwhile_is_listed() -> None:
     log = RewritingLog()
     await log.publish([mark("view-sink", "one", orjson.dumps({"reason": "x", "waiting": 1}))])
-    (entity,) = await quarantined(log)
+    (entity,) = await list_entries(log)
     assert (entity.key, entity.waiting) == ("one", 2)
 
 
@@ -31,4 +31,4 @@ async def test_an_entity_that_is_out_of_quarantine_is_not_listed() -> None:
     log = MemoryLog()
     await log.publish([mark("view-sink", "one", orjson.dumps({"reason": "x"}))])
     await log.publish([mark("view-sink", "one", None)])
-    assert await quarantined(log) == []
+    assert await list_entries(log) == []

@@ -31,7 +31,7 @@ def woven(histories: Sequence[Sequence[Message]], random: Random) -> list[Messag
     return result
 
 
-def doubled(history: Sequence[Message], random: Random, share: float = 0.2) -> list[Message]:
+def repeat_some(history: Sequence[Message], random: Random, share: float = 0.2) -> list[Message]:
     """Some messages come again, at once or much later, as from a sender that did not get its answer."""
     result = list(history)
     for message in history:
@@ -64,7 +64,7 @@ async def work_off_again(
     return log.written - before
 
 
-async def every_crash(
+async def crash_everywhere(
     history: Sequence[Message], run: Callable[[MemoryLog], Awaitable[None]]
 ) -> AsyncIterator[MemoryLog]:
     """`run` on a log with the history, cut short before its first write, after it, before the second, and so on.

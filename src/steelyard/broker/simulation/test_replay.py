@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.broker.consume import Malformed, Step, drop, waiting_of
+from steelyard.broker.consume import Malformed, Step, drop, list_waiting
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, QUARANTINE, STATE, WAITING, Log, Message, Record
-from steelyard.broker.partition import partition_of
-from steelyard.broker.quarantine.administration import quarantined
-from steelyard.broker.simulation.replay import Crash, doubled, every_crash, work_off, work_off_again, woven
+from steelyard.broker.partition import find_partition
+from steelyard.broker.quarantine.administration import list_entries
+from steelyard.broker.simulation.replay import (
+    Crash,
+    crash_everywhere,
+    repeat_some,
+    work_off,
+    work_off_again,
+    woven,
+)
 from steelyard.testing.engines.log import everything, message
 
 GROUP = "group"
@@ -114,14 +121,14 @@ async def test_quarantine_keeps_every_message_in_its_order(
     await log.publish(woven([messages(key, values) for key, values in by_key.items()], random))
     await work_off(log, GROUP, EVENTS, Collector, limits)
     assert await states(log) == {key: done for key, values in by_key.items() if (done := expected(values))}
-    for entity in await quarantined(log):  # what waits may be malformed too
-        assert entity.waiting == len(await waiting_of(log, entity.key)) > 0
+    for entity in await list_entries(log):  # what waits may be malformed too
+        assert entity.waiting == len(await list_waiting(log, entity.key)) > 0
         for _ in by_key[entity.key]:
             await drop(log, EVENTS, entity.key)
     await work_off(log, GROUP, EVENTS, Collector, limits)
     bad = sum(value in FAILING for values in histories for value in values)
     assert len({record.headers["origin"] for record in await everything(log, DEAD)}) == bad
-    assert await quarantined(log) == []
+    assert await list_entries(log) == []
     assert await states(log) == {
         key: kept
         for key, values in by_key.items()
@@ -154,7 +161,7 @@ async def test_a_crash_at_any_point_changes_nothing(limit: int) -> None:
         await work_off(log, GROUP, EVENTS, Collector, [limit])
 
     moments = 0
-    async for log in every_crash(HISTORY, run):
+    async for log in crash_everywhere(HISTORY, run):
         moments += 1
         assert await states(log) == {"a": ["1", "2", "3"], "b": ["1", "2"]}
         assert len(await everything(log, OUTCOMES)) == 5
@@ -167,7 +174,7 @@ async def works(make: type[Collector]) -> bool:
     await log.publish([message("a", str(n)) for n in range(4)])
     await work_off(log, GROUP, EVENTS, make)
     right = await states(log) == {"a": ["0", "1", "2", "3"]}
-    partition = partition_of("a", log.partitions)
+    partition = find_partition("a", log.partitions)
     return right and await work_off_again(log, GROUP, EVENTS, make, {partition: 2}) == 0
 
 
@@ -190,8 +197,10 @@ async def test_a_service_that_a_crash_breaks_is_found(make: type[Collector], rig
     async def run(log: MemoryLog) -> None:
         await work_off(log, GROUP, EVENTS, make)
 
-    counts = [len(await everything(log, OUTCOMES)) async for log in every_crash([message("a", "1")], run)]
-    writes = [log.written async for log in every_crash([message("a", "1")], run)]
+    counts = [
+        len(await everything(log, OUTCOMES)) async for log in crash_everywhere([message("a", "1")], run)
+    ]
+    writes = [log.written async for log in crash_everywhere([message("a", "1")], run)]
     assert (set(counts) == {1} and len(writes) == 3) == right, "two moments of one write, and none"
 
 
@@ -201,7 +210,7 @@ def test_histories_are_woven_and_doubled_in_order(random: Random) -> None:
     histories = [[message(key, str(n)) for n in range(6)] for key in "abc"]
     mixed = woven(histories, random)
     assert [[item for item in mixed if item.key == key] for key in "abc"] == histories
-    more = doubled(mixed, random, 0.5)
+    more = repeat_some(mixed, random, 0.5)
     assert list(dict.fromkeys(str(output) for output in more)) == [str(output) for output in mixed]
 
 

@@ -17,31 +17,31 @@ class LogFile:
 
     @classmethod
     async def open(cls, path: Path | str, migrations: Sequence[str]) -> "LogFile":
-        with _ours():
+        with _translate_errors():
             return cls(await Database.open(path, migrations))
 
     async def write(self, work: Work[T]) -> T:
-        with _ours():
+        with _translate_errors():
             return await self._database.write(work)
 
     def read_now(self, work: Work[T]) -> T:
-        with _ours():
+        with _translate_errors():
             return self._database.read_now(work)
 
     def version(self) -> int:
-        with _ours():
+        with _translate_errors():
             return self._database.version()
 
-    async def changed(self, since: int, timeout: float) -> int:
-        with _ours():
-            return await self._database.changed(since, timeout)
+    async def wait_for_change(self, since: int, timeout: float) -> int:
+        with _translate_errors():
+            return await self._database.wait_for_change(since, timeout)
 
     async def close(self) -> None:
         await self._database.close()
 
 
 @contextmanager
-def _ours() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except StatementError as error:

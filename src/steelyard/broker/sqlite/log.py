@@ -33,9 +33,9 @@ from steelyard.broker.log import (
 from steelyard.broker.sharing import gather
 from steelyard.broker.sqlite import members, records
 from steelyard.broker.sqlite.file import LogFile
-from steelyard.broker.sqlite.members import Held, Member
+from steelyard.broker.sqlite.members import HeldPartitions, Member
 from steelyard.broker.sqlite.records import MOST_PARTITIONS, Identity, Topic
-from steelyard.processes import this_process
+from steelyard.engines.processes import own_process
 
 FEW = 50
 """Number of records of one partition that are read together with those of the next."""
@@ -80,7 +80,7 @@ class SqliteLog:
         self.epoch = epoch
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
-        placed = await self.placed(messages)
+        placed = await self.place(messages)
         if not placed:
             return []  # a transaction without a change would still wake all tasks that wait for one
         with self._lock:
@@ -90,12 +90,12 @@ class SqliteLog:
             start = len(joined.messages)
             joined.messages += placed
         if joined.written is None:
-            joined.written = asyncio.ensure_future(self._written(joined))
+            joined.written = asyncio.ensure_future(self._write(joined))
         # Shielded: one who is cancelled does not cancel the others.
         written = await asyncio.shield(joined.written)
         return written[start : start + len(placed)]
 
-    async def _written(self, joined: "_Publication") -> list[Record]:
+    async def _write(self, joined: "_Publication") -> list[Record]:
         def write(connection: sqlite3.Connection) -> list[Record]:
             self._leave(joined)
             return records.append(connection, joined.messages, self._topics)
@@ -111,9 +111,9 @@ class SqliteLog:
             if self._joined is joined:
                 self._joined = None
 
-    async def placed(self, messages: Sequence[Message]) -> list[Placed]:
+    async def place(self, messages: Sequence[Message]) -> list[Placed]:
         """The messages with their partitions; topics that are new are made. Raises LogError."""
-        placed = [(message, records.placed(message, self.partitions)) for message in messages]
+        placed = [(message, records.place(message, self.partitions)) for message in messages]
         for message in messages:
             await self.topic(message.topic)
         return placed
@@ -163,15 +163,15 @@ class SqliteLog:
         known = await self.topic(topic)
         return self.file.read_now(lambda connection: records.latest(connection, known, key))
 
-    async def latest_of(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
+    async def find_latest(self, topic: str, keys: Collection[str]) -> Mapping[str, Record]:
         records = {key: await self.latest(topic, key) for key in keys}
         return {key: record for key, record in records.items() if record is not None}
 
     def version(self) -> int:
         return self.file.version()
 
-    async def changed(self, since: int, timeout: float) -> int:
-        return await self.file.changed(since, timeout)
+    async def wait_for_change(self, since: int, timeout: float) -> int:
+        return await self.file.wait_for_change(since, timeout)
 
     async def inbox(self, group: str, topic: str) -> "SqliteInbox":
         inbox = SqliteInbox(self, group, await self.topic(topic))
@@ -180,7 +180,7 @@ class SqliteLog:
 
     async def expire(self, topic: str, before: datetime) -> int:
         known = await self.topic(topic)
-        if known.compacted is not None:
+        if known.compaction_number is not None:
             return await self._chunks(partial(records.expire_tombstones, topic=known, before=before))
         gone = 0
         for partition in range(self.partitions):
@@ -217,8 +217,8 @@ class SqliteInbox:
 
     def __init__(self, log: SqliteLog, group: str, topic: Topic) -> None:
         self._log, self._topic = log, topic
-        self._member = Member(secrets.token_hex(8), group, topic.name, this_process())
-        self._held = Held(0, {})
+        self._member = Member(secrets.token_hex(8), group, topic.name, own_process())
+        self._held = HeldPartitions(0, {})
         self._renewed = 0.0
         self._paused: set[int] = set()
         self._turns = 0
@@ -245,13 +245,13 @@ class SqliteInbox:
             now = time.monotonic()
             if batch.records or now >= until:
                 return batch
-            await self._log.changed(version, min(until - now, members.RENEW_SECONDS))
+            await self._log.wait_for_change(version, min(until - now, members.RENEW_SECONDS))
 
     def pause(self, partition: int) -> None:
         self._paused.add(partition)
 
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
-        placed = await self._log.placed(outputs)
+        placed = await self._log.place(outputs)
 
         def write(connection: sqlite3.Connection) -> list[Record]:
             members.move(connection, self._member, batch)
@@ -262,12 +262,12 @@ class SqliteInbox:
         except Fenced:
             self._renewed = -members.LEASE_SECONDS  # what is held has to be looked up again
             raise
-        self._held = Held(self._held.generation, {**self._held.positions, **batch.positions})
+        self._held = HeldPartitions(self._held.generation, {**self._held.positions, **batch.positions})
         return written
 
     async def close(self) -> None:
         await self._log.file.write(lambda connection: members.leave(connection, self._member))
-        self._held = Held(0, {})
+        self._held = HeldPartitions(0, {})
 
     async def renew(self) -> None:
         """Renew the lease, and learn which partitions are held now."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from steelyard.broker.log import Batch, Fenced
 from steelyard.broker.sharing import share
-from steelyard.processes import may_live
+from steelyard.engines.processes import may_live
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = LEASE_SECONDS / 3
@@ -32,7 +32,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldPartitions:
     """Partitions that a member holds, and the next offset of each. Another generation means that they must be read
     again."""
 
@@ -40,7 +40,7 @@ class Held:
     positions: Mapping[int, int]
 
 
-def renew(connection: sqlite3.Connection, member: Member, partitions: int) -> Held:
+def renew(connection: sqlite3.Connection, member: Member, partitions: int) -> HeldPartitions:
     """Say that we live, give back partitions that are another's due, and take those that are ours and free."""
     now = time.monotonic()
     changed = _live(connection, member, now) + _bury(connection, member, now)
@@ -63,7 +63,7 @@ def renew(connection: sqlite3.Connection, member: Member, partitions: int) -> He
                ON CONFLICT (member_group, topic) DO UPDATE SET generation = generation + 1""",
             member.place,
         )
-    return Held(generation(connection, member), _positions(connection, member))
+    return HeldPartitions(generation(connection, member), _positions(connection, member))
 
 
 def generation(connection: sqlite3.Connection, member: Member) -> int:

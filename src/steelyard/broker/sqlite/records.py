@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from steelyard.broker.log import COMPACTED, READ_BYTES, UNREAD, BadMessage, LogError, Message, Record
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 
 MIGRATIONS = (
     """
@@ -71,7 +71,7 @@ class Topic:
     number: int
 
     @property
-    def compacted(self) -> int | None:
+    def compaction_number(self) -> int | None:
         return self.number if self.name in COMPACTED else None
 
     def first(self, partition: int) -> int:
@@ -115,10 +115,10 @@ def topics(connection: sqlite3.Connection, names: Iterable[str] = ()) -> dict[st
     return {name: Topic(name, number) for name, number in rows}
 
 
-def placed(message: Message, partitions: int) -> int:
+def place(message: Message, partitions: int) -> int:
     """The partition of a message. Raises BadMessage for one that is not there."""
     if message.partition is None:
-        return partition_of(message.key, partitions)
+        return find_partition(message.key, partitions)
     if not 0 <= message.partition < partitions:
         raise BadMessage(
             f"{message.topic}: partition {message.partition} is not one of 0 to {partitions - 1}"
@@ -144,7 +144,9 @@ def append(
         topic = known[message.topic]
         headers = dict(message.headers)
         position = topic.first(partition) + offset
-        rows.append((position, topic.compacted, message.key, now, orjson.dumps(headers), message.value))
+        rows.append(
+            (position, topic.compaction_number, message.key, now, orjson.dumps(headers), message.value)
+        )
         records.append(Record(message.topic, partition, offset, message.key, message.value, headers, when))
     _insert(connection, rows)
     return records

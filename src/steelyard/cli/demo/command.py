@@ -3,33 +3,47 @@
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.connection import FolderOption, choose_state_dir, command_name
-from steelyard.cli.extras import check_local
+from steelyard.cli.connection import FolderOption, choose_state_dir, command_name, short_path
+from steelyard.cli.extras import check_local, needs
+from steelyard_common.errors import SteelyardError, UsageError
 
 if TYPE_CHECKING:
     from steelyard.client import Client
 
 
+@needs("local")
 def demo(
     state_dir: FolderOption = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder for the pages. Default: audits/ in the state folder.")
+        Path | None,
+        typer.Option(
+            help="Folder for the pages. Default: audits/ in the state folder, or here with --endpoint."
+        ),
     ] = None,
     settings: Annotated[Path | None, typer.Option(help="Settings file (steelyard.toml).")] = None,
     timeout: Annotated[int, typer.Option(min=1, help="Time limit of one step, in seconds.")] = 600,
     display: Annotated[str, typer.Option(help="How to show progress: auto, rich, plain or none.")] = "auto",
+    endpoint: Annotated[
+        str | None,
+        typer.Option(help="Address of the API of a platform that is installed elsewhere, with /v0."),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(help="API token for it. Default: STEELYARD_API_TOKEN or DYFF_API_TOKEN.")
+    ] = None,
 ) -> None:
     """Evaluate, audit and compare two models.
 
-    The command uploads the data and the models first, and does everything through the client. It uses the platform that
-    runs on the state folder; if none runs, it starts one, and ends it again.
+    The command uploads the data and the models first, and does everything through the client. With `--endpoint` it uses
+    the platform there; else that of the state folder, which it starts, and ends again, where none runs.
     """
+    if token is not None and endpoint is None:
+        raise UsageError("--token: is for the platform at --endpoint, which is missing")
     check_local()
     from steelyard.cli.demo.digits import make
     from steelyard.cli.demo.story import Story
@@ -37,33 +51,38 @@ def demo(
     from steelyard.client import Client
 
     state, shown, began = choose_state_dir(state_dir), open_display(display), time.monotonic()
+    folder = output or (Path("audits").resolve() if endpoint else state.path / "audits")
     with tempfile.TemporaryDirectory(prefix="steelyard-demo-") as scratch:
         try:
-            with _platform(state.path, settings, shown.say) as (endpoint, token):
+            there = nullcontext((endpoint, token)) if endpoint else _platform(state.path, settings, shown.say)
+            with there as (address, credential):
                 digits = make(Path(scratch))
                 models = " and ".join(model.said for model in digits.models)
                 shown.say(f"{digits.rows} handwritten digits to ask, and two models: {models}")
-                with Client(endpoint=endpoint, token=token) as client:
+                with Client(endpoint=address, token=credential) as client:
                     audited = Story(client, shown, timeout).run(digits)
-                    pages = [
-                        _fetch(client, one.audit, (output or state.path / "audits") / one.model.name)
-                        for one in audited
-                    ]
+                    pages = [_fetch(client, one.audit, folder / one.model.name) for one in audited]
         finally:
             shown.close()
     if display != "none":
-        typer.echo(closing_words(pages, state.path, time.monotonic() - began))
+        typer.echo(closing_words(pages, None if endpoint else state.path, time.monotonic() - began))
 
 
-def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
-    """Return the text at the end: the results, the page and what to try next."""
+def closing_words(pages: Sequence[Path], state: Path | None, seconds: float) -> str:
+    """Return the text at the end: the results, the page and what to try next.
+
+    `state` is the state folder; None where the platform is installed elsewhere.
+    """
     from steelyard.cli.demo.results import result_lines
 
-    here = Path.cwd()
-    page, folder = (
-        str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in (pages[-1], state)
-    )
-    steelyard = command_name()
+    page, steelyard = short_path(pages[-1]), command_name()
+    if state is None:
+        look = [f"  2. look around:        {steelyard} get audits --endpoint URL --token TOKEN"]
+    else:
+        look = [
+            f"  2. start it again:     {steelyard} up --detach --state-dir {short_path(state)}",
+            f"     and look around:    {steelyard} get audits --state-dir {short_path(state)}",
+        ]
     return "\n".join(
         [
             "",
@@ -75,8 +94,7 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
             "",
             "Try next:",
             f"  1. open the page:      xdg-open {page}",
-            f"  2. start it again:     {steelyard} up --detach --state-dir {folder}",
-            f"     and look around:    {steelyard} get audits --state-dir {folder}",
+            *look,
             "  3. audit your own:     docs/client.md takes your data and your model through the same steps",
         ]
     )
@@ -94,7 +112,6 @@ def _fetch(client: "Client", audit: str, folder: Path) -> Path:
 @contextmanager
 def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
     """Yield the address and token of the platform, and end it afterwards if it was started here."""
-    from steelyard.errors import SteelyardError
     from steelyard.local.detached import UpOptions, running, start_detached, stop
     from steelyard.local.state import StateDir, read_ready
 

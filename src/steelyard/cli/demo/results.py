@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.report.wording import counted, signed_points, small_p
+from steelyard_evaluation.report.wording import count_noun, format_points, small_p
 
 
 def result_lines(audits: Sequence[Path]) -> list[str]:
@@ -29,11 +29,11 @@ def _comparison(system: str, baseline: str, numbers: Mapping[str, Any]) -> str:
     interval = (
         "no interval"
         if None in {low, high}
-        else f"95 % interval {signed_points(low)} to {signed_points(high)}"
+        else f"95 % interval {format_points(low)} to {format_points(high)}"
     )
     p = small_p(numbers["p"])
     return (
-        f"{system} compared with {baseline} on the same {counted(numbers['questions'], 'question')}: "
-        f"{signed_points(difference['value'])} percentage points ({interval}), "
+        f"{system} compared with {baseline} on the same {count_noun(numbers['questions'], 'question')}: "
+        f"{format_points(difference['value'])} percentage points ({interval}), "
         f"p {p.replace('<', '< ') if p.startswith('<') else f'= {p}'} by {numbers['test']}."
     )

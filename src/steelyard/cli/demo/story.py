@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from steelyard.cli.demo.digits import Digits, Model
 from steelyard.cli.display import Display, Row
 from steelyard.client import Client, presets
-from steelyard.errors import SteelyardError
+from steelyard_common.errors import SteelyardError
 from steelyard_schema.answers import WorkflowProgress
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.status import FAILURE, SUCCESS
@@ -28,7 +28,7 @@ class DemoFailed(SteelyardError):
 
 
 @dataclass(frozen=True)
-class Audited:
+class DemoResult:
     """The results of the demo for one model."""
 
     model: Model
@@ -48,7 +48,7 @@ class Story:
     rows: dict[str, Row] = field(default_factory=dict)
     began: dict[str, float] = field(default_factory=dict)
 
-    def run(self, digits: Digits) -> Sequence[Audited]:
+    def run(self, digits: Digits) -> Sequence[DemoResult]:
         """Both audits, the later one compared with the earlier one. Raises DemoFailed."""
         uploaded = self.client.datasets.create_from_folder(
             digits.dataset, account=ACCOUNT, name="handwritten digits"
@@ -59,9 +59,9 @@ class Story:
             account=ACCOUNT, name="digits", requirements=[{"dataset": dataset, "rubric": RUBRIC}]
         )
         self._note(procedure)
-        prepared = [self._evaluated(model, dataset) for model in digits.models]
+        prepared = [self._evaluate(model, dataset) for model in digits.models]
         self._wait([(self.client.reports.get, report) for _, _, report in prepared])
-        done: list[Audited] = []
+        done: list[DemoResult] = []
         for model, (service, evaluation, report) in zip(digits.models, prepared, strict=True):
             audit = self.client.audits.create(
                 account=ACCOUNT,
@@ -73,10 +73,10 @@ class Story:
             )
             self._note(audit)
             self._wait([(self.client.audits.get, audit.id)])
-            done.append(Audited(model, service, evaluation, report, audit.id))
+            done.append(DemoResult(model, service, evaluation, report, audit.id))
         return done
 
-    def _evaluated(self, model: Model, dataset: str) -> tuple[str, str, str]:
+    def _evaluate(self, model: Model, dataset: str) -> tuple[str, str, str]:
         """Create everything up to the report at once: the platform orders what depends on what."""
         uploaded = self.client.models.create_from_folder(
             model.folder, account=ACCOUNT, name=model.name, resources={"storage": "1Mi"}

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.durable import rename_durably
-from steelyard.errors import UsageError
+from steelyard_common.durable import rename_durably
+from steelyard_common.errors import UsageError
 
 if TYPE_CHECKING:
-    from steelyard.report.comparison.runs import ComparedRuns, RunComparison
+    from steelyard_evaluation.report.comparison.runs import ComparedRuns, RunComparison
 
 FORMS = ("table", "json")
 MOST_LISTED = 20
@@ -48,7 +48,7 @@ def compare(
     """
     if form not in FORMS:
         raise UsageError(f"-o {form}: should be {' or '.join(FORMS)}")
-    from steelyard.runs.compare import compare_runs, page
+    from steelyard_evaluation.runs.compare import compare_runs, page
 
     compared = compare_runs(runs, rubric, cluster_by)
     # The page comes before the text: a path that cannot be written is reported before results scroll by.
@@ -73,15 +73,15 @@ def _write(path: Path, page: bytes) -> None:
 
 
 def _json(compared: "ComparedRuns") -> str:
-    from steelyard.report.comparison.runs import compared_numbers
-    from steelyard.report.page.page import numbers_json
+    from steelyard_evaluation.report.comparison.runs import comparison_json
+    from steelyard_evaluation.report.page.page import numbers_json
 
-    return numbers_json(compared_numbers(compared)).decode().rstrip()
+    return numbers_json(comparison_json(compared)).decode().rstrip()
 
 
 def _table(compared: "ComparedRuns") -> str:
     from steelyard.cli.output import columns
-    from steelyard.report.comparison.runs import limits, overview
+    from steelyard_evaluation.report.comparison.runs import limits, overview
 
     table = overview(compared)
     rows = [tuple(column for column in table.columns), *(tuple(map(str, row)) for row in table.rows)]
@@ -92,7 +92,7 @@ def _table(compared: "ComparedRuns") -> str:
 
 
 def _lines(compared: "ComparedRuns", other: "RunComparison") -> list[str]:
-    from steelyard.report.comparison.runs import KINDS, chance_sentence, sentence
+    from steelyard_evaluation.report.comparison.runs import KINDS, chance_sentence, sentence
 
     result = other.comparison
     lines = [f"{sentence(compared, other)}: {chance_sentence(compared, other)}."]

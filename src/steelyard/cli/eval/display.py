@@ -12,10 +12,10 @@ from typing import IO, Protocol
 
 from steelyard.cli.eval.wording import count, duration
 from steelyard.cli.plain_text import terminal
-from steelyard.errors import UsageError, escaped, one_line
-from steelyard.runs.context import Listener, Silence
-from steelyard.runs.folder import RunFolder
+from steelyard_common.errors import UsageError, escape, one_line
 from steelyard_common.types import JsonValue, mapping
+from steelyard_evaluation.runs.context import Listener, Silence
+from steelyard_evaluation.runs.folder import RunFolder
 
 PLAIN_SECONDS = 5.0
 
@@ -93,10 +93,10 @@ class Live:
         self._live.update(Spinner("dots", text=Text(one_line(text))))
 
     def warning(self, text: str) -> None:
-        self._console.print(f"warning: {escaped(text)}", style="yellow", markup=False, soft_wrap=True)
+        self._console.print(f"warning: {escape(text)}", style="yellow", markup=False, soft_wrap=True)
 
     def says(self, text: str) -> None:
-        self._console.print(escaped(text), markup=False, soft_wrap=True)
+        self._console.print(escape(text), markup=False, soft_wrap=True)
 
     def ends(self, result: Mapping[str, JsonValue], text: str) -> None:
         self.close()
@@ -140,7 +140,7 @@ class Lines:
         print(json.dumps({"event": event, **fields}, ensure_ascii=False), file=self._out, flush=True)
 
 
-class Nothing(Silence):
+class SilentDisplay(Silence):
     """A display that shows nothing; errors and the exit status remain."""
 
     def says(self, text: str) -> None:
@@ -166,7 +166,7 @@ def open_display(name: str | None) -> Display:
         case "json":
             return Lines(sys.stdout)
         case "none":
-            return Nothing()
+            return SilentDisplay()
     raise UsageError(f"--display {name}: should be rich, plain, json or none")
 
 

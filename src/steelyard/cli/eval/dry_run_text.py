@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from steelyard.cli.eval.wording import count
-from steelyard.runs.dry_run import BYTES_PER_TOKEN, ExpectedCalls, as_json
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.resolve import ResolvedRequest
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.dry_run import BYTES_PER_TOKEN, ExpectedCalls, as_json
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.resolve import ResolvedRequest
 
 
 def dry_run_lines(
@@ -25,7 +25,7 @@ def dry_run_lines(
     lines += [f"  {line}" for line in _amounts(model, "--max-tokens")]
     for spec, expected in zip(resolved.request.judges, judges, strict=True):
         done = f", {count(expected.done)} more are answered already" if expected.done else ""
-        lines.append(f"{_title(expected)}: {count(expected.calls, 'call')}{_why(spec)}{done}")
+        lines.append(f"{_title(expected)}: {count(expected.calls, 'call')}{_judge_calls_reason(spec)}{done}")
         lines += [f"  {line}" for line in _amounts(expected, "--judge-max-tokens")]
     costs = [expected.cost for expected in (model, *judges)]
     known = [cost for cost in costs if cost is not None]
@@ -48,7 +48,7 @@ def _title(expected: ExpectedCalls) -> str:
     return f"judge {expected.model}{name}"
 
 
-def _why(spec: JudgeSpec) -> str:
+def _judge_calls_reason(spec: JudgeSpec) -> str:
     """Return why there are more calls to a judge than answers."""
     reasons = ["each pair in both orders"] if spec.pairwise else []
     if spec.times > 1:

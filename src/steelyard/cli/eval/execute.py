@@ -13,12 +13,12 @@ from typing import Any
 from steelyard.cli.eval.display import Display, open_display
 from steelyard.cli.eval.next_command import line_to_continue, line_to_judge_on, line_to_score, open_stage
 from steelyard.cli.eval.wording import count, duration, headline_lines
-from steelyard.errors import SteelyardError
-from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
-from steelyard.runs.folder import open_run
-from steelyard.runs.request import RunRequest
-from steelyard.runs.run import run
+from steelyard_common.errors import SteelyardError
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
+from steelyard_evaluation.runs.folder import open_run
+from steelyard_evaluation.runs.request import RunRequest
+from steelyard_evaluation.runs.run import run
 
 Work = Callable[..., Coroutine[Any, Any, RunResult]]
 """The function `run` with all its arguments but the context."""
@@ -62,17 +62,17 @@ def execute(
 def print_estimate(request: RunRequest, folder: Path | None, form: str | None, *, fresh: bool = False) -> int:
     """Print what the run would cost, and make no call; return the exit status."""
     from steelyard.cli.eval.dry_run_text import dry_run_json, dry_run_lines
-    from steelyard.runs.asked_rows import check_asked_rows
-    from steelyard.runs.collect import check_request
-    from steelyard.runs.dry_run import expected_calls, expected_judging
-    from steelyard.runs.resolve import resolve
+    from steelyard_evaluation.runs.asked_rows import check_asked_rows
+    from steelyard_evaluation.runs.collect import check_request
+    from steelyard_evaluation.runs.dry_run import count_calls, count_judging
+    from steelyard_evaluation.runs.resolve import resolve
 
     display = open_display(form)
     resolved = resolve(request, folder)
     asyncio.run(check_request(resolved))
     for text in check_asked_rows(resolved):
         display.warning(text)
-    model, judges = expected_calls(resolved, fresh=fresh), expected_judging(resolved, fresh=fresh)
+    model, judges = count_calls(resolved, fresh=fresh), count_judging(resolved, fresh=fresh)
     lines = dry_run_lines(resolved, model, judges)
     display.ends({"exit": 0, "dryRun": dry_run_json(model, judges)}, "\n".join(lines))
     return 0
@@ -125,7 +125,7 @@ def _json(result: RunResult, seconds: float) -> dict[str, JsonValue]:
     }
 
 
-def _spent(result: RunResult) -> list[str]:
+def _spending_lines(result: RunResult) -> list[str]:
     """A line with tokens and cost in total, and by account where there are several; no line without calls."""
     spending = result.spending
     if not spending or not spending["tokens"]:
@@ -146,7 +146,7 @@ def _last_words(result: RunResult, seconds: float, request: RunRequest) -> str:
     """The last lines: the result, and what to do next."""
     path = result.folder.path
     if result.manifest is None:
-        lines = [f"stopped: {result.stopped}", *_spent(result)]
+        lines = [f"stopped: {result.stopped}", *_spending_lines(result)]
         stage = open_stage(result.folder)
         # A judge that was added to a scored run is not in its run.yaml yet.
         added = stage is None and result.folder.verified
@@ -166,7 +166,7 @@ def _last_words(result: RunResult, seconds: float, request: RunRequest) -> str:
             f"{count(result.judge_errors, 'answer')} without a verdict that could be read: the rows of the page show "
             f"why; the judge's prompt: steelyard eval show {judges}/NAME --row N"
         )
-    lines += _spent(result)
+    lines += _spending_lines(result)
     if result.headlines:
         lines += [*headline_lines(result.headlines), f"report: {result.folder.page}"]
     else:

@@ -14,8 +14,8 @@ def export(
 ) -> None:
     """Write prompts, answers and scores of a run into one file. It has one row per answer."""
     from steelyard.cli.eval.wording import count
-    from steelyard.runs.export import export as write
-    from steelyard.runs.folder import open_run
+    from steelyard_evaluation.runs.export import export as write
+    from steelyard_evaluation.runs.folder import open_run
 
     rows = write(open_run(run), output)
     typer.echo(f"{output}: {count(rows, 'row')}")

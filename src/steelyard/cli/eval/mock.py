@@ -35,9 +35,9 @@ def mock(
     another name is like medium. Every model can be asked as a judge. They answer anything else with random words.
     """
     from steelyard.cli.eval.mock_models import JUDGE, RIGHT_SHARES, MockModels
-    from steelyard.errors import UsageError
-    from steelyard.serving.aiohttp_server import run
     from steelyard.steps.mock_inference_service import Faults, Mock, make_app
+    from steelyard_common.errors import UsageError
+    from steelyard_common.serving.aiohttp_server import run
 
     faults = Faults(latency_ms=1000 * latency, error_rate=error_rate, abort_rate=abort_rate, seed=seed)
     app = make_app(Mock(faults, models=(*RIGHT_SHARES, JUDGE), answer_to=MockModels()))

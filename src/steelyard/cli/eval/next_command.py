@@ -9,12 +9,12 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.bounded_parquet import open_parquet
 from steelyard.cli.eval.wording import count
-from steelyard.runs.folder import Run, RunFolder
-from steelyard.runs.request import TARGETS, RunRequest
-from steelyard.runs.spending.accounts import MODEL, Spender, accounts
+from steelyard_common.bounded_parquet import open_parquet
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.folder import Run, RunFolder
+from steelyard_evaluation.runs.request import TARGETS, RunRequest
+from steelyard_evaluation.runs.spending.accounts import MODEL, Spender, accounts
 
 SAME = "the same command"
 HEADROOM = 1.1
@@ -36,7 +36,7 @@ def stage_lines(stage: RunFolder) -> list[str]:
 
 def line_to_continue(stage: RunFolder) -> str:
     """The command that continues the calls to the model or to a judge; after a cap, with a higher one."""
-    run = judged_by(stage) or stage
+    run = find_judged_run(stage) or stage
     return _line_to_continue(stage, run, run.request(), f"steelyard eval run {run.path}")
 
 
@@ -66,7 +66,7 @@ def open_stage(run: RunFolder, request: RunRequest | None = None) -> RunFolder |
 
 def line_to_score(run: Run) -> str:
     """Return what to do for a score of a run without scores."""
-    judged = judged_by(run.folder)
+    judged = find_judged_run(run.folder)
     if judged is not None:
         return f"none of its own: its verdicts are part of {judged.path}: steelyard eval show {judged.path}"
     if run.request.rubrics:  # judging or scoring has not ended
@@ -76,7 +76,7 @@ def line_to_score(run: Run) -> str:
     return f"none yet: steelyard eval score {run.folder.path} --rubric {rubric}"
 
 
-def judged_by(folder: RunFolder) -> RunFolder | None:
+def find_judged_run(folder: RunFolder) -> RunFolder | None:
     """The run whose answers the run in `folder` judges; None for the run of another model."""
     # Not resolved: through a link, the folder would have another name than the user gave.
     path = Path(os.path.abspath(folder.path))
@@ -100,19 +100,19 @@ def _with_higher_cap(
     # Nothing is known of the mean before the first answer: then twice the cap is as good a guess as any.
     known = progress["done"] and own
     needed = others + own * progress["total"] / progress["done"] if known else 2.0 * before
-    raised = _rounded_up(max(needed, before) * HEADROOM)
+    raised = _round_up(max(needed, before) * HEADROOM)
     option = f"--max-tokens-total {raised:.0f}" if in_tokens else f"--max-cost {raised:g}"
     judges = "; its judges need more" if name == MODEL and request.judges else ""
     unit = " tokens" if in_tokens else ""
     setting = f"with {option}" if command == SAME else option
-    return f"to go on (at this rate about {_rounded_up(needed):,.6g}{unit} are needed{judges}): {command} {setting}"
+    return f"to go on (at this rate about {_round_up(needed):,.6g}{unit} are needed{judges}): {command} {setting}"
 
 
 def _amount(account: Spender, in_tokens: bool) -> float:
     return account.tokens if in_tokens else account.cost or 0.0
 
 
-def _rounded_up(number: float) -> float:
+def _round_up(number: float) -> float:
     """The next number with two significant digits."""
     if number <= 0:
         return 1.0

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
-from steelyard.errors import UsageError
-from steelyard.runs import notation
-from steelyard.runs.spending.prices import PriceSpec
-from steelyard.whole_files import TooLarge, read_whole
+from steelyard_common.errors import UsageError
 from steelyard_common.types import JsonValue
+from steelyard_common.whole_files import TooLarge, read_whole
+from steelyard_evaluation.runs import notation
+from steelyard_evaluation.runs.spending.prices import PriceSpec
 
 
 def concurrency(text: str) -> int | None:
@@ -71,7 +71,7 @@ def parameters(texts: Sequence[str]) -> dict[str, JsonValue]:
     return values
 
 
-def text_of(flag: str, value: str) -> str:
+def read_text(flag: str, value: str) -> str:
     """The text itself, or with `@FILE` what the file holds."""
     return read(flag, Path(value[1:])) if value.startswith("@") else value
 
@@ -97,7 +97,7 @@ def prices(path: Path, model: str) -> PriceSpec:
     return _price(path, model, content.get(model, content))
 
 
-def named_prices(path: Path, model: str, *, needed: bool) -> PriceSpec | None:
+def find_prices(path: Path, model: str, *, needed: bool) -> PriceSpec | None:
     """The price that stands under the name of `model`; None where there is none and it is not needed."""
     entry = _price_file(path).get(model)
     return None if entry is None and not needed else _price(path, model, entry)

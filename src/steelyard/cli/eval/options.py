@@ -356,7 +356,7 @@ class JudgeOptions:
     ] = None
 
 
-def given(*groups: object) -> dict[str, Any]:
+def list_given(*groups: object) -> dict[str, Any]:
     """Return the options that have a value, by name; `groups` are instances of the classes above."""
     options = {name: value for group in groups for name, value in vars(group).items()}
     # False and [] are what Typer gives for options that were not given.

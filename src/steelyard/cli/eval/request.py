@@ -7,24 +7,22 @@ from pathlib import Path
 from typing import get_args
 
 from steelyard.cli.eval import option_values
-from steelyard.errors import UsageError
-from steelyard.evaluation.rows import to_rows
-from steelyard.evaluation.table_files import Format
-from steelyard.runs.folder import RUN_FILE, RunFolder
-from steelyard.runs.judge.spec import CRITERIA, SAMPLING, JudgeSpec
-from steelyard.runs.request import (
-    KIND,
+from steelyard_common.errors import UsageError
+from steelyard_common.types import JsonValue
+from steelyard_evaluation.engine.rows import to_rows
+from steelyard_evaluation.engine.table_files import Format
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.judge.spec import CRITERIA, SAMPLING, JudgeSpec
+from steelyard_evaluation.runs.request import (
     Limits,
     PromptSpec,
     RubricSpec,
     RunRequest,
     ServeSpec,
     SourceSpec,
-    from_document,
 )
-from steelyard.runs.rubric_names import VERDICT, reads_verdicts
-from steelyard.runs.spending.prices import PriceSpec
-from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.rubric_names import VERDICT, reads_verdicts
+from steelyard_evaluation.runs.spending.prices import PriceSpec
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,18 @@ class Flags:
         """Fields by the flags that set them, of those that were given."""
         return {field: self.given[flag] for field, flag in names.items() if flag in self.given}
 
-    def one_of(self, flag: str, allowed: tuple[str, ...]) -> None:
+    def check_choice(self, flag: str, allowed: tuple[str, ...]) -> None:
         value = self.given.get(flag)
         if value is not None and value not in allowed:
             names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
             raise UsageError(f"--{flag.replace('_', '-')} {value}: should be {names}")
 
 
-def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
+def request_from_flags(flags: Flags) -> tuple[RunRequest, Path | None]:
     """Return the request, and its folder where one is known. UsageError says what is missing or wrong."""
-    flags.one_of("api", ("chat", "completions"))
-    flags.one_of("format", get_args(Format))
-    flags.one_of("bad_rows", ("skip", "abort"))
+    flags.check_choice("api", ("chat", "completions"))
+    flags.check_choice("format", get_args(Format))
+    flags.check_choice("bad_rows", ("skip", "abort"))
     for flag in SERVING:
         if flag in flags.given and "serve" not in flags.given:
             raise UsageError(f"--{flag.replace('_', '-')}: needs --serve")
@@ -62,7 +60,7 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
             "--url: is missing; it should be the endpoint's base URL, such as http://host:8000/v1; or give --serve "
             "FOLDER, with the model's weights"
         )
-    return _priced(flags, request), flags.given.get("output") or folder
+    return _with_prices(flags, request), flags.given.get("output") or folder
 
 
 def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
@@ -79,7 +77,7 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
         # hold.
         changes |= {"urls": option_values.urls(flags.given["url"]), "same_model_at": ()}
     if "serve" in flags.given or base.serve is not None:
-        changes |= _served(flags, base.serve)
+        changes |= _server_fields(flags, base.serve)
     if "same_model_at" in flags.given:
         changes["same_model_at"] = option_values.urls(flags.given["same_model_at"], "--same-model-at")
     if "rubric" in flags.given:
@@ -87,14 +85,14 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
     if "bad_rows" in flags.given:
         changes["policy"] = flags.given["bad_rows"].capitalize()
     if "judge_model" in flags.given:
-        changes |= judges_of(flags, replace(base, **changes))
+        changes |= make_judges(flags, replace(base, **changes))
     return changes
 
 
 SERVING = ("runner", "gpus", "server_arg")
 
 
-def _served(flags: Flags, base: ServeSpec | None) -> dict[str, JsonValue]:
+def _server_fields(flags: Flags, base: ServeSpec | None) -> dict[str, JsonValue]:
     """The server of the run, and the address by which the run knows it."""
     from steelyard.local.serving.plan import model_name, usual_url
 
@@ -132,7 +130,7 @@ def check_judging(flags: Flags) -> None:
             raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
 
 
-def judges_of(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
+def make_judges(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
     """The judges of the flags, and the rubrics with the one that reads what they say."""
     changes: dict[str, JsonValue] = {}
     if "judge_prompt" in flags.given:
@@ -141,7 +139,7 @@ def judges_of(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
         changes["sampling"] = {**SAMPLING, "max_tokens": flags.given["judge_max_tokens"]}
     changes |= flags.take(against="judge_against", times="judge_times")
     urls = option_values.urls(flags.given.get("judge_url", []), "--judge-url") or request.urls
-    criteria = option_values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
+    criteria = option_values.read_text("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
     judges = tuple(
         JudgeSpec(
             model=model,
@@ -162,7 +160,7 @@ def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
     """The request that the options override: a task's, a begun run's, or an empty one over the prompt file."""
     prompts = flags.given.get("prompts")
     if "task" in flags.given:
-        from steelyard.runs.lm_eval.tasks import task_request
+        from steelyard_evaluation.runs.lm_eval.tasks import task_request
 
         if prompts is not None:
             raise UsageError(f"--task {flags.given['task']}: brings its own rows; leave out {prompts}")
@@ -175,25 +173,10 @@ def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
     if path.is_dir():
         return RunFolder(path).request(), path
     if path.suffix in {".yaml", ".yml"}:
-        return _file(path)
+        from steelyard_evaluation.runs.functions import parse_request
+
+        return parse_request(option_values.read("PROMPTS", path), path)
     return RunRequest(SourceSpec(prompts), model="", urls=()), None
-
-
-def _file(path: Path) -> tuple[RunRequest, Path | None]:
-    import yaml
-
-    from steelyard_common.bounded_yaml import load
-
-    text = option_values.read("PROMPTS", path)
-    try:
-        document = load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        document = None  # the task's own reader says where
-    if isinstance(document, dict) and document.get("kind") == KIND:
-        return from_document(document, str(path)), path.parent if path.name == RUN_FILE else None
-    from steelyard.runs.tasks import load_task
-
-    return load_task(path), None
 
 
 def _source(flags: Flags, source: SourceSpec) -> SourceSpec:
@@ -214,7 +197,7 @@ def _prompt(flags: Flags, prompt: PromptSpec, columns: Mapping[str, str]) -> Pro
         text = option_values.read("--template", given["template"])
         changes |= {"template": text, "template_name": str(given["template"]), "template_line": 1}
     if "system" in given:
-        changes["system"] = option_values.text_of("--system", given["system"])
+        changes["system"] = option_values.read_text("--system", given["system"])
     if "few_shot" in given:
         changes["few_shot"] = _rows(given["few_shot"], columns)
     sampling = flags.take(temperature="temperature", max_tokens="max_tokens", top_p="top_p", stop="stop")
@@ -224,7 +207,7 @@ def _prompt(flags: Flags, prompt: PromptSpec, columns: Mapping[str, str]) -> Pro
 
 def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, JsonValue], ...]:
     """Few-shot rows, their columns renamed as those of the prompts."""
-    from steelyard.runs.prompts.inputs import open_rows
+    from steelyard_evaluation.runs.prompts.inputs import open_rows
 
     try:
         rows = open_rows(SourceSpec(str(path)))
@@ -243,9 +226,9 @@ def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, JsonValue],
     )
 
 
-def budgeted(flags: Flags, request: RunRequest) -> RunRequest:
+def with_budget(flags: Flags, request: RunRequest) -> RunRequest:
     """The request with the caps and prices of the flags."""
-    return _priced(flags, replace(request, limits=_limits(flags, request)))
+    return _with_prices(flags, replace(request, limits=_limits(flags, request)))
 
 
 def _limits(flags: Flags, base: RunRequest) -> Limits:
@@ -267,7 +250,7 @@ def _limits(flags: Flags, base: RunRequest) -> Limits:
     return replace(base.limits, **changes)
 
 
-def _priced(flags: Flags, request: RunRequest) -> RunRequest:
+def _with_prices(flags: Flags, request: RunRequest) -> RunRequest:
     """Prices are of a model, so its name has to be known first."""
     if "prices" not in flags.given:
         return request
@@ -281,4 +264,4 @@ def _judge_price(path: Path, judge: JudgeSpec, request: RunRequest) -> PriceSpec
     """The price of a judge, by its model's name; without a cap of cost it may be missing."""
     if judge.model == request.model:
         return option_values.prices(path, judge.model)
-    return option_values.named_prices(path, judge.model, needed=request.limits.max_cost is not None)
+    return option_values.find_prices(path, judge.model, needed=request.limits.max_cost is not None)

@@ -15,10 +15,10 @@ from steelyard.cli.eval.options import (
     ScoringOptions,
     SignKeyOption,
     Text,
-    given,
+    list_given,
 )
 from steelyard.cli.option_groups import with_options
-from steelyard.evaluation.table_files import ENDINGS
+from steelyard_evaluation.engine.table_files import ENDINGS
 
 
 @with_options
@@ -61,11 +61,11 @@ def run(
     answered, 1 failed, 2 wrong usage, 3 done with row errors, 4 stopped at a cap, 130 interrupted.
     """
     from steelyard.cli.eval.execute import execute, print_estimate
-    from steelyard.cli.eval.request import Flags, request_of
+    from steelyard.cli.eval.request import Flags, request_from_flags
 
-    options = given(endpoint, prompt, sampling, scoring, rows, calls, caps, judge)
+    options = list_given(endpoint, prompt, sampling, scoring, rows, calls, caps, judge)
     options |= {name: value for name, value in (("prompts", prompts), ("task", task)) if value is not None}
-    request, folder = request_of(Flags(options))
+    request, folder = request_from_flags(Flags(options))
     if dry_run:
         raise typer.Exit(print_estimate(request, folder, display, fresh=endpoint.fresh))
     raise typer.Exit(execute(request, folder, display, sign_key, fresh=endpoint.fresh))

@@ -5,16 +5,16 @@ from itertools import islice
 
 from steelyard.cli.eval.next_command import line_to_score, open_stage, stage_lines
 from steelyard.cli.eval.wording import count
-from steelyard.errors import UsageError
-from steelyard.report.page.rows import readable
-from steelyard.report.rubrics.answer import text_of
-from steelyard.report.status import COLUMN as STATUS
-from steelyard.report.status import FAILED, LEFT_OUT
-from steelyard.report.wording import decimal, percent
-from steelyard.runs import queries
-from steelyard.runs.folder import Run, RunFolder
-from steelyard.runs.spending.spending_log import spent_in
-from steelyard_common.types import JsonValue, mapping, sequence
+from steelyard_common.errors import UsageError
+from steelyard_common.types import JsonValue, mapping, sequence, shorten
+from steelyard_evaluation.report.page.rows import readable
+from steelyard_evaluation.report.rubrics.answer import to_text
+from steelyard_evaluation.report.status import COLUMN as STATUS
+from steelyard_evaluation.report.status import FAILED, LEFT_OUT
+from steelyard_evaluation.report.wording import decimal, percent
+from steelyard_evaluation.runs import queries
+from steelyard_evaluation.runs.folder import Run, RunFolder
+from steelyard_evaluation.runs.spending.spending_log import sum_logs
 
 MOST_ERRORS = 50
 MOST_LISTED = 5
@@ -42,7 +42,7 @@ def _summary(run: Run) -> Iterator[str]:
     yield f"asked:   {count(questions, 'row')}{times}, {run.record['created'][:19].replace('T', ' ')} UTC"
     missing = f", {count(rows.errors)} of them without an answer (--errors)" if rows.errors else ""
     yield f"rows:    {count(rows.present)} of {count(rows.total)}{missing}"
-    yield from _paid_in_vain(run)
+    yield from _waste_lines(run)
     if tokens := queries.tokens(run):
         yield f"tokens:  {count(tokens[0])} of prompts, {count(tokens[1])} of answers"
     if run.numbers is None:
@@ -56,16 +56,16 @@ def _summary(run: Run) -> Iterator[str]:
     for numbers in (run.numbers, *run.numbers.get("more", [])):
         rubric = f"{numbers['rubric']}: " if run.numbers.get("more") else ""
         yield f"score:   {rubric}{numbers['headline']}"
-        yield from _scored(numbers)
+        yield from _score_lines(numbers)
     for limit in run.numbers.get("limits", []):
         yield f"note:    {limit}"
     yield from _first_wrong(run)
     yield f"report:  {run.folder.page}"
 
 
-def _paid_in_vain(run: Run) -> Iterator[str]:
+def _waste_lines(run: Run) -> Iterator[str]:
     """Tell of calls that brought nothing: answers that a kill lost before they were durable, and lost calls."""
-    spent = spent_in(run.folder)
+    spent = sum_logs(run.folder)
     twice = spent.kept - (run.manifest.rows.present - run.manifest.rows.errors)
     if twice > 0:
         how = "with their process or in a file that was changed"
@@ -78,16 +78,16 @@ def _first_wrong(run: Run) -> Iterator[str]:
     wrong = queries.find_wrong_rows(run, MOST_LISTED)
     if not wrong.first:
         return
-    several = len(queries.rubrics_of(run)) > 1
+    several = len(queries.list_rubrics(run)) > 1
     yield "the first rows with a wrong answer (--failures N for more, --row INDEX for one):"
     for row in wrong.first:
         rubric, score = next(iter(row.first.items()))
         by = f"by {rubric}: " if several else ""
         times = f" ({row.wrong[rubric]} of {row.times} times)" if row.times > 1 else ""
-        yield f"  row {row.index}: {by}{_said_wrong(score)}{times}"
+        yield f"  row {row.index}: {by}{_mistake_text(score)}{times}"
 
 
-def _said_wrong(score: Mapping[str, JsonValue]) -> str:
+def _mistake_text(score: Mapping[str, JsonValue]) -> str:
     """Return what an answer said, and what it should have said or how it was graded."""
     said, expected = _short(score.get("prediction")), _short(score.get("label"))
     if score.get("judge"):  # a judge may find an answer wrong that is the target
@@ -95,7 +95,7 @@ def _said_wrong(score: Mapping[str, JsonValue]) -> str:
     return f"{said}, not {expected}" if said != expected else f"{said}, which is wrong"
 
 
-def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
+def _score_lines(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
     """The result of one rubric, over all rows and by group."""
     if counts := numbers.get("counts"):
         yield f"         {counts['scored']:,} scored, {counts['failed']:,} failed, {counts['leftOut']:,} left out"
@@ -151,7 +151,7 @@ def failures(run: Run, most: int, *, full: bool = False) -> str:
     if not wrong.first:
         return f"{run.folder.path}: no wrong answer"
     totals = [f"{count(number)} by {rubric}" for rubric, number in wrong.totals.items()]
-    show = _whole if full else _shortened
+    show = _whole if full else _shorten
     blocks = [f"{run.folder.path}: rows with a wrong answer: {', '.join(totals)}"]
     blocks += ["\n".join(_wrong_row(run, row, show)) for row in wrong.first]
     if any(SHORTENED in block for block in blocks):
@@ -166,17 +166,17 @@ def _wrong_row(run: Run, wrong: queries.WrongRow, show: Callable[[JsonValue], st
     story = queries.story(run, wrong.index)
     assert story is not None
     yield from (f"  {name}: {show(value)}" for name, value in story.row.items())
-    rubrics = queries.rubrics_of(run)
+    rubrics = queries.list_rubrics(run)
     for asking in story.askings:
         if not any(asking.scores.get(name, {}).get("correct") is False for name in rubrics):
             continue
         text = (asking.responses or [{}])[0].get("text")
         yield f"answer{_times(run, asking.replication)}: {show(text)}"
         for name, rubric in rubrics.items():
-            yield from _judged(rubric, asking.scores.get(name, {}), text, show)
+            yield from _verdict_lines(rubric, asking.scores.get(name, {}), text, show)
 
 
-def _judged(
+def _verdict_lines(
     rubric: str, scores: Mapping[str, JsonValue], text: JsonValue, show: Callable[[JsonValue], str]
 ) -> Iterator[str]:
     """Yield the verdict of a rubric on one answer in a list of failures: what it adds to the answer, and no
@@ -219,7 +219,7 @@ def row(run: Run, index: int) -> str:
     story = queries.story(run, index)
     if story is None:
         raise UsageError(f"--row {index}: {run.folder.path} has no such row")
-    rubrics = queries.rubrics_of(run)
+    rubrics = queries.list_rubrics(run)
     lines = [f"row {index}"]
     lines += [f"  {name}: {_whole(value)}" for name, value in story.row.items()]
     for asking in story.askings:
@@ -245,7 +245,7 @@ def _asking(asking: queries.Asking) -> Iterator[str]:
         yield f"  failed {failed['time']}, {failed['replica']}{status}: {_short(failed['message'])}"
 
 
-def unfinished(folder: RunFolder) -> str:
+def state_text(folder: RunFolder) -> str:
     """The state of a run that has no verified output yet."""
     request = folder.request()
     title = f"{folder.path}: not done, {request.model}, {request.source.location}"
@@ -258,7 +258,7 @@ def _times(run: Run, replication: int) -> str:
 
 def _short(value: JsonValue) -> str:
     text = "nothing" if value in (None, "") else " ".join(readable(value).split())
-    return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+    return shorten(text, SHORT)
 
 
 def _line(value: JsonValue) -> str:
@@ -267,11 +267,11 @@ def _line(value: JsonValue) -> str:
 
 
 def _whole(value: JsonValue, indent: int = 4) -> str:
-    text = value if isinstance(value, str) else text_of(value)
+    text = value if isinstance(value, str) else to_text(value)
     return text.replace("\n", "\n" + " " * indent)
 
 
-def _shortened(value: JsonValue) -> str:
+def _shorten(value: JsonValue) -> str:
     """The beginning and the end of a long value, with its length."""
     text = "nothing" if value in (None, "") else _whole(value)
     if len(text) <= MOST_CHARACTERS:

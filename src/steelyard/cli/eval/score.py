@@ -14,14 +14,14 @@ from steelyard.cli.eval.options import (
     ScoringOptions,
     SignKeyOption,
     Texts,
-    given,
+    list_given,
 )
 from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
-    from steelyard.runs.folder import Run
-    from steelyard.runs.request import RunRequest
-    from steelyard.runs.scores import Scored
+    from steelyard_evaluation.runs.folder import Run
+    from steelyard_evaluation.runs.request import RunRequest
+    from steelyard_evaluation.runs.scores import ScoringResult
 
 
 @with_options
@@ -48,11 +48,11 @@ def score(
     import asyncio
 
     from steelyard.cli.eval.wording import headline_lines
-    from steelyard.runs.folder import open_run
-    from steelyard.runs.rubric_names import check_names
+    from steelyard_evaluation.runs.folder import open_run
+    from steelyard_evaluation.runs.rubric_names import check_names
 
     opened = open_run(run)
-    opened.request, request = _request(opened, rubric or (), only, given(scoring, judge, caps))
+    opened.request, request = _request(opened, rubric or (), only, list_given(scoring, judge, caps))
     check_names(request.rubrics)  # before a judge is paid
     scored = asyncio.run(_judge_and_score(opened, request, bool(judge.judge_model), sign_key))
     if scored.warning:
@@ -64,9 +64,9 @@ def _request(
     run: "Run", rubrics: Sequence[str], only: bool, options: Mapping[str, Any]
 ) -> "tuple[RunRequest, RunRequest]":
     """The request for the judges, and the one for the scores, which says how to combine them."""
-    from steelyard.cli.eval.request import Flags, budgeted, check_judging, judges_of
-    from steelyard.errors import UsageError
-    from steelyard.runs.request import RubricSpec
+    from steelyard.cli.eval.request import Flags, check_judging, make_judges, with_budget
+    from steelyard_common.errors import UsageError
+    from steelyard_evaluation.runs.request import RubricSpec
 
     flags = Flags(options)
     check_judging(flags)
@@ -74,8 +74,8 @@ def _request(
     more = [RubricSpec(name) for name in rubrics if RubricSpec(name) not in before]
     request = replace(run.request, rubrics=(*before, *dict.fromkeys(more)))
     if "judge_model" in options:
-        request = replace(request, **judges_of(flags, request))
-    request = budgeted(flags, request)
+        request = replace(request, **make_judges(flags, request))
+    request = with_budget(flags, request)
     if not request.rubrics:
         raise UsageError("--rubric: is missing; it should say how to score, such as exact-match")
     combined: dict[str, Any] = {
@@ -86,12 +86,12 @@ def _request(
 
 async def _judge_and_score(
     run: "Run", request: "RunRequest", judging: bool, sign_key: Path | None
-) -> "Scored":
-    from steelyard.runs.scores import score_again
+) -> "ScoringResult":
+    from steelyard_evaluation.runs.scores import score_again
 
     if judging:
-        from steelyard.runs.context import EXIT_CAP, RunContext
-        from steelyard.runs.judge.judge import judge
+        from steelyard_evaluation.runs.context import EXIT_CAP, RunContext
+        from steelyard_evaluation.runs.judge.judge import judge
 
         judged = await judge(run, request.judges, RunContext())
         if judged.stopped:

@@ -11,13 +11,13 @@ from steelyard.local.serving.plan import plan_server
 from steelyard.local.serving.server import Server
 from steelyard.local.serving.weights import describe_volume
 from steelyard.runners.table import choose
-from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
-from steelyard.runs.folder import RunFolder
-from steelyard.runs.request import RunRequest, ServeSpec
-from steelyard.runs.resolve import ResolvedRequest, resolve
-from steelyard.runs.run import run
-from steelyard.runs.served import Served, check_model
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.context import Interrupted, RunContext, RunFailed, RunResult
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.request import RunRequest, ServeSpec
+from steelyard_evaluation.runs.resolve import ResolvedRequest, resolve
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.runs.served import ServedModel, check_model
 
 T = TypeVar("T")
 
@@ -49,13 +49,13 @@ async def run_served(
         if not fresh and resolved.folder.begun:
             check_model(resolved, [await _volume(reading)])
         await _unless_stopped(server.start(), context.stop)
-        served = Served([await _volume(reading)], [plan.record.json()])
+        served = ServedModel([await _volume(reading)], [plan.record.json()])
         if plan.url not in request.urls:  # another program has the usual port
             request = replace(request, same_model_at=(plan.url,))
         return await _while_kept(server, run(request, folder, context, sign_key, fresh=fresh, served=served))
     finally:
         await server.stop()
-        await _cancelled(reading)
+        await _cancel(reading)
 
 
 async def _volume(reading: "asyncio.Future[dict[str, JsonValue]]") -> dict[str, JsonValue]:
@@ -89,8 +89,8 @@ async def _unless_stopped(start: Coroutine[Any, Any, None], stop: asyncio.Event)
             raise Interrupted("stopped while the server was starting; nothing was asked")
         starting.result()
     finally:
-        await _cancelled(starting)
-        await _cancelled(stopping)
+        await _cancel(starting)
+        await _cancel(stopping)
 
 
 async def _while_kept(server: Server, work: Coroutine[Any, Any, T]) -> T:
@@ -102,11 +102,11 @@ async def _while_kept(server: Server, work: Coroutine[Any, Any, T]) -> T:
             keeping.result()
         return await working
     finally:
-        await _cancelled(working)
-        await _cancelled(keeping)
+        await _cancel(working)
+        await _cancel(keeping)
 
 
-async def _cancelled(task: "asyncio.Future[Any]") -> None:
+async def _cancel(task: "asyncio.Future[Any]") -> None:
     task.cancel()
     # Whatever the task ended by, it is being thrown away: its own error was raised where it mattered.
     with contextlib.suppress(BaseException):

@@ -30,12 +30,12 @@ def show(
 ) -> None:
     """Show the summary of a run, or what an option names."""
     from steelyard.cli.eval import run_text
-    from steelyard.runs.folder import RunFolder, open_run
+    from steelyard_evaluation.runs.folder import RunFolder, open_run
 
     asks = row is not None or failures is not None or errors
     # Rows can be shown of a run that is done alone; opening another one says so.
     if not asks and not RunFolder(run).verified:
-        typer.echo(run_text.unfinished(RunFolder(run)))
+        typer.echo(run_text.state_text(RunFolder(run)))
         return
     done = open_run(run)
     done.check()

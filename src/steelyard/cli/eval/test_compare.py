@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 from steelyard.cli.eval.group import eval_app
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.request import PromptSpec, RubricSpec
-from steelyard.runs.run import run
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.request import PromptSpec, RubricSpec
+from steelyard_evaluation.runs.run import run
 
 
 async def make_run(folder: Path, wrong: tuple[int, ...], prompt: PromptSpec) -> str:

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli.eval.display import Lines, Plain, line
-from steelyard.cli.eval.request import Flags, request_of
+from steelyard.cli.eval.request import Flags, request_from_flags
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.folder import RunFolder
-from steelyard.runs.request import Limits
-from steelyard.runs.run import run
-from steelyard.runs.spending.prices import PriceSpec
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.request import Limits
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.runs.spending.prices import PriceSpec
 
 SNAPSHOT = {
     "total": 10_000,
@@ -35,7 +35,9 @@ SNAPSHOT = {
 
 
 def request_from(**given: Any) -> Any:
-    return request_of(Flags({"url": ["http://a/v1"], "model": "m", "prompts": "p.parquet", **given}))[0]
+    return request_from_flags(Flags({"url": ["http://a/v1"], "model": "m", "prompts": "p.parquet", **given}))[
+        0
+    ]
 
 
 def test_flags_become_the_request(tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_flags_become_the_request(tmp_path: Path) -> None:
 def test_a_fault_names_its_flag(given: dict[str, Any], fault: str) -> None:
     flags = {"url": ["http://a/v1"], "model": "m", "prompts": "p.parquet", **given}
     with pytest.raises(UsageError, match=fault):
-        request_of(Flags({key: value for key, value in flags.items() if value not in (None, [])}))
+        request_from_flags(Flags({key: value for key, value in flags.items() if value not in (None, [])}))
 
 
 def test_few_shot_rows_have_to_be_there(tmp_path: Path) -> None:

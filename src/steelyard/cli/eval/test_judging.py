@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from steelyard.cli.eval.request import Flags, request_of
+from steelyard.cli.eval.request import Flags, request_from_flags
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.runs.context import RunContext
-from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
-from steelyard.runs.folder import RunFolder
-from steelyard.runs.run import run
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.runs.context import RunContext
+from steelyard_evaluation.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.run import run
 
 
 def model_and_judge(prompt: str) -> str:
@@ -47,7 +47,7 @@ def test_a_judge_named_by_a_flag_sees_the_target_of_the_task(tmp_path: Path) -> 
     write_prompts(tmp_path / "p.parquet", [{"prompt": "q", "gold": "g"}])
     task = tmp_path / "task.yaml"
     task.write_text("{data: {path: p.parquet}, target: gold, model: m, urls: ['http://h/v1']}")
-    request, _ = request_of(Flags({"prompts": str(task), "judge_model": ["j"]}))
+    request, _ = request_from_flags(Flags({"prompts": str(task), "judge_model": ["j"]}))
     assert [judge.target for judge in request.judges] == ["gold"]
     assert [rubric.reference for rubric in request.rubrics] == ["judge.Verdict"]
 
@@ -60,7 +60,7 @@ def test_what_is_said_of_a_judge_needs_one(tmp_path: Path, flag: str) -> None:
 
 def test_a_wrong_url_of_a_judge_is_named_by_its_flag() -> None:
     with pytest.raises(UsageError, match="--judge-url h:8000"):
-        request_of(Flags({"prompts": "p.jsonl", "judge_model": ["j"], "judge_url": ["h:8000"]}))
+        request_from_flags(Flags({"prompts": "p.jsonl", "judge_model": ["j"], "judge_url": ["h:8000"]}))
 
 
 async def test_judges_of_a_finished_run_spend_from_its_budget(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import aiohttp
 
 from steelyard.local.machine import lasting_port
-from steelyard.runs.context import RunContext
-from steelyard.runs.doubles import make_request, write_prompts
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
+from steelyard_evaluation.runs.context import RunContext
+from steelyard_evaluation.runs.doubles import make_request, write_prompts
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
 
 ROWS = [{"prompt": f"What is {a} + {b}?", "target": str(a + b)} for a in range(2, 8) for b in range(2, 8)]
 

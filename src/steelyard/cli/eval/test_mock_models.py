@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from steelyard.cli.eval.mock_models import MISJUDGED_SHARE, RIGHT_SHARES, MockModels
-from steelyard.runs.judge.spec import PAIR_TEMPLATE, TEMPLATE
-from steelyard.runs.prompts.template import Template
+from steelyard_evaluation.runs.judge.spec import PAIR_TEMPLATE, TEMPLATE
+from steelyard_evaluation.runs.prompts.template import Template
 
 SUMS = [(a, b) for a in range(10, 50) for b in range(10, 60)]
 

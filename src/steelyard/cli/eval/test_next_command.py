@@ -11,17 +11,17 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
-from steelyard.cli.eval.next_command import judged_by
-from steelyard.cli.eval.request import Flags, request_of
+from steelyard.cli.eval.next_command import find_judged_run
+from steelyard.cli.eval.request import Flags, request_from_flags
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.runs.context import RunContext, RunFailed
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.folder import RunFolder
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.request import Limits, RubricSpec
-from steelyard.runs.run import run
-from steelyard.runs.spending.prices import PriceSpec
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.runs.context import RunContext, RunFailed
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.request import Limits, RubricSpec
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.runs.spending.prices import PriceSpec
 
 A_CALL = 12  # tokens
 
@@ -47,7 +47,7 @@ async def typed(command: list[str]) -> int:
     if option:
         flag, value = option
         given[flag.removeprefix("--").replace("-", "_")] = float(value)
-    request, path = request_of(Flags(given))
+    request, path = request_from_flags(Flags(given))
     return (await run(request, path, RunContext(environment={}))).exit_code
 
 
@@ -176,6 +176,6 @@ def test_the_judged_run_is_named_as_the_judges_folder_was(
     (tmp_path / "run" / "judges" / "judge").mkdir(parents=True)
     (tmp_path / "run" / "run.yaml").touch()
     monkeypatch.chdir(tmp_path)
-    assert judged_by(RunFolder(Path("run/judges/judge"))) == RunFolder(Path("run"))
-    assert judged_by(RunFolder(tmp_path / "run/judges/judge")) == RunFolder(tmp_path / "run")
-    assert judged_by(RunFolder(Path("run"))) is None
+    assert find_judged_run(RunFolder(Path("run/judges/judge"))) == RunFolder(Path("run"))
+    assert find_judged_run(RunFolder(tmp_path / "run/judges/judge")) == RunFolder(tmp_path / "run")
+    assert find_judged_run(RunFolder(Path("run"))) is None

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from steelyard.cli.eval import option_values
-from steelyard.errors import UsageError
-from steelyard.runs.spending.prices import PriceSpec
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.runs.spending.prices import PriceSpec
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.eval import run_text
-from steelyard.runs.context import RunContext
-from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
-from steelyard.runs.folder import Run, RunFolder, open_run
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
-from steelyard.runs.spending.spending_log import spent_in
+from steelyard_evaluation.runs.context import RunContext
+from steelyard_evaluation.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.folder import Run, RunFolder, open_run
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.runs.spending.spending_log import sum_logs
 
 LONG = " ".join(f"word{number}" for number in range(300))
 
@@ -93,7 +93,7 @@ async def test_show_tells_calls_that_were_paid_twice(tmp_path: Path) -> None:
     assert "20 calls paid twice: their first answers were lost, with their process or in a file" in said
     log = next((tmp_path / "run" / ".spent").iterdir())
     log.write_bytes(log.read_bytes()[:32])  # an earlier version's
-    assert spent_in(RunFolder(tmp_path / "run")).kept == 20
+    assert sum_logs(RunFolder(tmp_path / "run")).kept == 20
     assert "paid" not in run_text.summary(open_run(tmp_path / "run"))
 
 

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from steelyard.cli.eval.wording import headline_lines
 from steelyard.cli.main import app
-from steelyard.report.evidence.attestation import key_ids
-from steelyard.runs.context import RunContext
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.folder import RunFolder, open_run
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
+from steelyard_evaluation.report.evidence.attestation import key_ids
+from steelyard_evaluation.runs.context import RunContext
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.folder import RunFolder, open_run
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
 
 
 @pytest.fixture

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli.connection import OutputOption
-from steelyard.cli.ray.connecting import config_of, next_command, searched, show, show_change, with_client
+from steelyard.cli.ray.connecting import (
+    namespaces_text,
+    next_command,
+    read_config,
+    show,
+    show_change,
+    with_client,
+)
 from steelyard.cli.train.cluster import ClusterOptions, on_cluster
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ def apply(
     """Make a Ray cluster, or change it to what a file says."""
     from steelyard.clusters import ClusterConfig
 
-    config = ClusterConfig(**config_of(file))
+    config = ClusterConfig(**read_config(file))
     if dry_run:
         typer.echo(str(with_client(cluster, lambda client: client.ray.clusters.dry_run(config))).rstrip())
         return
@@ -52,11 +59,23 @@ def list_(
     """Show the Ray clusters, and why one is not ready."""
     statuses = with_client(cluster, lambda client: client.ray.clusters.list(everywhere=all_namespaces))
     rows = [
-        (status.namespace, status.name, status.phase, f"{status.workers}/{status.wanted}", _why(status))
+        (
+            status.namespace,
+            status.name,
+            status.phase,
+            f"{status.workers}/{status.wanted}",
+            _reason_text(status),
+        )
         for status in statuses
     ]
     heading = ("NAMESPACE", "NAME", "PHASE", "WORKERS", "WHY")
-    show([status.resource for status in statuses], heading, rows, output, searched(cluster, all_namespaces))
+    show(
+        [status.resource for status in statuses],
+        heading,
+        rows,
+        output,
+        namespaces_text(cluster, all_namespaces),
+    )
 
 
 @on_cluster
@@ -102,7 +121,7 @@ def scale(
 @on_cluster
 def dashboard(name: Name, *, cluster: ClusterOptions) -> None:
     """Print the address of a Ray cluster's dashboard."""
-    from steelyard.errors import SteelyardError
+    from steelyard_common.errors import SteelyardError
 
     url = with_client(cluster, lambda client: client.ray.clusters.dashboard(name))
     if url is None:
@@ -143,5 +162,5 @@ def delete(name: Name, *, cluster: ClusterOptions) -> None:
     typer.echo(f"raycluster/{name} deleted")
 
 
-def _why(status: Any) -> str:
+def _reason_text(status: Any) -> str:
     return ": ".join(word for word in (status.reason, status.message) if word)

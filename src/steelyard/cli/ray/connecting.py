@@ -60,7 +60,7 @@ def show(
             typer.echo(columns([heading, *([_one_line(cell) for cell in row] for row in rows)]))
 
 
-def searched(cluster: ClusterOptions, everywhere: bool) -> str:
+def namespaces_text(cluster: ClusterOptions, everywhere: bool) -> str:
     """Return the namespaces that a list has asked for, as the end of a sentence."""
     return (
         " in any namespace"
@@ -86,13 +86,13 @@ def _one_line(cell: str) -> str:
     return f"{first} ..." if rest else first
 
 
-def config_of(file: Path) -> dict[str, Any]:
+def read_config(file: Path) -> dict[str, Any]:
     """Return the fields of a configuration in a YAML file. Raises UsageError."""
     import yaml
 
-    from steelyard.errors import UsageError
-    from steelyard.whole_files import read_whole
     from steelyard_common.bounded_yaml import load
+    from steelyard_common.errors import UsageError
+    from steelyard_common.whole_files import read_whole
 
     try:
         fields = load(read_whole(file).decode())

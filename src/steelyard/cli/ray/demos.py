@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.train.cluster import short
+from steelyard.cli.connection import short_path
 
 
 def demos(
@@ -16,7 +16,7 @@ def demos(
 ) -> None:
     """Copy the guided demos, Jupyter notebooks, into a folder."""
     from steelyard.clusters.notebooks import copy_notebooks
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     try:
         notebooks = copy_notebooks(folder)
@@ -25,5 +25,5 @@ def demos(
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
     for notebook in notebooks:
-        typer.echo(short(notebook.absolute()))
+        typer.echo(short_path(notebook.absolute()))
     typer.echo("open them with JupyterLab (pip install jupyterlab) or another program for notebooks")

@@ -7,7 +7,14 @@ import typer
 
 from steelyard.cli.connection import OutputOption
 from steelyard.cli.ray.clusters import Everywhere, Timeout
-from steelyard.cli.ray.connecting import config_of, next_command, searched, show, show_change, with_client
+from steelyard.cli.ray.connecting import (
+    namespaces_text,
+    next_command,
+    read_config,
+    show,
+    show_change,
+    with_client,
+)
 from steelyard.cli.train.cluster import ClusterOptions, on_cluster
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ def submit(
     """Submit a Ray job; its files are checked first."""
     from steelyard.clusters import JobConfig
 
-    config = JobConfig(**config_of(file))
+    config = JobConfig(**read_config(file))
     submitted = with_client(cluster, lambda client: client.ray.jobs.submit(config))
     follow = next_command(cluster, f"ray job logs -f {submitted.name}", namespace=submitted.namespace)
     typer.echo(f"rayjob/{submitted.name} submitted; follow it with: {follow}")
@@ -44,7 +51,13 @@ def list_(
         (status.namespace, status.name, status.phase, status.cluster, status.message) for status in statuses
     ]
     heading = ("NAMESPACE", "NAME", "PHASE", "CLUSTER", "WHY")
-    show([status.resource for status in statuses], heading, rows, output, searched(cluster, all_namespaces))
+    show(
+        [status.resource for status in statuses],
+        heading,
+        rows,
+        output,
+        namespaces_text(cluster, all_namespaces),
+    )
 
 
 @on_cluster
@@ -101,7 +114,7 @@ def resubmit(
 ) -> None:
     """Run a stopped job again, or a finished one as a new job."""
     from steelyard.clusters import BadConfig
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     try:
         again = with_client(cluster, lambda client: client.ray.jobs.resubmit(name, new_name=new_name))

@@ -6,7 +6,7 @@ import typer
 
 from steelyard.cli.connection import OutputOption
 from steelyard.cli.ray.clusters import Everywhere
-from steelyard.cli.ray.connecting import next_command, searched, show, with_client
+from steelyard.cli.ray.connecting import namespaces_text, next_command, show, with_client
 from steelyard.cli.train.cluster import ClusterOptions, on_cluster
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the ClusterQueue.")]
@@ -31,7 +31,9 @@ def list_queues(
         for queue in queues
     ]
     heading = ("NAMESPACE", "NAME", "CLUSTER QUEUE", "PENDING", "ADMITTED", "WHY")
-    show([queue.resource for queue in queues], heading, rows, output, searched(cluster, all_namespaces))
+    show(
+        [queue.resource for queue in queues], heading, rows, output, namespaces_text(cluster, all_namespaces)
+    )
 
 
 @on_cluster
@@ -50,7 +52,7 @@ def workloads(
         (view.namespace, view.owner, view.queue, str(view.priority), view.state, view.why) for view in views
     ]
     heading = ("NAMESPACE", "WORKLOAD OF", "QUEUE", "PRIORITY", "STATE", "WHY")
-    show([view.resource for view in views], heading, rows, output, searched(cluster, all_namespaces))
+    show([view.resource for view in views], heading, rows, output, namespaces_text(cluster, all_namespaces))
 
 
 @on_cluster
@@ -110,7 +112,13 @@ def list_wrappers(
         for wrapper in wrappers
     ]
     heading = ("NAMESPACE", "NAME", "PHASE", "QUEUE", "RETRIES", "WHY")
-    show([wrapper.resource for wrapper in wrappers], heading, rows, output, searched(cluster, all_namespaces))
+    show(
+        [wrapper.resource for wrapper in wrappers],
+        heading,
+        rows,
+        output,
+        namespaces_text(cluster, all_namespaces),
+    )
 
 
 @on_cluster

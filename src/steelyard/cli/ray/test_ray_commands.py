@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
-from steelyard.cli.ray.connecting import config_of, next_command, searched, show
+from steelyard.cli.ray.connecting import namespaces_text, next_command, read_config, show
 from steelyard.cli.train.cluster import ClusterOptions
 from steelyard.clusters import BadConfig
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 RUN = CliRunner()
 
@@ -52,7 +52,7 @@ def test_the_demos_are_copied_once_and_never_over_work_that_is_there(tmp_path: P
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.yaml").write_text(content)
     with pytest.raises(UsageError, match=r"x\.yaml"):
-        config_of(tmp_path / "x.yaml")
+        read_config(tmp_path / "x.yaml")
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_a_command_without_a_namespace_means_that_of_the_context(
     cluster = ClusterOptions(kubeconfig=tmp_path / "config", **options)  # type: ignore[arg-type]
     assert cluster.find().namespace == namespace
     assert next_command(cluster, "ray list").endswith(f"ray list --kubeconfig {tmp_path}/config{flags}")
-    assert searched(cluster, False) == f" in namespace {namespace}"
+    assert namespaces_text(cluster, False) == f" in namespace {namespace}"
 
 
 def test_an_empty_table_names_the_namespace(capsys: pytest.CaptureFixture[str]) -> None:
-    show([], ["NAME"], [], "table", searched(ClusterOptions(namespace="team"), False))
-    show([], ["NAME"], [], "table", searched(ClusterOptions(namespace="team"), True))
+    show([], ["NAME"], [], "table", namespaces_text(ClusterOptions(namespace="team"), False))
+    show([], ["NAME"], [], "table", namespaces_text(ClusterOptions(namespace="team"), True))
     assert capsys.readouterr().out == "nothing found in namespace team\nnothing found in any namespace\n"

@@ -1,17 +1,22 @@
 """The cluster that a command of `steelyard train` talks to, and the connection to it."""
 
 import functools
+import logging
 import os
-from collections.abc import Awaitable, Callable
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from steelyard.cli.connection import FolderOption, choose_state_dir, command_name
+from steelyard.cli.connection import FolderOption, choose_state_dir, command_name, short_path
 from steelyard.cli.extras import needs
 from steelyard.cli.option_groups import with_options
+from steelyard.cli.train.screen import CLEAR
 
 if TYPE_CHECKING:
     from steelyard.local.state import StateDir
@@ -22,6 +27,8 @@ T = TypeVar("T")
 JobArgument = Annotated[
     str, typer.Argument(metavar="JOB", help="Name of the job, or KIND/NAME such as pytorchjob/digits.")
 ]
+WATCHES = "steelyard_kube.informer"
+AGAIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,9 +47,9 @@ class ClusterTarget:
         """The options by which another command finds the same cluster and namespace, with a blank before them."""
         words = ""
         if self.state is not None and choose_state_dir(None).path != self.state.path:
-            words += f" --state-dir {short(self.state.path)}"
+            words += f" --state-dir {short_path(self.state.path)}"
         if self.state is None and self.kubeconfig is not None:
-            words += f" --kubeconfig {short(self.kubeconfig)}"
+            words += f" --kubeconfig {short_path(self.kubeconfig)}"
         words += f" --context {self.context}" if self.context else ""
         return words + (f" -n {self.namespace}" if self.namespace != self.own else "")
 
@@ -92,11 +99,11 @@ class ClusterOptions:
         """Return the running cluster. UsageError says how to start one."""
         place = self.running()
         if place is None:
-            from steelyard.errors import UsageError
+            from steelyard_common.errors import UsageError
 
             folder = f" --state-dir {self.state_dir}" if self.state_dir else ""
             raise UsageError(
-                f"no platform runs on {short(choose_state_dir(self.state_dir).path)}; "
+                f"no platform runs on {short_path(choose_state_dir(self.state_dir).path)}; "
                 f"start it with: {command_name()} up --detach{folder}\n"
                 "or name a cluster with --kubeconfig FILE"
             )
@@ -117,9 +124,9 @@ class ClusterOptions:
 
     def place(self, kubeconfig: Path | None, state: "StateDir | None" = None) -> ClusterTarget:
         """Return the place of a cluster, in the namespace that kubectl would take."""
-        from steelyard_kube.kubeconfig import namespace_of
+        from steelyard_kube.kubeconfig import find_namespace
 
-        own = namespace_of(kubeconfig, self.context) or "default"
+        own = find_namespace(kubeconfig, self.context) or "default"
         return ClusterTarget(self.namespace or own, kubeconfig, self.context, state, own)
 
 
@@ -127,17 +134,17 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with ClusterOptions in place of its parameter `cluster`, and a check of the extra."""
 
     @functools.wraps(command)
-    def checked(**values: Any) -> None:
+    def call_command(**values: Any) -> None:
         needs(values["cluster"].extra)(command)(**values)
 
-    return with_options(checked)
+    return with_options(call_command)
 
 
 def on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
     """Do the work on the cluster. A refusal or silence of its API is raised as an error of one line."""
     import asyncio
 
-    from steelyard.errors import SteelyardError
+    from steelyard_common.errors import SteelyardError
     from steelyard_kube.errors import ApiError, Unreachable
     from steelyard_kube.kubeconfig import KubeconfigError
 
@@ -152,7 +159,6 @@ def on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T
 
 
 async def _on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
-    from steelyard.cli.train.outage import outages_told
     from steelyard_kube.client import connect
 
     cluster = await connect(place.kubeconfig, context=place.context)
@@ -163,6 +169,30 @@ async def _on(place: ClusterTarget, work: Callable[["RestCluster"], Awaitable[T]
         await cluster.close()
 
 
-def short(path: Path) -> str:
-    """Return the path relative to the current folder where it lies in it."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+class _Once(logging.Handler):
+    """One line in a minute, whatever number of tries fail."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told = float("-inf")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if time.monotonic() - self._told < AGAIN_SECONDS:
+            return
+        self._told = time.monotonic()
+        clear = CLEAR if sys.stderr.isatty() else ""
+        print(f"{clear}the cluster does not answer; trying again; the jobs continue", file=sys.stderr)
+
+
+@contextmanager
+def outages_told() -> Iterator[None]:
+    """Report outages of this process's watches once, while the context lasts."""
+    logger, handler = logging.getLogger(WATCHES), _Once()
+    # The root logger would print every try with its traceback between the lines of the job.
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before

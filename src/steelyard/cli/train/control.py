@@ -45,7 +45,7 @@ def wait(
         return await wait_for_end(api, view, timeout)
 
     ended = on(place, work)
-    typer.echo(wording.ended(ended))
+    typer.echo(wording.end_text(ended))
     raise typer.Exit(ended.exit_code)
 
 
@@ -109,7 +109,7 @@ def delete(
 ) -> None:
     """Delete jobs, with their Pods and logs."""
     from steelyard.clusters.training import jobs
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     if bool(job) == finished:
         raise UsageError("name the jobs to delete, or give --finished for all that have ended")

@@ -24,11 +24,11 @@ def convert(
 
     import yaml
 
-    from steelyard.cli.lists import items_of
+    from steelyard.cli.lists import list_items
     from steelyard.clusters.training.convert import convert as converted
-    from steelyard.errors import UsageError
-    from steelyard.whole_files import read_whole
     from steelyard_common.bounded_yaml import fault_text, load_all
+    from steelyard_common.errors import UsageError
+    from steelyard_common.whole_files import read_whole
 
     try:
         text = read_whole(sys.stdin.buffer if str(file) == "-" else file).decode()
@@ -43,7 +43,7 @@ def convert(
     items = [
         item
         for number, document in enumerate(documents, 1)
-        for _, item in items_of(document, f"{file}, document {number}")
+        for _, item in list_items(document, f"{file}, document {number}")
     ]
     jobs = [converted(item) for item in items]
     for job in jobs:

@@ -8,8 +8,8 @@ import typer
 
 from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
 from steelyard_common.types import Json
-from steelyard_kube.objects import annotations_of
-from steelyard_kube.pods import phase_of
+from steelyard_kube.objects import read_annotations
+from steelyard_kube.pods import read_phase
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
@@ -44,7 +44,7 @@ def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
         view = await jobs.find(api, job, place.namespace)
         pods = await jobs.pods(api, view)
         reports, events = await asyncio.gather(_reports(api, pods), _events(api, view))
-        return described(view, pods, reports, events, now())
+        return description_text(view, pods, reports, events, now())
 
     typer.echo(on(place, description))
 
@@ -53,12 +53,13 @@ async def _reports(api: "LogCluster", pods: Sequence["Json"]) -> dict[str, "Prog
     """The newest progress report of every replica that has made one."""
     import asyncio
 
-    from steelyard.clusters.training.logs import Tail, replica_of, written
+    from steelyard.clusters.training.logs import Tail, find_replica, list_lines
     from steelyard.clusters.training.progress import newest
 
-    logs = await asyncio.gather(*(written([Tail(api, pod)], PROGRESS_LINES) for pod in pods))
+    logs = await asyncio.gather(*(list_lines([Tail(api, pod)], PROGRESS_LINES) for pod in pods))
     reports = {
-        replica_of(pod)[0]: newest(line.text for line in lines) for pod, lines in zip(pods, logs, strict=True)
+        find_replica(pod)[0]: newest(line.text for line in lines)
+        for pod, lines in zip(pods, logs, strict=True)
     }
     return {name: report for name, report in reports.items() if report is not None}
 
@@ -71,7 +72,7 @@ async def _events(api: "LogCluster", job: "JobView") -> list["Json"]:
     return sorted(events.items, key=lambda event: str(event.get("lastTimestamp") or ""))[-EVENTS:]
 
 
-def described(
+def description_text(
     job: "JobView",
     pods: Sequence["Json"],
     reports: Mapping[str, "Progress"],
@@ -84,7 +85,7 @@ def described(
     parts = [_head(job, reports, now), _replicas(job, pods, reports, now)]
     parts += [gpus] if (gpus := _gpus(pods)) else []
     parts += [[text] for text in wording.waiting(pods)]
-    parts += [_failure(failure, title) for failure, title in _shown_failures(job)]
+    parts += [_failure(failure, title) for failure, title in _list_failures(job)]
     parts += [_conditions(job)] if job.conditions else []
     parts += [_event_table(events)] if events else []
     return "\n\n".join("\n".join(part) for part in parts)
@@ -146,12 +147,12 @@ def _replicas(
 def _gpus(pods: Sequence["Json"]) -> list[str]:
     """Say which GPUs of its machine each replica has, or had."""
     from steelyard.cli.output import columns
-    from steelyard.clusters.training.logs import replica_of
+    from steelyard.clusters.training.logs import find_replica
 
     given = [
-        (replica_of(pod)[0], gpu)
+        (find_replica(pod)[0], gpu)
         for pod in pods
-        for gpu in str(annotations_of(pod).get(GPUS) or "").split(",")
+        for gpu in str(read_annotations(pod).get(GPUS) or "").split(",")
         if gpu
     ]
     return columns([("REPLICA", "GPU"), *given]).split("\n") if given else []
@@ -159,12 +160,12 @@ def _gpus(pods: Sequence["Json"]) -> list[str]:
 
 def _phases(job: "JobView", pods: Sequence["Json"]) -> dict[str, str]:
     """The phases of the replicas by their names."""
-    from steelyard.clusters.training.logs import replica_of
+    from steelyard.clusters.training.logs import find_replica
 
     if not job.finished:
         return {replica.name: replica.phase for replica in job.replicas}
     # The status of a job that has ended is not updated any more; the Pods that are left are.
-    left = {replica_of(pod)[0]: phase_of(pod) for pod in pods}
+    left = {find_replica(pod)[0]: read_phase(pod) for pod in pods}
     return {
         replica.name: left.get(replica.name) or OVER.get(replica.phase, replica.phase)
         for replica in job.replicas
@@ -189,7 +190,7 @@ def _row(replica: "ReplicaView", phase: str, report: "Progress | None", now: dat
     )
 
 
-def _shown_failures(job: "JobView") -> Iterator[tuple["FailureView", str]]:
+def _list_failures(job: "JobView") -> Iterator[tuple["FailureView", str]]:
     """The failure that ended the job, or else the newest, and the first failure where that is another."""
     own = [failure for failure in job.failures if not failure.consequence]
     first, cause = own[:1], job.cause
@@ -205,8 +206,8 @@ def _failure(failure: "FailureView", title: str) -> list[str]:
     from steelyard.cli.train import wording
 
     when = f", {failure.time:%Y-%m-%d %H:%M:%S} UTC" if failure.time else ""
-    sentence = f"{title} {wording.failed(failure)} (attempt {failure.attempt + 1}{when})"
-    return [sentence, *(f"{INDENT}{line}" for line in wording.spoken(failure.message))]
+    sentence = f"{title} {wording.failure_text(failure)} (attempt {failure.attempt + 1}{when})"
+    return [sentence, *(f"{INDENT}{line}" for line in wording.end_lines(failure.message))]
 
 
 def _conditions(job: "JobView") -> list[str]:

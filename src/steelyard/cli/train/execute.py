@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from steelyard.cli.connection import choose_state_dir, command_name
+from steelyard.cli.connection import choose_state_dir, command_name, short_path
 from steelyard.cli.extras import check_local
 from steelyard.cli.train import framework_file, program, register, wording
-from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget, on, short
-from steelyard.cli.train.foreground import EXIT_INTERRUPTED, Ended, Session
+from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget, on
+from steelyard.cli.train.foreground import EXIT_INTERRUPTED, ForegroundEnd, Session
 from steelyard.cli.train.screen import Screen, open_screen
 from steelyard.clusters.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT_REGISTER
 from steelyard.clusters.training import jobs
@@ -28,7 +28,7 @@ from steelyard.clusters.training.manifest import (
 )
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
-from steelyard.errors import SteelyardError, UsageError
+from steelyard_common.errors import SteelyardError, UsageError
 from steelyard_common.types import Json
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _platform(
 
     check_local()
     state = choose_state_dir(cluster.state_dir)
-    screen.say(f"starting Kubernetes and the operator in {short(state.path)} ...")
+    screen.say(f"starting Kubernetes and the operator in {short_path(state.path)} ...")
     # The platform takes seconds to start, and only Models and later commands have use for it.
     alone = () if training.output_model or training.detach else ("platform",)
     start_detached(state.path, Started(without=alone))
@@ -137,12 +137,12 @@ def _platform(
 def _dry(training: TrainingRequest, running: ClusterTarget | None, cluster: ClusterOptions) -> int:
     """Print the manifest. Nothing is started or written for it; a cluster that runs is asked for its Framework."""
     if running is not None:
-        return on(running, lambda api: _printed(training, running, api))
+        return on(running, lambda api: _print_manifest(training, running, api))
     state = choose_state_dir(cluster.state_dir)
-    return asyncio.run(_printed(training, cluster.place(state.kubeconfig, state), None))
+    return asyncio.run(_print_manifest(training, cluster.place(state.kubeconfig, state), None))
 
 
-async def _printed(training: TrainingRequest, place: ClusterTarget, api: "RestCluster | None") -> int:
+async def _print_manifest(training: TrainingRequest, place: ClusterTarget, api: "RestCluster | None") -> int:
     import yaml
 
     name = training.framework or ""
@@ -167,7 +167,7 @@ def _print_missing_entry(training: TrainingRequest, place: ClusterTarget) -> Non
     if place.state is None or training.image is not None or training.python is None:
         return
     if (entry := missing_entry(place.state, training.python)) is not None:
-        images = short(place.state.images)
+        images = short_path(place.state.images)
         print(
             f"before you apply it, add the image of this Python to {images}:\n{entry}",
             end="",
@@ -175,7 +175,9 @@ def _print_missing_entry(training: TrainingRequest, place: ClusterTarget) -> Non
         )
 
 
-async def _run(training: TrainingRequest, place: ClusterTarget, api: "RestCluster", screen: Screen) -> Ended:
+async def _run(
+    training: TrainingRequest, place: ClusterTarget, api: "RestCluster", screen: Screen
+) -> ForegroundEnd:
     framework = await framework_file.framework(api, training.framework or "", apply=True)
     job_manifest, files = _manifest(training, place, framework, dry=False)
     job = await jobs.submit(api, job_manifest, files)
@@ -192,7 +194,7 @@ async def _run(training: TrainingRequest, place: ClusterTarget, api: "RestCluste
             f"  its state:  {place.command(f'describe {job.name}')}\n"
             f"  stop it:    {place.command(f'stop {job.name}')}{hint}",
         )
-        return Ended(job, 0, detached=True)
+        return ForegroundEnd(job, 0, detached=True)
     ended = await Session(api, job, place, screen).run()
     if ended.detached or not ended.job.finished:
         return ended
@@ -250,19 +252,21 @@ def _request(
     return replace(request, program=replace(what, environment=environment, resources=training.resources))
 
 
-async def _report_end(ended: Ended, place: ClusterTarget, api: "RestCluster", screen: Screen) -> Ended:
+async def _report_end(
+    ended: ForegroundEnd, place: ClusterTarget, api: "RestCluster", screen: Screen
+) -> ForegroundEnd:
     """The last words; of a job that promised a Model, once it is there."""
     job, code = ended.job, ended.exit_code
     if job.state == "Succeeded" and job.output_model:
-        screen.say(f"{wording.ended(job)}\nkeeping its output ...")
+        screen.say(f"{wording.end_text(job)}\nkeeping its output ...")
         job = await wait(api, job, until=lambda now: now.output_settled, timeout=register.OUTPUT_SECONDS)
         code = 0 if job.outputs.get("state") != "Failed" else 1
         text = f"model: {wording.output(job)}"
         if job.outputs.get("state") == "Carried" and register.runs_at(place):
-            model = await register.registered(job, place)
+            model = await register.register_model(job, place)
             text = f"model: {model.name} ({model.id})"
     else:
-        text = wording.ended(job)
+        text = wording.end_text(job)
     if code:
         text += f"\n  more: {place.command(f'describe {job.name}')}"
     screen.ends(_result(job, code), text, bad=bool(code))

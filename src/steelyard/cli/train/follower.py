@@ -11,9 +11,9 @@ from steelyard.cli.train.screen import Plain, Screen
 from steelyard.clusters.training.following import Changed, Event, PodsChanged, Warned
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import MARK, Pace, Progress, parse
-from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
 from steelyard_common.types import Json
+from steelyard_kube.times import parse_optional_time
 
 TICK_SECONDS = 0.2
 UNSEEN_SECONDS = 15.0
@@ -59,7 +59,7 @@ class Follower:
             case Line():
                 self._line(event)
             case Changed(job):
-                self._changed(job)
+                self._note_change(job)
             case PodsChanged(pods):
                 for said in wording.waiting(pods):
                     self._once(said)
@@ -94,14 +94,14 @@ class Follower:
         report = parse(line.text)
         if report:
             self._reports[line.replica] = report
-            when = time_of(line.time)
+            when = parse_optional_time(line.time)
             if when and report.share is not None:
                 self._paces.setdefault(line.replica, Pace()).see(when, report.share)
         text = line.text if not report or self._raw else line.text.partition(MARK)[0].rstrip()
         if text or not report:  # a report may follow text without an end of line
             self._screen.line(line.replica, text, line.time)
 
-    def _changed(self, job: JobView) -> None:
+    def _note_change(self, job: JobView) -> None:
         before, self.job = self.job, job
         for failure in job.failures[self._failures :]:
             if not failure.consequence and not job.finished:

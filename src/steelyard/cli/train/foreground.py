@@ -20,7 +20,7 @@ from steelyard.clusters.training.logs import LogCluster
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard_common.types import mapping
-from steelyard_kube.objects import status_of
+from steelyard_kube.objects import read_status
 
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0
@@ -33,7 +33,7 @@ Choice = Literal["detach", "stop", "continue"]
 
 
 @dataclass(frozen=True)
-class Ended:
+class ForegroundEnd:
     """The end of the foreground. `detached`: the job goes on without it."""
 
     job: JobView
@@ -54,23 +54,23 @@ class Session:
     def job(self) -> JobView:
         return self._follower.job
 
-    async def run(self) -> Ended:
+    async def run(self) -> ForegroundEnd:
         """Follow the job until it has ended, or the user has left it. Raises JobDeleted."""
         with self._listening():
-            async with self._shown() as shown:
+            async with self._show() as shown:
                 while True:
                     if not await self._signalled(shown):
-                        return Ended(shown.result(), self.job.exit_code)
+                        return ForegroundEnd(shown.result(), self.job.exit_code)
                     match await self._ask(shown):
                         case "detach":
-                            return self._detached(0 if _at_terminal() else EXIT_INTERRUPTED)
+                            return self._detach(0 if _at_terminal() else EXIT_INTERRUPTED)
                         case "stop":
-                            return await self._stopped(shown)
+                            return await self._stop(shown)
                         case "continue":
                             continue
 
     @asynccontextmanager
-    async def _shown(self) -> AsyncIterator["asyncio.Task[JobView]"]:
+    async def _show(self) -> AsyncIterator["asyncio.Task[JobView]"]:
         task = asyncio.create_task(self._follower.run(follow(self._cluster, self.job)))
         try:
             yield task
@@ -98,7 +98,7 @@ class Session:
 
     async def _ask_person(self, shown: "asyncio.Task[JobView]") -> Choice:
         """One key; a second Ctrl-C stops. The job's end answers, too."""
-        with _keys() as keys, self._held(QUESTION):
+        with _keys() as keys, self._hold(QUESTION):
             while True:
                 key = asyncio.ensure_future(keys.get())
                 signalled = asyncio.ensure_future(self._signals.get())
@@ -115,7 +115,7 @@ class Session:
                     return "continue"
 
     @contextmanager
-    def _held(self, question: str) -> Iterator[None]:
+    def _hold(self, question: str) -> Iterator[None]:
         """Keep the question in sight while the context lasts."""
         self._screen.say(question)
         self._screen.hold(True)
@@ -124,7 +124,7 @@ class Session:
         finally:
             self._screen.hold(False)
 
-    def _detached(self, exit_code: int) -> Ended:
+    def _detach(self, exit_code: int) -> ForegroundEnd:
         name = self.job.name
         self._screen.ends(
             {"exit": exit_code, "detached": True, "job": name},
@@ -133,14 +133,14 @@ class Session:
             f"  its state:  {self._place.command(f'describe {name}')}\n"
             f"  stop it:    {self._place.command(f'stop {name}')}",
         )
-        return Ended(self.job, exit_code, detached=True)
+        return ForegroundEnd(self.job, exit_code, detached=True)
 
-    async def _stopped(self, shown: "asyncio.Task[JobView]") -> Ended:
+    async def _stop(self, shown: "asyncio.Task[JobView]") -> ForegroundEnd:
         """Stop it, and see it end; a signal leaves at once, since the word is given."""
         try:
             job = await jobs.stop(self._cluster, self.job)
         except BadJob:  # it has ended meanwhile
-            return Ended(await shown, self.job.exit_code)
+            return ForegroundEnd(await shown, self.job.exit_code)
         self._follower.stopping = True
         self._screen.say(f"stopping {wording.full_name(job)} ...")
         gone = asyncio.create_task(wait(self._cluster, job, until=lambda now: now.finished or _at_rest(now)))
@@ -157,9 +157,9 @@ class Session:
             f"  go on with it:  {self._place.command(f'resume {job.name}')}\n"
             f"  delete it:      {self._place.command(f'delete {job.name}')}",
         )
-        return Ended(self.job, EXIT_INTERRUPTED)
+        return ForegroundEnd(self.job, EXIT_INTERRUPTED)
 
-    def _heard(self, number: int, clock: Callable[[], float]) -> None:
+    def _take_signal(self, number: int, clock: Callable[[], float]) -> None:
         before, self._last = self._last, clock()
         # A person's second Ctrl-C may come at once and means it.
         if _at_terminal() or self._last - before >= TOGETHER_SECONDS:
@@ -170,7 +170,7 @@ class Session:
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         for number in numbers:
-            loop.add_signal_handler(number, self._heard, number, loop.time)
+            loop.add_signal_handler(number, self._take_signal, number, loop.time)
         try:
             yield
         finally:
@@ -185,7 +185,7 @@ def _at_terminal() -> bool:
 
 def _at_rest(job: JobView) -> bool:
     """Suspended, and no replica is left."""
-    status = status_of(job.resource)
+    status = read_status(job.resource)
     active = sum(
         int(replica_status.get("active") or 0)
         for replica_status in mapping(status, "replicaStatuses").values()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.errors import BadJob
-from steelyard.clusters.training.frameworks import TrainingFramework, of_resource
-from steelyard.errors import UsageError
+from steelyard.clusters.training.frameworks import TrainingFramework, from_resource
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json, value_text
 from steelyard_kube.errors import AlreadyExists
 from steelyard_kube.resource import FRAMEWORKS
@@ -31,7 +31,7 @@ async def framework(cluster: "RestCluster | None", name: str, *, apply: bool) ->
             await cluster.create(FRAMEWORKS, framework)
         except AlreadyExists:
             await cluster.patch(FRAMEWORKS, framework["metadata"]["name"], {"spec": framework["spec"]})
-    return of_resource(framework)
+    return from_resource(framework)
 
 
 def is_file(name: str) -> bool:
@@ -51,10 +51,10 @@ def check_job(job: Json, framework: Json) -> None:
 
     known = {framework["metadata"]["name"]: framework}
     try:
-        checked = spec_types.checked(job)
+        checked = spec_types.check(job)
         validate.check(
-            parse.job_of(
-                checked, definition.framework_of(checked, known), OperatorSettings(storage="file:///")
+            parse.parse_job(
+                checked, definition.find_framework(checked, known), OperatorSettings(storage="file:///")
             )
         )
     except Invalid as error:
@@ -66,10 +66,10 @@ def check_definitions(*resources: Json) -> None:
 
     What evaluates these comes with `steelyard[local]`; without it they are left to the server.
     """
-    if find_spec("cel") is None:
+    if find_spec("steelyard_local_kubernetes") is None:
         return
-    from steelyard.local.apiserver.custom import read_kinds
-    from steelyard.local.apiserver.schema import fill_defaults
+    from steelyard_local_kubernetes.apiserver.custom import read_kinds
+    from steelyard_local_kubernetes.apiserver.schema import fill_defaults
     from steelyard_schema.training.crd import training_definitions
 
     kinds = {kind.kind: kind for definition in training_definitions() for kind in read_kinds(definition)}
@@ -89,8 +89,8 @@ def read(path: Path) -> Json:
     from pydantic import ValidationError
 
     from steelyard.cli.manifests import check_manifest
-    from steelyard.whole_files import read_whole
     from steelyard_common.bounded_yaml import load
+    from steelyard_common.whole_files import read_whole
     from steelyard_schema.faults import faults_text
     from steelyard_schema.training.dl_job import FrameworkSpec
 

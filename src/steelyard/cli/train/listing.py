@@ -32,10 +32,10 @@ def list_(
     if output == "table" and not views:
         typer.echo(f"no training job yet; make one with: {place.command('run SCRIPT --workers N')}")
         return
-    typer.echo(rendered(views, output, now(), namespaces=all_namespaces))
+    typer.echo(render(views, output, now(), namespaces=all_namespaces))
 
 
-def rendered(jobs: Sequence["JobView"], form: str, now: datetime, *, namespaces: bool = False) -> str:
+def render(jobs: Sequence["JobView"], form: str, now: datetime, *, namespaces: bool = False) -> str:
     """Return the jobs in the form `form`: table, json, yaml or name."""
     import json
 

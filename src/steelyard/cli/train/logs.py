@@ -64,26 +64,26 @@ async def _print(
 ) -> None:
     from steelyard.cli.train.screen import Prefixes, coloured
     from steelyard.clusters.training import jobs
-    from steelyard.clusters.training.logs import Tail, chosen, previous, written
+    from steelyard.clusters.training.logs import Tail, choose_pods, list_lines, previous
 
     job = await jobs.find(api, name, place.namespace)
     check_replicas(job, replicas)
-    pods = chosen(await jobs.pods(api, job), replicas, job)
+    pods = choose_pods(await jobs.pods(api, job), replicas, job)
     # The kubelet keeps the log of a container's last attempt, in addition to that of the present one.
     lines = [line for pod in pods for line in await previous(api, pod)] if tail is None else []
-    lines += await written([Tail(api, pod) for pod in pods], tail)
+    lines += await list_lines([Tail(api, pod) for pod in pods], tail)
     prefixes = Prefixes(coloured())
     prefixes.expect([line.replica for line in lines])
     for line in sorted(lines, key=lambda line: line.time):
         when = f"{line.time} " if timestamps else ""
-        print(f"{when}{prefixes.of(line.replica)}{line.text}")
+        print(f"{when}{prefixes.find_prefix(line.replica)}{line.text}")
     if not lines:
-        typer.echo(_why_no_lines(job, gone=not pods), err=True)
+        typer.echo(_no_lines_reason(job, gone=not pods), err=True)
 
 
 def check_replicas(job: "JobView", names: Sequence[str]) -> None:
     """Raise UsageError for a name that no replica and no type of the job has."""
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     replicas = [replica.name for replica in job.replicas]
     known = {*replicas, *(name.rpartition("-")[0] for name in replicas)}
@@ -94,7 +94,7 @@ def check_replicas(job: "JobView", names: Sequence[str]) -> None:
             )
 
 
-def _why_no_lines(job: "JobView", *, gone: bool) -> str:
+def _no_lines_reason(job: "JobView", *, gone: bool) -> str:
     """The reason why there are no lines: none were written, or they were deleted with their Pods."""
     if gone and job.state in WHY_GONE:
         return f"no logs are left: {job.name} {WHY_GONE[job.state]}, and its logs were deleted with its Pods"
@@ -117,7 +117,7 @@ async def _follow(
     follower = Follower(screen, job, raw=not coloured())
     try:
         job = await follower.run(follow(api, job, replicas=replicas, tail=tail))
-        screen.ends({}, wording.ended(job), bad=job.state == "Failed")
+        screen.ends({}, wording.end_text(job), bad=job.state == "Failed")
     except asyncio.CancelledError:  # Ctrl-C
         screen.ends(
             {}, f"{wording.full_name(job)} goes on; stop it with: {place.command(f'stop {job.name}')}"

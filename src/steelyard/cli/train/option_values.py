@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 DIGITS = 18
 """Maximum digits of a number in a job; Python itself reads no more than some thousands."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from steelyard.cli.train.cluster import ClusterTarget
 from steelyard.clusters.names import CODE_DIGEST, PROGRAM
-from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, imported, imports
+from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, find_imported, imports
 from steelyard.clusters.training.manifest import CODE, Program
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
 
 CODE_BYTES = 900_000
@@ -56,7 +56,7 @@ def script(text: str, arguments: Sequence[str]) -> Script:
 
 def guess(program: Script) -> TrainingFramework:
     """The framework that the script imports. Raises UsageError where that is not clear."""
-    framework = imported(program.source) if program.is_python else None
+    framework = find_imported(program.source) if program.is_python else None
     if framework is None:
         known = ", ".join(known_framework.name for known_framework in KNOWN)
         raise UsageError(
@@ -87,8 +87,9 @@ def on_this_machine(
     Unless it is `dry`, the state folder gets what the program needs there.
     """
     from steelyard.cli.train import python_image
+    from steelyard.local.image_resolver import find
     from steelyard.local.images import write_progress
-    from steelyard.local.kubelet.images import ImageMissing, find
+    from steelyard_local_kubernetes.kubelet.images import ImageMissing
 
     if place.state is None:
         raise ValueError("not this machine")
@@ -102,7 +103,7 @@ def on_this_machine(
         write_progress(place.state)
         if image is None:
             python_image.enter(place.state, python)
-    image = image or python_image.image_of(python)
+    image = image or python_image.find_image(python)
     where = str(program.path.absolute())
     return Program(image, _command(program, where), str(Path.cwd()), environment=environment)
 

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from steelyard import bounded_toml
-from steelyard.errors import UsageError
-from steelyard.local.kubelet.images import OWN
-from steelyard.local.lock import hold_lock
-from steelyard.local.state import StateDir, write_atomically
+from steelyard.local.images import OWN
+from steelyard.local.state import StateDir
+from steelyard_common import bounded_toml
+from steelyard_common.durable import write_atomically
+from steelyard_common.errors import UsageError
+from steelyard_common.lock import hold_lock
 
 TIMEOUT_SECONDS = 60.0
 
@@ -58,7 +59,7 @@ def check_module(python: Path, module: str, framework: str) -> None:
         raise UsageError(f"--python {python}: does not run: {done.stderr.strip()[-500:]}")
 
 
-def image_of(python: Path) -> str:
+def find_image(python: Path) -> str:
     """The image that stands for this Python.
 
     The Python of Steelyard itself needs no entry: the folder may be used by another installation later.
@@ -72,7 +73,7 @@ def image_of(python: Path) -> str:
 
 def missing_entry(state: StateDir, python: Path) -> str | None:
     """The entry that images.toml lacks for this Python; None where it has one. Raises UsageError."""
-    if (name := image_of(python)).startswith(OWN):
+    if (name := find_image(python)).startswith(OWN):
         return None
     try:
         known = bounded_toml.load(bounded_toml.read(state.images)) if state.images.exists() else {}

@@ -58,7 +58,7 @@ def register(
                 until=lambda job: job.output_settled or job.state == "Failed",
                 timeout=OUTPUT_SECONDS,
             )
-        return await registered(view, place, account, name)
+        return await register_model(view, place, account, name)
 
     model = on(place, work)
     typer.echo(f"model: {model.name} ({model.id})")
@@ -71,7 +71,7 @@ def runs_at(place: ClusterTarget) -> bool:
     return place.state is not None and read_platform(place.state)[0] is not None
 
 
-async def registered(
+async def register_model(
     job: "JobView", place: ClusterTarget, account: str | None = None, name: str | None = None
 ) -> "Model":
     """Return the Model of a job's output. Raises UsageError where there is none, or no platform to keep it."""
@@ -79,11 +79,11 @@ async def registered(
     import tempfile
     from pathlib import Path
 
-    from steelyard.errors import UsageError
+    from steelyard_common.errors import UsageError
 
     outputs = job.outputs
     if "location" not in outputs or outputs.get("state") not in {"Carried", "Registered"}:
-        raise UsageError(f"{job.name}: has no output in storage{_why_none(job)}")
+        raise UsageError(f"{job.name}: has no output in storage{_no_model_reason(job)}")
     if place.state is None or not runs_at(place):
         raise UsageError("no platform runs on this machine; start it with: steelyard up --detach")
     # By way of this machine: the platform takes files by signed URLs only, and checks them as it does every
@@ -94,7 +94,7 @@ async def registered(
         return await asyncio.to_thread(_upload, job, place.state, folder, account, name)
 
 
-def _why_none(job: "JobView") -> str:
+def _no_model_reason(job: "JobView") -> str:
     if message := job.outputs.get("message"):
         return f": {message}"
     if job.output_model:
@@ -103,11 +103,11 @@ def _why_none(job: "JobView") -> str:
 
 
 async def _fetch(location: str, state: "StateDir", folder: "Path") -> None:
-    from steelyard.errors import SteelyardError
     from steelyard.settings import load
     from steelyard.steps.common import StepFailed
     from steelyard.steps.fetch_volume import copy
-    from steelyard.storage.store import open_store
+    from steelyard_common.errors import SteelyardError
+    from steelyard_evaluation.storage.store import open_store
     from steelyard_schema.locations import complete_location
 
     try:

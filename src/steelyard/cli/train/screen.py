@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import IO, Any, Protocol
 
 from steelyard.cli.plain_text import terminal
-from steelyard.errors import UsageError, escaped, one_line
+from steelyard_common.errors import UsageError, escape, one_line
 from steelyard_common.types import Json, mapping
 
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
@@ -52,7 +52,7 @@ class Prefixes:
         for name in names:
             self._known.setdefault(name, COLOURS[len(self._known) % len(COLOURS)])
 
-    def of(self, name: str) -> str:
+    def find_prefix(self, name: str) -> str:
         self.expect([name])
         text = f"{name.ljust(self._width)} |"
         return f"\x1b[{self._known[name]}m{text}\x1b[0m " if self._colour else f"{text} "
@@ -70,7 +70,7 @@ class Plain:
         self._held: list[str] | None = None
 
     def line(self, replica: str, text: str, time: str) -> None:
-        self._write(f"{self.prefixes.of(replica)}{escaped(text)}\n")
+        self._write(f"{self.prefixes.find_prefix(replica)}{escape(text)}\n")
 
     def status(self, text: str, values: Json) -> None:
         far = values.get("progress")
@@ -79,7 +79,7 @@ class Plain:
             self.say(text)
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        self._write(f"{self._bold(escaped(text), bad)}\n")
+        self._write(f"{self._bold(escape(text), bad)}\n")
 
     def hold(self, held: bool) -> None:
         kept, self._held = self._held or [], [] if held else None
@@ -169,7 +169,7 @@ class Lines:
         print(json.dumps({"event": event, **fields}, ensure_ascii=False), file=self._out, flush=True)
 
 
-class Nothing:
+class SilentScreen:
     """Errors and the exit status only."""
 
     def line(self, replica: str, text: str, time: str) -> None:
@@ -217,5 +217,5 @@ def open_screen(name: str | None) -> Screen:
         case "json":
             return Lines(sys.stdout)
         case "none":
-            return Nothing()
+            return SilentScreen()
     raise UsageError(f"--display {name}: should be live, plain, json or none")

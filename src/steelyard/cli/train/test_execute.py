@@ -12,13 +12,14 @@ from typer.testing import CliRunner
 from steelyard.cli.main import app
 from steelyard.cli.train import execute, option_values, program
 from steelyard.cli.train.cluster import ClusterOptions, ClusterTarget
-from steelyard.cli.train.python_image import enter, image_of
+from steelyard.cli.train.python_image import enter, find_image
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME
-from steelyard.errors import SteelyardError, UsageError
+from steelyard.local.files import prepare
 from steelyard.local.images import prepare_images
 from steelyard.local.platform_identity import load_identity
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.state import StateDir
+from steelyard_common.errors import SteelyardError, UsageError
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_a_dry_run_prints_a_manifest_and_starts_nothing(script: Path, tmp_path: 
 def test_steelyards_own_python_is_named_in_no_file(here: ClusterTarget) -> None:
     assert here.state is not None
     before = here.state.images.read_text()
-    assert image_of(Path(sys.executable)) == "localhost/steelyard/python"
+    assert find_image(Path(sys.executable)) == "localhost/steelyard/python"
     enter(here.state, Path(sys.executable))
     assert here.state.images.read_text() == before
 

@@ -9,16 +9,15 @@ from collections.abc import Callable
 import pytest
 
 from steelyard.cli.train import control
-from steelyard.cli.train.cluster import ClusterTarget
+from steelyard.cli.train.cluster import WATCHES, ClusterTarget, outages_told
 from steelyard.cli.train.follower import Follower
 from steelyard.cli.train.foreground import Session
-from steelyard.cli.train.outage import WATCHES, outages_told
 from steelyard.cli.train.screen import Lines, Live, Plain, bar, open_screen
-from steelyard.clusters.training.doubles import condition, make_job, make_pod, set_status, stored
+from steelyard.clusters.training.doubles import condition, make_job, make_pod, set_status, store
 from steelyard.clusters.training.errors import WaitedTooLong
 from steelyard.clusters.training.following import follow
 from steelyard.clusters.training.view import JobView
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import EVENTS
 
@@ -36,7 +35,7 @@ async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest
     monkeypatch.setattr("steelyard.clusters.training.following.WARNING_SECONDS", 0.005)
     cluster, out = MemoryCluster(), io.StringIO()
     created = {**condition("Created"), "lastTransitionTime": "2026-01-01T00:00:05Z"}
-    view = await stored(cluster, make_job(conditions=[created]))
+    view = await store(cluster, make_job(conditions=[created]))
     for second, message in ((4, "of the past"), (6, "exceeded quota")):
         event = {
             "reason": "FailedCreatePod",
@@ -58,7 +57,7 @@ async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest
 
 async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = MemoryCluster()
-    view = await stored(cluster)
+    view = await store(cluster)
     with pytest.raises(WaitedTooLong, match="it is Created"):
         await control.wait_for_end(cluster, view, 0.02)
     running = asyncio.ensure_future(control.wait_for_end(cluster, view, 60))
@@ -81,7 +80,7 @@ def test_without_a_terminal_two_signals_at_once_are_one() -> None:
         MemoryCluster(), JobView(make_job()), ClusterTarget("default", None), Plain(io.StringIO())
     )
     for at in (1.0, 1.05, 2.0):
-        session._heard(15, lambda at=at: at)  # type: ignore[misc]
+        session._take_signal(15, lambda at=at: at)  # type: ignore[misc]
     assert session._signals.qsize() == 2
 
 
@@ -113,7 +112,7 @@ def test_programs_get_a_line_of_json_for_each_event() -> None:
 
 async def test_a_session_ends_as_its_job_does() -> None:
     cluster, out = MemoryCluster(), io.StringIO()
-    view = await stored(cluster)
+    view = await store(cluster)
     await make_pod(cluster, view, "worker-0", ["1 hello"])
     session = Session(cluster, view, ClusterTarget("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
@@ -137,7 +136,7 @@ async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
 ) -> None:
     monkeypatch.setattr("steelyard.cli.train.foreground.DECIDE_SECONDS", 60.0 if stopped else 0.05)
     cluster, out = MemoryCluster(), io.StringIO()
-    view = await stored(cluster)
+    view = await store(cluster)
     session = Session(cluster, view, ClusterTarget("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
     for _ in range(signals):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from steelyard.cli.main import app
 from steelyard.cli.train.framework_file import read
 from steelyard.clusters.training.errors import BadJob
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
 
 AVERAGING: Json = {

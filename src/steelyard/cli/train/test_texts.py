@@ -17,9 +17,9 @@ from steelyard.clusters.training.following import Changed, PodsChanged
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Progress
 from steelyard.clusters.training.view import JobView
-from steelyard.errors import UsageError
 from steelyard.operator.training import labels, model
 from steelyard.operator.training.frameworks import ALL
+from steelyard_common.errors import UsageError
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 STARTED = {"startTime": "2026-01-01T00:00:00Z"}
@@ -107,28 +107,28 @@ def test_why_a_pod_does_not_start_is_said_once(
 
 def test_the_end_says_what_came_of_it() -> None:
     done = {"completionTime": "2026-01-01T00:00:30Z"}
-    assert wording.ended(job("Succeeded", results={"accuracy": 0.97123}, restarts=1, **done)) == (
+    assert wording.end_text(job("Succeeded", results={"accuracy": 0.97123}, restarts=1, **done)) == (
         "pytorchjob/digits succeeded after 30 s, with 1 restart\nresult: accuracy 0.9712"
     )
-    assert wording.ended(job("Failed", failures=[failure(1, 3, "Fail")], **done)) == (
+    assert wording.end_text(job("Failed", failures=[failure(1, 3, "Fail")], **done)) == (
         "pytorchjob/digits failed after 30 s: worker-1 ended with exit code 3\n"
         "  its last lines:\n    Traceback\n    ValueError: boom"
     )
-    short = wording.ended(job("Succeeded", completionTime=STARTED["startTime"]))
+    short = wording.end_text(job("Succeeded", completionTime=STARTED["startTime"]))
     assert short == "pytorchjob/digits succeeded within a second"
     late = condition("Failed", message="PyTorchJob digits has failed because it was active longer than …")
-    assert "active longer" in wording.ended(job(late, failures=[failure(1, 137)], **done))
+    assert "active longer" in wording.end_text(job(late, failures=[failure(1, 137)], **done))
 
 
 def test_a_list_has_a_line_for_each_job() -> None:
     two_jobs = [job("Running", replicas=[replica(0), replica(1, "Pending")], restarts=2), job("Failed")]
-    assert [text.split() for text in listing.rendered(two_jobs, "table", NOW).splitlines()[1:]] == [
+    assert [text.split() for text in listing.render(two_jobs, "table", NOW).splitlines()[1:]] == [
         ["digits", "PyTorch", "Running", "1/2", "running", "2", "60s"],
         ["digits", "PyTorch", "Failed", "2", "0", "60s"],
     ]
-    assert listing.rendered(two_jobs, "name", NOW) == "pytorchjob/digits\npytorchjob/digits"
-    assert len(json.loads(listing.rendered(two_jobs, "json", NOW))) == 2
-    assert "default" in listing.rendered(two_jobs, "table", NOW, namespaces=True)
+    assert listing.render(two_jobs, "name", NOW) == "pytorchjob/digits\npytorchjob/digits"
+    assert len(json.loads(listing.render(two_jobs, "json", NOW))) == 2
+    assert "default" in listing.render(two_jobs, "table", NOW, namespaces=True)
 
 
 def test_a_description_begins_with_what_a_person_asks() -> None:
@@ -139,7 +139,7 @@ def test_a_description_begins_with_what_a_person_asks() -> None:
         restarts=1,
         disruptions=2,
     )
-    text = describe.described(failed, [], {"worker-1": Progress({"step": 7})}, [], NOW)
+    text = describe.description_text(failed, [], {"worker-1": Progress({"step": 7})}, [], NOW)
     for said in (
         "Job:      pytorchjob/digits in namespace default",
         "Progress: step 7",
@@ -159,7 +159,7 @@ def test_the_pods_that_a_finished_job_leaves_say_what_became_of_them() -> None:
         "spec": {"containers": [{"name": "pytorch"}]},
         "status": {"phase": "Succeeded"},
     }
-    rows = describe.described(done, [pod], {}, [], NOW).splitlines()
+    rows = describe.description_text(done, [pod], {}, [], NOW).splitlines()
     assert [text.split()[:2] for text in rows if text.startswith("worker")] == [
         ["worker-0", "Succeeded"],
         ["worker-1", "Not"],
@@ -175,19 +175,19 @@ def test_a_description_says_which_gpus_each_replica_has() -> None:
         },
         "spec": {"containers": [{"name": "pytorch"}]},
     }
-    text = describe.described(job("Running", replicas=[replica(0)]), [pod], {}, [], NOW)
+    text = describe.description_text(job("Running", replicas=[replica(0)]), [pod], {}, [], NOW)
     assert "REPLICA   GPU\nworker-0  GPU-a\nworker-0  GPU-b" in text
 
 
 def test_an_unknown_exit_code_is_not_shown() -> None:
     deleted = job("Running", replicas=[replica(0, exitCode=records.UNKNOWN_EXIT)])
-    assert str(records.UNKNOWN_EXIT) not in describe.described(deleted, [], {}, [], NOW)
+    assert str(records.UNKNOWN_EXIT) not in describe.description_text(deleted, [], {}, [], NOW)
 
 
 def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> None:
     failures = [failure(0, 137), failure(1, 1, consequence=True), failure(2, 139, attempt=1)]
     waiting = job("Restarting", failures=failures, restarts=2, restartAt="2026-01-01T00:01:08Z")
-    text = describe.described(waiting, [], {}, [], NOW)
+    text = describe.description_text(waiting, [], {}, [], NOW)
     assert "Again in: 8.0 s" in text
     assert text.index("Last failure: worker-2") < text.index("First failure: worker-0")
 
@@ -211,7 +211,7 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
     ],
 )
 def test_why_there_are_no_logs_is_said(state: str, gone: bool, expected: str) -> None:
-    assert logs._why_no_lines(job(state), gone=gone) == expected
+    assert logs._no_lines_reason(job(state), gone=gone) == expected
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_why_there_are_no_logs_is_said(state: str, gone: bool, expected: str) ->
 def test_why_there_is_no_output_is_said(outputs: dict[str, str], promised: bool, why: str) -> None:
     failed = job("Failed", outputs=outputs)
     failed.resource["metadata"]["annotations"] = {names.OUTPUT_MODEL: "m"} if promised else {}
-    assert register._why_none(failed) == why
+    assert register._no_model_reason(failed) == why
 
 
 def test_a_replica_that_the_job_does_not_have_is_refused() -> None:

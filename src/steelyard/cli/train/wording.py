@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from steelyard.cli.eval.wording import count, duration
-from steelyard.clusters.training.logs import container_status, replica_of
+from steelyard.clusters.training.logs import container_status, find_replica
 from steelyard.clusters.training.progress import Pace, Progress, number, parse
 from steelyard.clusters.training.records import FailureView, lines
 from steelyard.clusters.training.view import JobView
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import status_of
+from steelyard_kube.objects import read_status
 from steelyard_kube.pods import waiting_state
 
 LAST_LINES = 12
@@ -54,16 +54,16 @@ def status_line(job: JobView, progress: Progress | None, pace: Pace, now: dateti
     return ", ".join(parts)
 
 
-def failed(failure: FailureView) -> str:
+def failure_text(failure: FailureView) -> str:
     return f"{failure.name} {failure.description}"
 
 
 def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) -> str:
     """A failure, and what follows it."""
     if failure.action == "Fail":
-        return failed(failure)
+        return failure_text(failure)
     if failure.action == "Ignore":
-        return f"{failed(failure)}; the job goes on without it"
+        return f"{failure_text(failure)}; the job goes on without it"
     attempts = {replica.name: replica.attempt for replica in before.replicas}
     again = [replica for replica in job.replicas if replica.attempt > attempts.get(replica.name, 0)]
     who = "it starts again"
@@ -76,10 +76,10 @@ def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) 
     limit = job.backoff_limit
     of = f" of at most {limit}" if limit is not None else ""
     counted = f" (restart {job.restarts}{of})" if failure.counted and job.restarts else ""
-    return f"{failed(failure)}; {who}{wait}{counted}"
+    return f"{failure_text(failure)}; {who}{wait}{counted}"
 
 
-def ended(job: JobView) -> str:
+def end_text(job: JobView) -> str:
     """The last words: what came of it, and where there is more."""
     seconds = (job.completed - job.started).total_seconds() if job.completed and job.started else None
     after = ""
@@ -91,7 +91,7 @@ def ended(job: JobView) -> str:
         sentences += [f"result: {results(job.results)}"] if job.results else []
         return "\n".join(sentences)
     cause = job.cause
-    sentences = [f"{full_name(job)} failed{after}{with_}: {failed(cause) if cause else job.message}"]
+    sentences = [f"{full_name(job)} failed{after}{with_}: {failure_text(cause) if cause else job.message}"]
     # v1's own sentence says no more than the cause.
     if cause and job.message and "replica(s) failed" not in job.message:
         sentences.append(f"  {job.message}")
@@ -100,11 +100,11 @@ def ended(job: JobView) -> str:
 
 def last_words(failure: FailureView | None, title: str) -> list[str]:
     """The end of what a program said before it failed."""
-    said = spoken(failure.message)[-LAST_LINES:] if failure else []
+    said = end_lines(failure.message)[-LAST_LINES:] if failure else []
     return [title, *(f"    {line}" for line in said)] if said else []
 
 
-def spoken(message: str) -> list[str]:
+def end_lines(message: str) -> list[str]:
     """The lines of last words; reports of progress say nothing of why it ended."""
     return [line for line in lines(message) if parse(line) is None]
 
@@ -130,12 +130,12 @@ def waiting(pods: Sequence[Json]) -> list[str]:
         reason, message = _waits(pod)
         if reason not in BENIGN:
             said = f"{reason}: {message}" if message else reason
-            sentences.append(f"{replica_of(pod)[0]} waits: {said}")
+            sentences.append(f"{find_replica(pod)[0]} waits: {said}")
     return sentences
 
 
 def _waits(pod: Json) -> tuple[str, str]:
-    status = status_of(pod)
+    status = read_status(pod)
     state = waiting_state(container_status(pod))
     if state:
         return str(state.get("reason") or ""), str(state.get("message") or "")

@@ -13,7 +13,7 @@ from steelyard.clusters.admin.config import (
     Quota,
     QuotaGroup,
 )
-from steelyard.clusters.admin.usage import ClusterQueueView, Usage, usage_of
+from steelyard.clusters.admin.usage import ClusterQueueView, Usage, list_usage
 from steelyard.clusters.blocking import Sync, blocking
 from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import NotFound, Unsupported
@@ -99,7 +99,7 @@ class AsyncAdmin:
 
     async def usage(self) -> Sequence[Usage]:
         """Return quota and usage of every cluster queue, flavour and resource. One request."""
-        return [usage for view in await self.cluster_queues() for usage in usage_of(view)]
+        return [usage for view in await self.cluster_queues() for usage in list_usage(view)]
 
     async def drain(self, name: str, *, evict: bool = True) -> None:
         """Stop a cluster queue, and evict what runs; with `evict=False`, let it run to its end."""
@@ -124,7 +124,7 @@ class AsyncAdmin:
             case PriorityClassConfig():
                 return PRIORITY_CLASS, config.manifest()
             case LocalQueueConfig():
-                return LOCAL_QUEUE, config.manifest(self._connection.where(config.namespace))
+                return LOCAL_QUEUE, config.manifest(self._connection.resolve_namespace(config.namespace))
             case ClusterQueueConfig():
                 version = (await self._connection.resource(CLUSTER_QUEUE)).version
                 return CLUSTER_QUEUE, config.manifest(version)

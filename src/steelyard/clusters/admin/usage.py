@@ -59,13 +59,13 @@ class Usage:
         filled = min(round(self.share * WIDTH), WIDTH)
         bar = "#" * filled + "." * (WIDTH - filled)
         used, quota, borrowed = (
-            _shown(self.resource, number) for number in (self.used, self.quota, self.borrowed)
+            _format(self.resource, number) for number in (self.used, self.quota, self.borrowed)
         )
         amounts = f"{used} of {quota}" + (f", {borrowed} borrowed" if self.borrowed else "")
         return f"{self.queue} {self.flavor} {self.resource} [{bar}] {self.share:.0%} ({amounts})"
 
 
-def _shown(resource: str, number: Decimal) -> str:
+def _format(resource: str, number: Decimal) -> str:
     if resource == "memory" or resource.endswith("storage"):
         for unit, size in _UNITS:
             if number >= size:
@@ -73,7 +73,7 @@ def _shown(resource: str, number: Decimal) -> str:
     return quantity(number)
 
 
-def usage_of(view: ClusterQueueView) -> Iterator[Usage]:
+def list_usage(view: ClusterQueueView) -> Iterator[Usage]:
     """Yield the usage of a queue, in the order of its quotas."""
     used: dict[tuple[str, str], Json] = {
         (text(flavor, "name"), text(entry, "name")): entry

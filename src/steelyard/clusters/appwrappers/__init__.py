@@ -11,7 +11,7 @@ from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import Forbidden, Right
 from steelyard.clusters.kinds import APP_WRAPPER
 from steelyard.clusters.queues.activation import set_active
-from steelyard.clusters.queues.choice import chosen_queue
+from steelyard.clusters.queues.choice import choose_queue
 from steelyard.clusters.ray.config import ClusterConfig
 from steelyard.clusters.ray.manifest import ray_cluster
 from steelyard.clusters.ray.plan import Plan, dry_run
@@ -32,8 +32,8 @@ class AsyncAppWrappers:
 
     async def manifest(self, config: AppWrapperConfig) -> Json:
         """Return the AppWrapper of a configuration. It names the queue; its parts do not. Raises BadConfig."""
-        namespace = self._connection.where(config.namespace)
-        queue = await chosen_queue(self._connection, config.queue, config.queue_policy, namespace)
+        namespace = self._connection.resolve_namespace(config.namespace)
+        queue = await choose_queue(self._connection, config.queue, config.queue_policy, namespace)
         return app_wrapper(config, [_part(part, namespace) for part in config.parts], namespace, queue)
 
     async def create(self, config: AppWrapperConfig) -> AppWrapperStatus:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from steelyard.clusters.ray import names
-from steelyard.clusters.reading import condition_of, number, part, text
+from steelyard.clusters.reading import find_condition, number, part, text
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 _EXPLAINING = ("Unhealthy", "PodsReady", "ResourcesDeployed", "QuotaReserved")
 
@@ -39,7 +39,7 @@ def app_wrapper_status(resource: Json) -> AppWrapperStatus:
         phase = "Suspending"  # its controller has not seen it yet
     reason, message = "", ""
     for type in _EXPLAINING:
-        condition = condition_of(resource, type) or {}
+        condition = find_condition(resource, type) or {}
         if condition.get("status") == ("True" if type == "Unhealthy" else "False"):
             reason, message = str(condition.get("reason") or type), str(condition.get("message") or "")
             break
@@ -50,6 +50,6 @@ def app_wrapper_status(resource: Json) -> AppWrapperStatus:
         reason if phase not in ("Running", "Succeeded") else "",
         message if phase not in ("Running", "Succeeded") else "",
         number(resource, "status", "resettingCount"),
-        labels_of(resource).get(names.QUEUE, ""),
+        read_labels(resource).get(names.QUEUE, ""),
         resource,
     )

@@ -10,7 +10,7 @@ from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.config import ClusterConfig, QueuePolicy
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import spec_of
+from steelyard_kube.objects import read_spec
 from steelyard_schema.unknown_fields import unknown_pod_fields
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
@@ -122,7 +122,7 @@ def _set_count(part: ClusterConfig | Json) -> int:
     """Return how many sets of Pods a part has: groups of Pods with one template each."""
     if isinstance(part, ClusterConfig):
         return 1 + len(part.workers)
-    spec = spec_of(part)
+    spec = read_spec(part)
     match part.get("kind"):
         case "Job" | "Pod" | "Deployment" | "StatefulSet":
             return 1
@@ -146,7 +146,7 @@ def pod_sets(part: Json) -> list[Json]:
         return []
     return [
         {"replicas": _count(role), "path": f"template.spec.{field}.{name}.template"}
-        for field, roles in spec_of(part).items()
+        for field, roles in read_spec(part).items()
         if field.endswith("ReplicaSpecs")
         for name, role in (roles.items() if isinstance(roles, dict) else ())
         if isinstance(role, dict)

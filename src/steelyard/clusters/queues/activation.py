@@ -7,7 +7,7 @@ from steelyard.clusters.queues.view import WorkloadView
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import text
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 
 async def set_active(connection: Connection, job: Json, active: bool) -> bool:
@@ -15,7 +15,7 @@ async def set_active(connection: Connection, job: Json, active: bool) -> bool:
 
     Raises Forbidden where the Workloads may not be read, because Kueue would undo a change of the job itself.
     """
-    if not labels_of(job).get(names.QUEUE):
+    if not read_labels(job).get(names.QUEUE):
         return False
     namespace, uid = text(job, "metadata", "namespace"), text(job, "metadata", "uid")
     try:

@@ -13,7 +13,7 @@ class QueueWarning(UserWarning):
     """Something was sent although its queue is not as it should be."""
 
 
-async def chosen_queue(connection: Connection, queue: str | None, policy: str, namespace: str) -> str | None:
+async def choose_queue(connection: Connection, queue: str | None, policy: str, namespace: str) -> str | None:
     """Return the LocalQueue to use; None where there is no Kueue, or the policy is `off`.
 
     Without a name it is the default queue of the namespace. Raises BadConfig (strict): the queue is not there, is
@@ -32,7 +32,7 @@ async def chosen_queue(connection: Connection, queue: str | None, policy: str, n
             raise
         warnings.warn(QueueWarning(f"the queue could not be checked: {error}"), stacklevel=2)
         return queue
-    return _default(queues, policy) if queue is None else _named(queue, queues, policy, namespace)
+    return _default(queues, policy) if queue is None else _find_named(queue, queues, policy, namespace)
 
 
 def _default(queues: Sequence[QueueView], policy: str) -> str | None:
@@ -46,7 +46,7 @@ def _default(queues: Sequence[QueueView], policy: str) -> str | None:
     return _objection(None, policy, message, keep=True)
 
 
-def _named(queue: str, queues: Sequence[QueueView], policy: str, namespace: str) -> str | None:
+def _find_named(queue: str, queues: Sequence[QueueView], policy: str, namespace: str) -> str | None:
     view = next((view for view in queues if view.name == queue), None)
     if view is None:
         names = ", ".join(sorted(view.name for view in queues))

@@ -7,7 +7,7 @@ from steelyard.clusters.blocking import Sync, blocking
 from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import NotFound
 from steelyard.clusters.kinds import LOCAL_QUEUE, WORKLOAD
-from steelyard.clusters.queues.view import QueuePosition, QueueView, WorkloadView, place_of
+from steelyard.clusters.queues.view import QueuePosition, QueueView, WorkloadView, find_position
 from steelyard_common.types import Json
 
 
@@ -43,7 +43,7 @@ class AsyncQueues:
         view = next((view for view in views if f"{kind}/{name}" == view.owner or view.name == name), None)
         if view is None:
             raise NotFound(f"{kind} {name} has no workload: it is in no queue", 404, "NotFound")
-        place = place_of(_uid(view.resource), views, datetime.now(UTC))
+        place = find_position(_uid(view.resource), views, datetime.now(UTC))
         assert place is not None
         return place
 

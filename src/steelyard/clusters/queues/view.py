@@ -8,8 +8,8 @@ from statistics import median
 
 from steelyard.clusters.object_view import ObjectView
 from steelyard.clusters.ray.names import DEFAULT_QUEUE
-from steelyard.clusters.reading import condition_of, holds, items, number, part, text, time_of
-from steelyard_kube.objects import annotations_of, owner_references
+from steelyard.clusters.reading import find_condition, holds, items, number, parse_time, part, text
+from steelyard_kube.objects import owner_references, read_annotations
 
 MIN_ADMISSIONS = 3
 """Number of admissions from which on the time of the next one is estimated."""
@@ -28,7 +28,7 @@ class QueueView(ObjectView):
     @property
     def default(self) -> bool:
         """Return whether jobs that name no queue go to this one."""
-        return annotations_of(self.resource).get(DEFAULT_QUEUE) == "true" or self.name == "default"
+        return read_annotations(self.resource).get(DEFAULT_QUEUE) == "true" or self.name == "default"
 
     @property
     def stopped(self) -> str:
@@ -36,7 +36,7 @@ class QueueView(ObjectView):
         policy = text(self.resource, "spec", "stopPolicy")
         if policy not in ("", "None"):
             return f"it is stopped ({policy})"
-        active = condition_of(self.resource, "Active")
+        active = find_condition(self.resource, "Active")
         if active is not None and active.get("status") == "False":
             return str(active.get("message") or active.get("reason") or "it is not active")
         return ""
@@ -112,14 +112,14 @@ class WorkloadView(ObjectView):
 
     @property
     def created(self) -> datetime | None:
-        return time_of(text(self.resource, "metadata", "creationTimestamp"))
+        return parse_time(text(self.resource, "metadata", "creationTimestamp"))
 
     @property
     def admitted_at(self) -> datetime | None:
-        condition = condition_of(self.resource, "Admitted")
+        condition = find_condition(self.resource, "Admitted")
         if condition is None or condition.get("status") != "True":
             return None
-        return time_of(str(condition.get("lastTransitionTime") or ""))
+        return parse_time(str(condition.get("lastTransitionTime") or ""))
 
     @property
     def state(self) -> str:
@@ -137,7 +137,7 @@ class WorkloadView(ObjectView):
         """Reason why it waits, in Kueue's words."""
         # Without quota, the condition Admitted says only that there is none, and QuotaReserved says why.
         for type in ("QuotaReserved", "Admitted", "Evicted"):
-            condition = condition_of(self.resource, type)
+            condition = find_condition(self.resource, type)
             unmet = condition is not None and (condition.get("status") == "True") == (type == "Evicted")
             if condition is not None and unmet and condition.get("message"):
                 return str(condition["message"])
@@ -150,7 +150,7 @@ class WorkloadView(ObjectView):
         return any(owner.get("uid") == uid for owner in owner_references(self.resource))
 
 
-def place_of(uid: str, workloads: Sequence[WorkloadView], now: datetime) -> QueuePosition | None:
+def find_position(uid: str, workloads: Sequence[WorkloadView], now: datetime) -> QueuePosition | None:
     """Return the queue position of the job with this uid; None without a workload."""
     own = next((workload for workload in workloads if workload.stands_for(uid)), None)
     if own is None:

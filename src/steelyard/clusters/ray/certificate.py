@@ -15,9 +15,9 @@ from steelyard.clusters.connection import Connection
 from steelyard.clusters.errors import Failed, Unsupported, WaitTimeout
 from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.reading import text
-from steelyard.durable import rename_durably
+from steelyard_common.durable import rename_durably
 from steelyard_common.types import Json
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
 from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REFUSED, REQUEST
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def certificate(
 
     cluster = await connection.get(RAY_CLUSTER, name, namespace)
     where = text(cluster, "metadata", "namespace")
-    if CERTIFICATES not in annotations_of(cluster):
+    if CERTIFICATES not in read_annotations(cluster):
         raise Unsupported(
             f"{where}/{name} has no certificates: the platform has not given it any; "
             "an administrator turns them on for new clusters (certificates in [operator.ray])"
@@ -78,7 +78,7 @@ async def _answer(connection: Connection, name: str, namespace: str, identifier:
     until = loop.time() + timeout
     while True:
         cluster = await connection.get(RAY_CLUSTER, name, namespace)
-        answer = annotations_of(cluster).get(ANSWER + identifier)
+        answer = read_annotations(cluster).get(ANSWER + identifier)
         if answer is not None and answer.startswith(REFUSED):
             raise Failed(f"{namespace}/{name}: {answer}", None)
         if answer is not None:

@@ -19,12 +19,12 @@ from steelyard.clusters.kinds import (
     WORKLOAD,
     Kind,
 )
-from steelyard.clusters.queues.choice import chosen_queue
-from steelyard.clusters.queues.view import WorkloadView, place_of
+from steelyard.clusters.queues.choice import choose_queue
+from steelyard.clusters.queues.view import WorkloadView, find_position
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.certificate import CERTIFICATE_SECONDS, ClientCertificate, certificate
-from steelyard.clusters.ray.config import ClusterConfig, queued_faults
-from steelyard.clusters.ray.dashboard import local_url, url_of
+from steelyard.clusters.ray.config import ClusterConfig, queue_faults
+from steelyard.clusters.ray.dashboard import find_url, local_url
 from steelyard.clusters.ray.manifest import ray_cluster
 from steelyard.clusters.ray.plan import Plan, dry_run
 from steelyard.clusters.ray.status import ClusterStatus, cluster_status, needs_pods, needs_queue
@@ -33,7 +33,7 @@ from steelyard.clusters.ray.volumes import NewClaim, NewSecret
 from steelyard.clusters.reading import items, number, text
 from steelyard.clusters.waiting import POLL_SECONDS, STUCK_SECONDS, wait_for
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 AUTOSCALER = "python-requests"
 """Field manager of Ray's autoscaler, which names none: the API takes the name of its HTTP client."""
@@ -47,9 +47,9 @@ class AsyncClusters:
 
     async def manifest(self, config: ClusterConfig) -> Json:
         """Return the RayCluster of a configuration, with the queue that it would use. Raises BadConfig."""
-        namespace = self._connection.where(config.namespace)
-        queue = await chosen_queue(self._connection, config.queue, config.queue_policy, namespace)
-        if queue is not None and (faults := list(queued_faults(config))):
+        namespace = self._connection.resolve_namespace(config.namespace)
+        queue = await choose_queue(self._connection, config.queue, config.queue_policy, namespace)
+        if queue is not None and (faults := list(queue_faults(config))):
             raise BadConfig("ClusterConfig", faults)
         return ray_cluster(config, namespace, queue)
 
@@ -63,16 +63,16 @@ class AsyncClusters:
         Fields that others have set stay. Raises Conflict where one of them is set here too, unless `force`. Numbers of
         workers that the autoscaler has set stay in any case.
         """
-        manifest = await self._scaled(config)
+        manifest = await self._with_scale(config)
         also = () if config.autoscaling is None else (AUTOSCALER,)
         applied = await self._connection.apply(RAY_CLUSTER, manifest, force=force, also=also)
         return RayCluster(applied)
 
     async def dry_run(self, config: ClusterConfig) -> Plan:
         """Return what `apply` would send, and what it would change; the API server checks it, and keeps nothing."""
-        return await dry_run(self._connection, RAY_CLUSTER, await self._scaled(config))
+        return await dry_run(self._connection, RAY_CLUSTER, await self._with_scale(config))
 
-    async def _scaled(self, config: ClusterConfig) -> Json:
+    async def _with_scale(self, config: ClusterConfig) -> Json:
         """Return the manifest with what the autoscaler has written, where the configuration says nothing of it.
 
         The list of groups is one field for a server-side apply: a group that is not in it would be gone.
@@ -119,11 +119,13 @@ class AsyncClusters:
         views, now = [WorkloadView(obj) for obj in workloads], datetime.now(UTC)
         by_cluster: dict[tuple[str, str], list[Json]] = {}
         for pod in pods:
-            key = text(pod, "metadata", "namespace"), labels_of(pod).get(names.CLUSTER, "")
+            key = text(pod, "metadata", "namespace"), read_labels(pod).get(names.CLUSTER, "")
             by_cluster.setdefault(key, []).append(pod)
         statuses = []
         for cluster in clusters:
-            place = place_of(text(cluster, "metadata", "uid"), views, now) if needs_queue(cluster) else None
+            place = (
+                find_position(text(cluster, "metadata", "uid"), views, now) if needs_queue(cluster) else None
+            )
             key = text(cluster, "metadata", "namespace"), text(cluster, "metadata", "name")
             own = by_cluster.get(key, [])
             statuses.append(cluster_status(cluster, own, place=place))
@@ -135,7 +137,7 @@ class AsyncClusters:
         where = text(cluster, "metadata", "namespace")
         if needs_queue(cluster):
             workloads = [WorkloadView(obj) for obj in await self._optional(WORKLOAD, where)]
-            place = place_of(text(cluster, "metadata", "uid"), workloads, datetime.now(UTC))
+            place = find_position(text(cluster, "metadata", "uid"), workloads, datetime.now(UTC))
             if (place is not None and not place.admitted) or not needs_pods(cluster):
                 return cluster_status(cluster, place=place)
             pods = await self._optional(POD, where, labels=f"{names.CLUSTER}={name}")
@@ -227,7 +229,7 @@ class AsyncClusters:
             return address
         where = text(cluster, "metadata", "namespace")
         routes = [obj for kind in (HTTP_ROUTE, ROUTE) for obj in await self._optional(kind, where)]
-        return url_of(cluster, await self._optional(INGRESS, where), routes)
+        return find_url(cluster, await self._optional(INGRESS, where), routes)
 
     async def certificate(
         self,
@@ -247,11 +249,11 @@ class AsyncClusters:
 
     async def create_claim(self, claim: NewClaim, namespace: str | None = None) -> None:
         """Make a PersistentVolumeClaim, for `claim(…)` in a configuration. Raises AlreadyExists."""
-        await self._connection.create(CLAIM, claim.manifest(self._connection.where(namespace)))
+        await self._connection.create(CLAIM, claim.manifest(self._connection.resolve_namespace(namespace)))
 
     async def create_secret(self, secret: NewSecret, namespace: str | None = None) -> None:
         """Make a Secret, for `secret(…)` in a configuration. Raises AlreadyExists."""
-        await self._connection.create(SECRET, secret.manifest(self._connection.where(namespace)))
+        await self._connection.create(SECRET, secret.manifest(self._connection.resolve_namespace(namespace)))
 
     async def _optional(
         self, kind: Kind, namespace: str | None, everywhere: bool = False, labels: str = ""

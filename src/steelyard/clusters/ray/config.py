@@ -17,7 +17,7 @@ from steelyard.clusters.config import (
     LabelName,
     Labels,
     ObjectName,
-    checked,
+    check_by,
 )
 from steelyard.clusters.errors import Fault
 from steelyard.clusters.ray.volumes import Volume
@@ -200,7 +200,7 @@ class GcsFaultTolerance(Config):
 class ClusterConfig(Config):
     """A Ray cluster as a user describes it."""
 
-    name: Annotated[str, Field(max_length=NAME_LIMIT), checked(_service_name)]
+    name: Annotated[str, Field(max_length=NAME_LIMIT), check_by(_service_name)]
     namespace: DnsLabel | None = None
     image: Image = ""
     """Image of all Pods. Default: rayproject/ray of `ray_version`."""
@@ -232,32 +232,32 @@ class ClusterConfig(Config):
     def relations(self) -> Iterator[Fault]:
         yield from _groups(self)
         yield from _volume_faults("volumes", self.volumes, ())
-        for path, group in [("head", self.head), *_numbered(self)]:
+        for path, group in [("head", self.head), *_number_fields(self)]:
             yield from _volume_faults(f"{path}.volumes", group.volumes, self.volumes)
         if self.queue_policy == "off" and (self.queue or self.priority_class):
             field = "queue" if self.queue else "priority_class"
             yield Fault(field, 'has no effect with queue_policy="off"')
 
 
-def queued_faults(config: ClusterConfig) -> Iterator[Fault]:
+def queue_faults(config: ClusterConfig) -> Iterator[Fault]:
     """Yield what Kueue refuses about a cluster in a queue, and takes where there is none."""
     if len(config.workers) > MOST_QUEUED_GROUPS:
         yield Fault(
             "workers",
             f"are {len(config.workers)} groups; in a queue a cluster has {MOST_QUEUED_GROUPS} at most",
         )
-    for path, group in _numbered(config):
+    for path, group in _number_fields(config):
         if group.name == "head":
             yield Fault(f"{path}.name", "must not be head in a queue: Kueue gives the head's Pods this name")
 
 
-def _numbered(config: ClusterConfig) -> list[tuple[str, Any]]:
+def _number_fields(config: ClusterConfig) -> list[tuple[str, Any]]:
     return [(f"workers.{number}", group) for number, group in enumerate(config.workers)]
 
 
 def _groups(config: ClusterConfig) -> Iterator[Fault]:
     names: set[str] = set()
-    for path, group in _numbered(config):
+    for path, group in _number_fields(config):
         if group.name in names:
             yield Fault(f"{path}.name", f"{group.name} is the name of another group too")
         names.add(group.name)

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from steelyard.clusters.ray import names
 from steelyard.clusters.reading import items, part, text
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of, owner_references
+from steelyard_kube.objects import owner_references, read_labels
 
 
 def belongs(obj: Json, cluster: Json) -> bool:
     """Return whether an object is the cluster's: owned by it, or labelled as its own."""
     uid, name = text(cluster, "metadata", "uid"), text(cluster, "metadata", "name")
     owned = any(owner.get("uid") == uid for owner in owner_references(obj))
-    return owned or labels_of(obj).get(names.CLUSTER) == name
+    return owned or read_labels(obj).get(names.CLUSTER) == name
 
 
-def url_of(cluster: Json, ingresses: Sequence[Json], routes: Sequence[Json] = ()) -> str | None:
+def find_url(cluster: Json, ingresses: Sequence[Json], routes: Sequence[Json] = ()) -> str | None:
     """Return the address outside the cluster; None where nothing of the cluster's own leads to its dashboard."""
     for route in (route for route in routes if belongs(route, cluster)):
         hosts = part(route, "spec").get("hostnames")

@@ -10,7 +10,7 @@ from pydantic import Field
 from steelyard.clusters import rules
 from steelyard.clusters.config import Config, DnsLabel, Environment, Image, LabelName, Labels, ObjectName
 from steelyard.clusters.errors import Fault
-from steelyard.clusters.ray.config import ClusterConfig, Count, QueuePolicy, queued_faults
+from steelyard.clusters.ray.config import ClusterConfig, Count, QueuePolicy, queue_faults
 from steelyard_common.types import Json
 
 NAME_LIMIT = 47
@@ -105,14 +105,14 @@ class JobConfig(Config):
                 yield Fault("runtime_env.working_dir", "cannot be given together with working_dir")
 
 
-def queued_job_faults(config: JobConfig) -> Iterator[Fault]:
+def queue_job_faults(config: JobConfig) -> Iterator[Fault]:
     """Yield what Kueue refuses about a job in a queue, and takes where there is none."""
     if config.keep_cluster:
         yield Fault(
             "keep_cluster", "must be false in a queue: the cluster's quota is given back with the job's end"
         )
     if config.cluster_config is not None:
-        for fault in queued_faults(config.cluster_config):
+        for fault in queue_faults(config.cluster_config):
             yield Fault(f"cluster_config.{fault.field}", fault.message)
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import Problem, pod_problems
-from steelyard.clusters.reading import number, part, text, time_of
+from steelyard.clusters.reading import number, parse_time, part, text
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 JobPhase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Stopped", "Retrying", "Unknown"]
 _STARTING = frozenset({"", "new", "initializing", "waiting", "scheduling", "scheduled"})
@@ -67,8 +67,8 @@ def job_status(job: Json, pods: Sequence[Json] = (), place: QueuePosition | None
         message=message,
         job_id=text(status, "jobId"),
         cluster=text(status, "rayClusterName"),
-        started=time_of(text(status, "startTime")),
-        ended=time_of(text(status, "endTime")),
+        started=parse_time(text(status, "startTime")),
+        ended=parse_time(text(status, "endTime")),
         failed_attempts=number(status, "failed"),
         problems=problems,
         place=place,
@@ -91,15 +91,15 @@ def _phase(job: Json, place: QueuePosition | None) -> tuple[JobPhase, str, str]:
         case "suspended" | "suspending" if part(job, "spec").get("suspend") is False:
             return "Starting", reason, message  # resumed; its controller has not seen it yet
         case "suspended" | "suspending":
-            if labels_of(job).get(names.QUEUE):
-                return "Queued", "Pending", f"waits for queue {labels_of(job)[names.QUEUE]}"
+            if read_labels(job).get(names.QUEUE):
+                return "Queued", "Pending", f"waits for queue {read_labels(job)[names.QUEUE]}"
             return "Stopped", reason, message
         case "retrying":
             return "Retrying", reason, message
         case "running":
             return "Running", reason, message
         case word if word in _STARTING:
-            queue = labels_of(job).get(names.QUEUE)
+            queue = read_labels(job).get(names.QUEUE)
             if suspended and queue:
                 return "Queued", "Pending", f"waits for queue {queue}"
             return ("Stopped" if suspended else "Starting"), reason, message

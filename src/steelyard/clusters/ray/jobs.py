@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from steelyard.clusters.blocking import Sync, blocking, blocking_lines
-from steelyard.clusters.connection import Connection, wrapped
+from steelyard.clusters.connection import Connection, translate_error
 from steelyard.clusters.errors import (
     AlreadyExists,
     BadConfig,
@@ -17,15 +17,15 @@ from steelyard.clusters.errors import (
 )
 from steelyard.clusters.kinds import POD, PRIORITY_CLASS, RAY_CLUSTER, RAY_JOB, SECRET, WORKLOAD, Kind
 from steelyard.clusters.queues.activation import set_active
-from steelyard.clusters.queues.choice import chosen_queue
-from steelyard.clusters.queues.view import WorkloadView, place_of
+from steelyard.clusters.queues.choice import choose_queue
+from steelyard.clusters.queues.view import WorkloadView, find_position
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.clusters import AsyncClusters
 from steelyard.clusters.ray.dashboard import internal_url
-from steelyard.clusters.ray.job_config import JobConfig, queued_job_faults
+from steelyard.clusters.ray.job_config import JobConfig, queue_job_faults
 from steelyard.clusters.ray.job_manifest import owner_patch, piece_secrets, ray_job
 from steelyard.clusters.ray.job_status import JobStatus, job_status
-from steelyard.clusters.ray.packing import MOST_PIECES, PIECE, packed
+from steelyard.clusters.ray.packing import MOST_PIECES, PIECE, pack
 from steelyard.clusters.ray.scripts import ensure_script
 from steelyard.clusters.ray.submissions import AsyncSubmissions, Dashboard, Submissions
 from steelyard.clusters.reading import items, text
@@ -33,7 +33,7 @@ from steelyard.clusters.training.logs import Tail
 from steelyard.clusters.waiting import POLL_SECONDS, STUCK_SECONDS, wait_for
 from steelyard_common.types import Json
 from steelyard_kube import errors as api
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 SUBMITTER_LABEL = "job-name"
 """Label of a submitter's Pod, with the name of the RayJob."""
@@ -51,12 +51,12 @@ class AsyncJobs:
 
         Raises AlreadyExists, BadConfig, and NotFound where `cluster` is not there.
         """
-        namespace = self._connection.where(config.namespace)
+        namespace = self._connection.resolve_namespace(config.namespace)
         secrets: list[Json] = []
         if config.working_dir is not None:
             excludes = config.runtime_env.excludes
             limit = PIECE * MOST_PIECES
-            package = await asyncio.to_thread(packed, config.working_dir, excludes, limit=limit)
+            package = await asyncio.to_thread(pack, config.working_dir, excludes, limit=limit)
             ensure_script(config.entrypoint, package, config.working_dir)
             secrets = piece_secrets(config, namespace, package)
         queue, image = await self._check_references(config, namespace)
@@ -93,7 +93,7 @@ class AsyncJobs:
             workloads = await self._workloads(namespace, everywhere)
         now = datetime.now(UTC)
         statuses = [
-            job_status(job, place=place_of(text(job, "metadata", "uid"), workloads, now)) for job in jobs
+            job_status(job, place=find_position(text(job, "metadata", "uid"), workloads, now)) for job in jobs
         ]
         return sorted(
             statuses, key=lambda status: (text(status.resource, "metadata", "creationTimestamp"), status.name)
@@ -105,7 +105,9 @@ class AsyncJobs:
         status = job_status(job)
         if _in_queue(job):
             views = await self._workloads(status.namespace, False)
-            status = job_status(job, place=place_of(text(job, "metadata", "uid"), views, datetime.now(UTC)))
+            status = job_status(
+                job, place=find_position(text(job, "metadata", "uid"), views, datetime.now(UTC))
+            )
         labels = _labels_of_awaited_pods(status)
         if not labels:
             return status
@@ -158,12 +160,12 @@ class AsyncJobs:
         connection breaks; no line comes twice. `on_change` is called with each new status until the job has started.
         Raises NotFound, and Failed where the job's Pods cannot start for `patience` seconds.
         """
-        where = self._connection.where(namespace)
+        where = self._connection.resolve_namespace(namespace)
         tails: dict[str, Tail] = {}
         while True:
             # Before the log: all that a finished job has written is then read below.
             if follow:
-                status = await self._started(name, where, poll, patience, on_change)
+                status = await self._wait_for_start(name, where, poll, patience, on_change)
             else:
                 status = await self.get(name, namespace)
             pods = await self._connection.list(POD, where, labels=f"{SUBMITTER_LABEL}={name}")
@@ -176,7 +178,7 @@ class AsyncJobs:
                     pass  # the connection broke, or the Pod is gone: the next round reads on
                 except api.ApiError as error:
                     if error.status != 400:  # 400: the container has not started
-                        raise wrapped(
+                        raise translate_error(
                             error, "get", Kind("", "pods/log", "Pod"), pod["metadata"]["name"], where
                         ) from error
             if not follow or status.finished or status.phase == "Stopped":
@@ -184,7 +186,7 @@ class AsyncJobs:
             tail = None
             await asyncio.sleep(poll)
 
-    async def _started(
+    async def _wait_for_start(
         self,
         name: str,
         namespace: str,
@@ -299,8 +301,8 @@ class AsyncJobs:
                 raise BadConfig("JobConfig", [Fault("priority_class", str(error))]) from error
             except Forbidden:
                 pass  # an account may not see classes, which have no namespace; Kueue checks the name itself
-        queue = await chosen_queue(self._connection, config.queue, config.queue_policy, namespace)
-        if queue is not None and (faults := list(queued_job_faults(config))):
+        queue = await choose_queue(self._connection, config.queue, config.queue_policy, namespace)
+        if queue is not None and (faults := list(queue_job_faults(config))):
             raise BadConfig("JobConfig", faults)
         return queue, ""
 
@@ -372,4 +374,4 @@ def _labels_of_awaited_pods(status: JobStatus) -> str:
 
 def _in_queue(job: Json) -> bool:
     waiting = job_status(job).phase in ("Queued", "Starting")
-    return bool(labels_of(job).get(names.QUEUE)) and waiting
+    return bool(read_labels(job).get(names.QUEUE)) and waiting

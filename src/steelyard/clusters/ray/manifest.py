@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.config import ClusterConfig, PodSettings, WorkerGroup
-from steelyard.clusters.strategic import merged
+from steelyard.clusters.strategic import merge
 from steelyard_common.types import Json
 
 RAY_RESOURCES: Mapping[str, str] = {
@@ -117,7 +117,7 @@ def pod_template(config: ClusterConfig, group: PodSettings, *, head: bool) -> Js
     if group.labels or group.annotations:
         pairs = {"labels": group.labels, "annotations": group.annotations}
         template["metadata"] = {name: dict(values) for name, values in pairs.items() if values}
-    return merged(template, group.pod_overrides)
+    return merge(template, group.pod_overrides)
 
 
 def _placement(config: ClusterConfig, group: PodSettings) -> Json:

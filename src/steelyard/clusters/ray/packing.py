@@ -48,7 +48,7 @@ class Package:
             yield self.content[start : start + size]
 
 
-def packed(folder: Path, excludes: Sequence[str] = (), *, limit: int) -> Package:
+def pack(folder: Path, excludes: Sequence[str] = (), *, limit: int) -> Package:
     """Return the folder as a package; equal folders give equal packages. Raises BadConfig where it is too large."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

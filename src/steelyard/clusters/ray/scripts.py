@@ -20,7 +20,7 @@ _UNKNOWN = re.compile(r"[$`*?~<>(){}]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
-def script_of(entrypoint: str) -> str | None:
+def find_script(entrypoint: str) -> str | None:
     """Return the relative path of the script that a command runs first; None where it names none, or is not plain."""
     try:
         words = shlex.split(_END.split(entrypoint, maxsplit=1)[0])
@@ -42,7 +42,7 @@ def script_of(entrypoint: str) -> str | None:
 
 def ensure_script(entrypoint: str, package: Package, folder: Path) -> None:
     """Raise BadConfig where the command names a script that the working directory does not have."""
-    script, names = script_of(entrypoint), package.names
+    script, names = find_script(entrypoint), package.names
     # Python also runs a folder, by its __main__.py.
     if script is None or any(name == script or name.startswith(f"{script}/") for name in names):
         return

@@ -8,9 +8,9 @@ from typing import Literal
 
 from steelyard.clusters.queues.view import QueuePosition
 from steelyard.clusters.ray import names
-from steelyard.clusters.reading import condition_of, items, number, part, text, time_of
+from steelyard.clusters.reading import find_condition, items, number, parse_time, part, text
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 Phase = Literal["Queued", "Starting", "Ready", "Suspended", "Failed", "Deleting", "Unknown"]
 STUCK = frozenset({
@@ -94,7 +94,7 @@ def cluster_status(
 ) -> ClusterStatus:
     """Return the status of a RayCluster. `pods` and `events` are those of its namespace; others' are left out."""
     name, namespace = text(cluster, "metadata", "name"), text(cluster, "metadata", "namespace")
-    own = [pod for pod in pods if labels_of(pod).get(names.CLUSTER) == name]
+    own = [pod for pod in pods if read_labels(pod).get(names.CLUSTER) == name]
     phase, reason, message = _phase(cluster, place)
     complete = phase == "Ready" and _is_complete(cluster, own)
     problems = () if complete else tuple(_problems(cluster, own, events))
@@ -108,19 +108,19 @@ def cluster_status(
         reason=reason,
         message=message,
         workers=_ready_workers(cluster),
-        wanted=sum(_wanted(group) for group in _groups(cluster)),
+        wanted=sum(_count_wanted(group) for group in _groups(cluster)),
         complete=complete,
         observed=_is_observed(cluster),
         problems=problems,
         place=place,
-        created=time_of(text(cluster, "metadata", "creationTimestamp")),
+        created=parse_time(text(cluster, "metadata", "creationTimestamp")),
         resource=cluster,
     )
 
 
 def needs_queue(cluster: Json) -> bool:
     """Return whether the cluster's place in a queue says where it stands."""
-    return bool(labels_of(cluster).get(names.QUEUE)) and _state(cluster) != "ready"
+    return bool(read_labels(cluster).get(names.QUEUE)) and _state(cluster) != "ready"
 
 
 def needs_pods(cluster: Json) -> bool:
@@ -138,15 +138,15 @@ def _phase(cluster: Json, place: QueuePosition | None) -> tuple[Phase, str, str]
         return "Deleting", "", ""
     if place is not None and not place.admitted:
         return "Queued", "Pending", str(place)
-    failure = condition_of(cluster, "RayClusterReplicaFailure") or {}
+    failure = find_condition(cluster, "RayClusterReplicaFailure") or {}
     if state in ("failed", "unhealthy") or failure.get("status") == "True":
         return "Failed", str(failure.get("reason") or "Failed"), str(failure.get("message") or said)
     if suspended or state == "suspended":
-        if labels_of(cluster).get(names.QUEUE) and suspended:
-            return "Queued", "Pending", f"waits for queue {labels_of(cluster)[names.QUEUE]}"
+        if read_labels(cluster).get(names.QUEUE) and suspended:
+            return "Queued", "Pending", f"waits for queue {read_labels(cluster)[names.QUEUE]}"
         return ("Suspended" if suspended else "Starting"), "", said
     if state == "ready":
-        head = condition_of(cluster, "HeadPodReady") or {}
+        head = find_condition(cluster, "HeadPodReady") or {}
         if head.get("status") == "False":
             return "Starting", str(head.get("reason") or "HeadPodNotReady"), str(head.get("message") or "")
         return "Ready", "", ""
@@ -163,7 +163,7 @@ def _groups(cluster: Json) -> list[Json]:
     return items(cluster, "spec", "workerGroupSpecs")
 
 
-def _wanted(group: Json, field: str = "replicas") -> int:
+def _count_wanted(group: Json, field: str = "replicas") -> int:
     """Return the number of Pods that a group should have, as KubeRay counts them."""
     if group.get("suspend") is True:
         return 0
@@ -190,13 +190,13 @@ def _is_complete(cluster: Json, pods: Sequence[Json]) -> bool:
     """Return whether a ready cluster has the workers that it should have: its state stays ready while they change."""
     groups, ready = _groups(cluster), _ready_workers(cluster)
     if part(cluster, "spec").get("enableInTreeAutoscaling") is True:
-        return ready >= sum(_wanted(group, "minReplicas") for group in groups)
+        return ready >= sum(_count_wanted(group, "minReplicas") for group in groups)
     if not pods or _is_observed(cluster):
-        return ready == sum(_wanted(group) for group in groups)
+        return ready == sum(_count_wanted(group) for group in groups)
     # KubeRay writes the generation only when something else of the status changes, too: its Pods are counted instead.
     live = [pod for pod in pods if _is_ready(pod) and not text(pod, "metadata", "deletionTimestamp")]
-    count = Counter(labels_of(pod).get(names.GROUP) for pod in live)
-    return all(count[text(group, "groupName")] == _wanted(group) for group in groups)
+    count = Counter(read_labels(pod).get(names.GROUP) for pod in live)
+    return all(count[text(group, "groupName")] == _count_wanted(group) for group in groups)
 
 
 def _problems(cluster: Json, pods: Sequence[Json], events: Sequence[Json]) -> Iterator[Problem]:
@@ -209,7 +209,7 @@ def _problems(cluster: Json, pods: Sequence[Json], events: Sequence[Json]) -> It
     scheduled = {
         text(pod, "metadata", "name")
         for pod in pods
-        if text(pod, "spec", "nodeName") or condition_of(pod, "PodScheduled")
+        if text(pod, "spec", "nodeName") or find_condition(pod, "PodScheduled")
     }
     ready = {text(pod, "metadata", "name") for pod in pods if _is_ready(pod)}
     newest: dict[tuple[str, str], Problem] = {}
@@ -227,7 +227,7 @@ def _problems(cluster: Json, pods: Sequence[Json], events: Sequence[Json]) -> It
 
 
 def _is_ready(pod: Json) -> bool:
-    return (condition_of(pod, "Ready") or {}).get("status") == "True"
+    return (find_condition(pod, "Ready") or {}).get("status") == "True"
 
 
 def pod_problems(pod: Json) -> Iterator[Problem]:
@@ -248,7 +248,7 @@ def pod_problems(pod: Json) -> Iterator[Problem]:
             last = part(container, "lastState", "terminated")
             message = f"container {text(container, 'name')} ended with exit code {text(last, 'exitCode')}"
         yield Problem(name, reason, message)
-    scheduled = condition_of(pod, "PodScheduled") or {}
+    scheduled = find_condition(pod, "PodScheduled") or {}
     if scheduled.get("status") == "False":
         yield Problem(
             name, str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from steelyard.clusters import errors
 from steelyard.clusters.blocking import Sync, blocking, blocking_lines
 from steelyard.clusters.ray.job_config import RuntimeEnv
-from steelyard.clusters.ray.packing import UPLOAD_LIMIT, Package, packed
+from steelyard.clusters.ray.packing import UPLOAD_LIMIT, Package, pack
 from steelyard.clusters.ray.scripts import ensure_script
 from steelyard.clusters.waiting import POLL_SECONDS, wait_for
 from steelyard_common.types import Json
@@ -79,7 +79,7 @@ class Dashboard:
 
 
 def _is_private(address: str) -> bool:
-    """Return whether nobody on the way to an address can read what is sent there."""
+    """Return whether nobody on the way to an address can read the requests to it."""
     return urlsplit(address).scheme == "https" or _is_of_this_machine(address)
 
 
@@ -120,7 +120,7 @@ class AsyncSubmissions:
         environment = given.document()
         if working_dir is not None:
             folder = Path(working_dir)
-            package = await asyncio.to_thread(packed, folder, given.excludes, limit=UPLOAD_LIMIT)
+            package = await asyncio.to_thread(pack, folder, given.excludes, limit=UPLOAD_LIMIT)
             ensure_script(entrypoint, package, folder)
             await self._upload(package)
             environment["working_dir"] = package.uri

@@ -14,7 +14,7 @@ from steelyard.clusters.ray.doubles import make_cluster, make_event, make_pod, m
 from steelyard.clusters.ray.names import QUEUE
 from steelyard.clusters.ray.plan import changes
 from steelyard_common.types import Json
-from steelyard_kube.store import key_of
+from steelyard_kube.store import make_key
 
 DEMO = ClusterConfig(name="demo")
 
@@ -35,7 +35,7 @@ def put(memory: MemoryApi, kind: Kind, obj: Json) -> Json:
     resource = kind.at(kind.versions[0])
     made = memory.store.create(resource, obj)
     if kind in (RAY_CLUSTER, WORKLOAD, POD) and "status" in obj:
-        key = key_of(resource, made["metadata"]["namespace"], made["metadata"]["name"])
+        key = make_key(resource, made["metadata"]["namespace"], made["metadata"]["name"])
         made = memory.store.update(key, lambda old: {**old, "status": obj["status"]}, "status")
     return made
 

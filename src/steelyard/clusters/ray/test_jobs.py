@@ -17,13 +17,13 @@ from steelyard.clusters.kinds import LOCAL_QUEUE, RAY_CLUSTER, RAY_JOB, WORKLOAD
 from steelyard.clusters.ray import jobs as jobs_module
 from steelyard.clusters.ray.doubles import make_cluster, make_pod, make_queue, make_workload
 from steelyard.clusters.ray.job_status import JobStatus, job_status
-from steelyard.clusters.ray.packing import packed
-from steelyard.clusters.ray.scripts import script_of
+from steelyard.clusters.ray.packing import pack
+from steelyard.clusters.ray.scripts import find_script
 from steelyard_common.types import Json
 from steelyard_kube.cluster import LogLine
 from steelyard_kube.errors import Forbidden, Unreachable
 from steelyard_kube.resource import PODS, SECRETS, Resource
-from steelyard_kube.store import key_of
+from steelyard_kube.store import make_key
 
 OWN = ClusterConfig(name="own")
 
@@ -46,12 +46,12 @@ def job(name: str = "job", **values: Any) -> JobConfig:
 def put(memory: MemoryApi, resource: Resource, obj: Json) -> None:
     """Make an object with its status."""
     made = memory.store.create(resource, obj)
-    key = key_of(resource, "team-a", made["metadata"]["name"])
+    key = make_key(resource, "team-a", made["metadata"]["name"])
     memory.store.update(key, lambda old: {**old, "status": obj["status"]}, "status")
 
 
 def end(memory: MemoryApi, name: str, **status: str) -> None:
-    key = key_of(RAY_JOB.at("v1"), "team-a", name)
+    key = make_key(RAY_JOB.at("v1"), "team-a", name)
     memory.store.update(key, lambda old: {**old, "status": status}, "status")
 
 
@@ -161,7 +161,7 @@ def test_defect_9_a_folder_of_some_megabytes_travels_in_pieces(
     ],
 )
 def test_the_script_that_a_command_runs(entrypoint: str, script: str | None) -> None:
-    assert script_of(entrypoint) == script
+    assert find_script(entrypoint) == script
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_equal_folders_give_equal_packages(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.py").write_text("1")
-    assert packed(tmp_path / "a", limit=1 << 20).uri == packed(tmp_path / "b", limit=1 << 20).uri
+    assert pack(tmp_path / "a", limit=1 << 20).uri == pack(tmp_path / "b", limit=1 << 20).uri
 
 
 def test_defect_10_a_job_checks_its_queue_its_cluster_and_its_priority_first(
@@ -346,7 +346,7 @@ def queued(client: Client, memory: MemoryApi) -> Client:
     workload = make_workload("w", owner="job", QuotaReserved="True", Admitted="True")
     workload["metadata"]["ownerReferences"][0]["uid"] = client.ray.jobs.get("job").resource["metadata"]["uid"]
     put(memory, WORKLOAD.at("v1beta2"), workload)
-    key = key_of(RAY_JOB.at("v1"), "team-a", "job")
+    key = make_key(RAY_JOB.at("v1"), "team-a", "job")
     memory.store.update(key, lambda old: {**old, "spec": {**old["spec"], "suspend": False}})
     end(memory, "job", jobDeploymentStatus="Initializing", rayClusterName="job-x")
     put(memory, PODS, make_pod("job-x-head", cluster="job-x", waiting=STUCK))

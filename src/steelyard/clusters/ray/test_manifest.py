@@ -15,7 +15,7 @@ from steelyard.clusters import (
 )
 from steelyard.clusters.appwrappers.wrapping import AppWrapperConfig, FaultTolerance, app_wrapper
 from steelyard.clusters.ray.manifest import ray_cluster
-from steelyard.clusters.strategic import faults, merged
+from steelyard.clusters.strategic import faults, merge
 
 
 def test_groups_volumes_tolerations_and_overrides_are_in_the_manifest() -> None:
@@ -86,7 +86,7 @@ def test_lists_are_merged_by_their_keys() -> None:
         "containers": [{"name": "a", "args": ["y"]}, {"name": "b", "$patch": "delete"}, {"name": "c"}],
         "nodeName": None,
     }
-    assert merged(base, patch) == {"containers": [{"name": "a", "image": "1", "args": ["y"]}, {"name": "c"}]}
+    assert merge(base, patch) == {"containers": [{"name": "a", "image": "1", "args": ["y"]}, {"name": "c"}]}
 
 
 def test_the_containers_of_the_template_stay_the_first() -> None:
@@ -97,7 +97,7 @@ def test_the_containers_of_the_template_stay_the_first() -> None:
             "containers": [{"name": "proxy"}, {"name": "b", "image": "2"}, {"name": "ray", "image": "1"}]
         }
     }
-    containers = merged(base, patch)["spec"]["containers"]
+    containers = merge(base, patch)["spec"]["containers"]
     assert containers == [{"name": "ray", "image": "1"}, {"name": "b", "image": "2"}, {"name": "proxy"}]
 
 
@@ -146,7 +146,7 @@ def test_each_setting_of_fault_tolerance_is_an_annotation() -> None:
 def test_directives_are_no_fields_and_ports_differ_by_their_protocol() -> None:
     dns = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]
     patch = {"ports": dns, "$setElementOrder/ports": [{"containerPort": 53}], "$retainKeys": ["ports"]}
-    assert merged({}, patch) == {"ports": dns}
-    assert merged({"ports": dns[:1]}, {"ports": dns[1:]}) == {"ports": dns[1:]}  # as on a real server
-    assert merged({"ports": dns[:1]}, {"ports": dns}) == {"ports": dns}
-    assert merged({"ports": dns}, {"ports": [{**dns[0], "$patch": "delete"}]}) == {"ports": dns[1:]}
+    assert merge({}, patch) == {"ports": dns}
+    assert merge({"ports": dns[:1]}, {"ports": dns[1:]}) == {"ports": dns[1:]}  # as on a real server
+    assert merge({"ports": dns[:1]}, {"ports": dns}) == {"ports": dns}
+    assert merge({"ports": dns}, {"ports": [{**dns[0], "$patch": "delete"}]}) == {"ports": dns[1:]}

@@ -7,7 +7,7 @@ from steelyard.clusters.object_view import ObjectView
 from steelyard.clusters.ray import names
 from steelyard.clusters.ray.status import ClusterStatus, cluster_status
 from steelyard.clusters.reading import items, number, text
-from steelyard_kube.objects import annotations_of, labels_of
+from steelyard_kube.objects import read_annotations, read_labels
 from steelyard_schema import ray_annotations
 
 
@@ -17,11 +17,11 @@ class RayCluster(ObjectView):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return labels_of(self.resource)
+        return read_labels(self.resource)
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return annotations_of(self.resource)
+        return read_annotations(self.resource)
 
     @property
     def queue(self) -> str:

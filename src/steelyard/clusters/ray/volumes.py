@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from steelyard.clusters import rules
-from steelyard.clusters.config import Amount, Config, DnsLabel, ObjectName, checked
+from steelyard.clusters.config import Amount, Config, DnsLabel, ObjectName, check_by
 from steelyard.clusters.errors import Fault
 from steelyard_common.types import Json
 from steelyard_schema.quantity import amount
@@ -21,7 +21,7 @@ def _class_name(value: str, path: str) -> Iterator[Fault]:
         yield from rules.name(value, path)
 
 
-StorageClass = Annotated[str, checked(_class_name)]
+StorageClass = Annotated[str, check_by(_class_name)]
 
 
 class Volume(Config):

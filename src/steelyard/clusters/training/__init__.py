@@ -25,7 +25,7 @@ from steelyard.clusters.training.jobs import (
     stop,
     submit,
 )
-from steelyard.clusters.training.logs import Line, LogCluster, Tail, chosen, written
+from steelyard.clusters.training.logs import Line, LogCluster, Tail, choose_pods, list_lines
 from steelyard.clusters.training.manifest import JobRequest, Program, fresh_name, manifest
 from steelyard.clusters.training.progress import Pace, Progress, newest, parse
 from steelyard.clusters.training.records import FailureView, ReplicaView, ending
@@ -53,7 +53,7 @@ __all__ = [
     "WaitedTooLong",
     "Warned",
     "changes",
-    "chosen",
+    "choose_pods",
     "delete",
     "ending",
     "find",
@@ -61,6 +61,7 @@ __all__ = [
     "framework",
     "fresh_name",
     "list_jobs",
+    "list_lines",
     "manifest",
     "newest",
     "parse",
@@ -69,5 +70,4 @@ __all__ = [
     "stop",
     "submit",
     "wait",
-    "written",
 ]

@@ -34,21 +34,21 @@ _OURS = ("DMLC_", "MX_CONFIG", "TF_CONFIG")
 
 
 @dataclass(frozen=True)
-class Converted:
+class Conversion:
     """A job that can be applied, and the changes that its author should know."""
 
     resource: Json
     notes: tuple[str, ...] = ()
 
 
-def convert(document: object) -> Converted:
+def convert(document: object) -> Conversion:
     """The job of one YAML document. Raises BadJob, which names the field that it does not understand."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise BadJob("this is not a manifest: it has no `kind`")
     framework = _framework(document)
     spec = document.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get(framework.specs), dict):
-        return _brought_up(document, framework)
+        return _bring_up(document, framework)
     entries, where = _entries(spec)
     notes: list[str] = []
     specs: Json = {}
@@ -58,7 +58,7 @@ def convert(document: object) -> Converted:
             raise BadJob(f"{where}[{number}]: the replica type {name} is there twice")
         specs[name] = replica
     rest = {key: spec[key] for key in spec if key not in _LISTS} if isinstance(spec, dict) else {}
-    return Converted(_resource(document, framework, specs, rest, notes), tuple(dict.fromkeys(notes)))
+    return Conversion(_resource(document, framework, specs, rest, notes), tuple(dict.fromkeys(notes)))
 
 
 def _framework(document: Json) -> TrainingFramework:
@@ -70,19 +70,19 @@ def _framework(document: Json) -> TrainingFramework:
     return framework
 
 
-def _brought_up(document: Json, framework: TrainingFramework) -> Converted:
+def _bring_up(document: Json, framework: TrainingFramework) -> Conversion:
     """A job whose replicas are a map already, of v1 or of the versions just before it."""
     version = f"{framework.resource.group}/{framework.resource.version}"
     spec, before = {**document["spec"]}, document.get("apiVersion")
     moved = {name: spec.pop(name) for name in _RUN_POLICY if name in spec}
     if before == version and not moved:
-        return Converted(document, ("It is in the form of kubeflow.org/v1 already; nothing was changed.",))
+        return Conversion(document, ("It is in the form of kubeflow.org/v1 already; nothing was changed.",))
     notes = [f"apiVersion is {version}, and was {before or 'missing'}"] if before != version else []
     if moved:
         notes.append(f"moved to spec.runPolicy: {', '.join(moved)}")
         spec = {"runPolicy": {**moved, **(spec.pop("runPolicy", None) or {})}, **spec}
     named = {"apiVersion": version, "kind": framework.resource.kind}
-    return Converted(
+    return Conversion(
         {**named, **{k: v for k, v in document.items() if k not in named}, "spec": spec}, tuple(notes)
     )
 

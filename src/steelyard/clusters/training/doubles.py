@@ -37,7 +37,7 @@ def make_job(name: str = "digits", *, workers: int = 2, **status: Any) -> Json:
     }
 
 
-async def stored(cluster: MemoryCluster, job: Json | None = None) -> JobView:
+async def store(cluster: MemoryCluster, job: Json | None = None) -> JobView:
     """The job, in the cluster with its status."""
     job = job or make_job()
     created = await cluster.create(PYTORCH_JOBS, {**job, "status": {}})
@@ -86,7 +86,7 @@ async def make_pod(
             "spec": {"containers": [{"name": "pytorch"}, {"name": "side"}]},
         },
     )
-    cluster.written[pod["metadata"]["uid"]] = [written(line) for line in lines]
+    cluster.written[pod["metadata"]["uid"]] = [make_line(line) for line in lines]
     return await set_phase(cluster, pod, phase)
 
 
@@ -101,6 +101,6 @@ async def set_phase(cluster: MemoryCluster, pod: Json, phase: str) -> Json:
     )
 
 
-def written(line: str) -> LogLine:
+def make_line(line: str) -> LogLine:
     second, _, text = line.partition(" ")
     return LogLine(f"2026-01-01T00:00:{float(second):06.3f}Z", text)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from steelyard.clusters.errors import BadConfig, Fault, NotFound, WaitTimeout
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 
 _FLAG = re.compile(r"--(?P<name>[a-z-]+)(?P<rest>.*)", re.DOTALL)
 

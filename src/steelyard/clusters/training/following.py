@@ -12,11 +12,11 @@ from steelyard.clusters.training.logs import (
     Line,
     LogCluster,
     Tail,
-    chosen,
+    choose_pods,
     container_status,
     has_ended,
     has_started,
-    written,
+    list_lines,
 )
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import changes
@@ -102,9 +102,9 @@ class _Following:
         """Read the logs that exist before anything is followed."""
         if not self._logs:
             return []
-        pods = chosen(await jobs.pods(self._cluster, self._job), self._replicas, self._job)
+        pods = choose_pods(await jobs.pods(self._cluster, self._job), self._replicas, self._job)
         self._tails = {pod["metadata"]["uid"]: Tail(self._cluster, pod) for pod in pods}
-        return await written(list(self._tails.values()), tail)
+        return await list_lines(list(self._tails.values()), tail)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         while (event := await self._queue.get()) is not None:
@@ -199,7 +199,7 @@ class _Following:
     def _see(self, pod: Json) -> None:
         uid = pod["metadata"]["uid"]
         self._pods[uid] = pod
-        if not self._logs or uid in self._streams or not chosen([pod], self._replicas, self._job):
+        if not self._logs or uid in self._streams or not choose_pods([pod], self._replicas, self._job):
             return
         tail = self._tails.setdefault(uid, Tail(self._cluster, pod))
         self._streams[uid] = asyncio.ensure_future(self._stream(uid, tail))
@@ -220,9 +220,9 @@ class _Following:
                 continue
             if has_ended(pod):
                 return
-            await self._restarted(uid, container_status(pod))
+            await self._wait_for_restart(uid, container_status(pod))
 
-    async def _restarted(self, uid: str, before: Json) -> None:
+    async def _wait_for_restart(self, uid: str, before: Json) -> None:
         """The container's status has changed, the Pod is gone, or it is time to check again anyway."""
         for _ in range(10):
             pod = self._pods.get(uid)

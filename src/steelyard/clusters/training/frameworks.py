@@ -120,7 +120,7 @@ BY_NAME = {framework.name: framework for framework in KNOWN} | {
 }
 
 
-def of_resource(framework: Json) -> TrainingFramework:
+def from_resource(framework: Json) -> TrainingFramework:
     """The framework that a resource of kind Framework describes."""
     spec, name = framework["spec"], framework["metadata"]["name"]
     roles = spec.get("roles") or [{"name": "worker"}]  # it takes any
@@ -144,7 +144,7 @@ def of_resource(framework: Json) -> TrainingFramework:
     )
 
 
-def imported(source: str) -> TrainingFramework | None:
+def find_imported(source: str) -> TrainingFramework | None:
     """The framework whose module a program imports; None where it imports none, or more than one."""
     modules = imports(source)
     if "lightning" in modules or "pytorch_lightning" in modules:

@@ -8,14 +8,14 @@ from itertools import islice
 from steelyard.clusters.errors import Fault
 from steelyard.clusters.names import JOB_NAME
 from steelyard.clusters.training.errors import BadJob, NoSuchJob
-from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, of_resource
+from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, from_resource
 from steelyard.clusters.training.view import JobView
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
 from steelyard_kube.objects import owner_references
-from steelyard_kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
-from steelyard_schema.definitions import spec_schema_of
+from steelyard_kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, find_resource
+from steelyard_schema.definitions import find_spec_schema
 from steelyard_schema.unknown_fields import unknown_fields
 
 _SHOWN = 10
@@ -27,9 +27,9 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
 
     The job comes first: its Pods wait for the files, while files without a job would stay for ever.
     """
-    resource, name = resource_of(manifest), manifest["metadata"]["name"]
+    resource, name = find_resource(manifest), manifest["metadata"]["name"]
     # The API would drop them in silence.
-    unknown = unknown_fields(spec_schema_of(manifest), manifest.get("spec"), "spec")
+    unknown = unknown_fields(find_spec_schema(manifest), manifest.get("spec"), "spec")
     if first := list(islice(unknown, _SHOWN)):
         more = ("and more" for _ in islice(unknown, 1))
         faults = [Fault(field.path, field.message) for field in first]
@@ -45,11 +45,11 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
             raise BadJob(f"--namespace {manifest['metadata']['namespace']}: {error.message}") from error
         raise BadJob(f"the cluster does not know {resource.kind}: {error.message}") from error
     if files is not None:
-        await cluster.create(CONFIG_MAPS, _owned(files, created))
+        await cluster.create(CONFIG_MAPS, _own(files, created))
     return JobView(created)
 
 
-def _owned(files: Json, job: Json) -> Json:
+def _own(files: Json, job: Json) -> Json:
     owner = {
         "apiVersion": job["apiVersion"],
         "kind": job["kind"],
@@ -61,12 +61,12 @@ def _owned(files: Json, job: Json) -> Json:
 
 async def list_jobs(cluster: Cluster, namespace: str | None = None) -> list[JobView]:
     """Jobs of all kinds, the newest last; kinds that the cluster does not have are left out."""
-    by_kind = await asyncio.gather(*(_of_kind(cluster, resource, namespace) for resource in TRAINING))
+    by_kind = await asyncio.gather(*(_list_kind(cluster, resource, namespace) for resource in TRAINING))
     jobs = [JobView(resource) for resources in by_kind for resource in resources]
     return sorted(jobs, key=lambda job: (job.resource["metadata"].get("creationTimestamp") or "", job.name))
 
 
-async def _of_kind(cluster: Cluster, resource: Resource, namespace: str | None) -> list[Json]:
+async def _list_kind(cluster: Cluster, resource: Resource, namespace: str | None) -> list[Json]:
     try:
         return (await cluster.list(resource, namespace)).items
     except NotFound:
@@ -80,7 +80,7 @@ async def find(cluster: Cluster, name: str, namespace: str) -> JobView:
     if not kinds:
         known = ", ".join(resource.kind.lower() for resource in TRAINING)
         raise NoSuchJob(f"{name}: there is no kind {kind!r}; there are {known}")
-    views = await asyncio.gather(*(_named(cluster, resource, own, namespace) for resource in kinds))
+    views = await asyncio.gather(*(_find_named(cluster, resource, own, namespace) for resource in kinds))
     jobs = [view for view in views if view is not None]
     if len(jobs) == 1:
         return jobs[0]
@@ -95,7 +95,7 @@ def _words(resource: Resource) -> tuple[str, ...]:
     return kind, resource.plural, kind.removesuffix("job")
 
 
-async def _named(cluster: Cluster, resource: Resource, name: str, namespace: str) -> JobView | None:
+async def _find_named(cluster: Cluster, resource: Resource, name: str, namespace: str) -> JobView | None:
     try:
         return JobView(await cluster.get(resource, name, namespace))
     except NotFound:
@@ -150,9 +150,9 @@ async def framework(cluster: Cluster | None, name: str) -> TrainingFramework:
     """One of ours, or a resource of kind Framework. Raises BadJob, which says what there is."""
     if known := BY_NAME.get(name.lower()):
         return known
-    own = [] if cluster is None else await _of_kind(cluster, FRAMEWORKS, None)
+    own = [] if cluster is None else await _list_kind(cluster, FRAMEWORKS, None)
     if resource := next((item for item in own if item["metadata"]["name"] == name), None):
-        return of_resource(resource)
+        return from_resource(resource)
     there = [*(known.name for known in KNOWN), *(item["metadata"]["name"] for item in own)]
     near = difflib.get_close_matches(name.lower(), there, 1)
     hint = f"did you mean {near[0]}? " if near else ""

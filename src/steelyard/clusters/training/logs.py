@@ -11,7 +11,7 @@ from steelyard.clusters.training.view import JobView
 from steelyard_common.types import Json, mapping
 from steelyard_kube.cluster import Cluster, LogLine, PodLogs
 from steelyard_kube.errors import ApiError, NotFound
-from steelyard_kube.objects import annotations_of, labels_of
+from steelyard_kube.objects import read_annotations, read_labels
 from steelyard_kube.pods import container_statuses, is_terminal
 
 MAIN = frozenset({*(framework.container for framework in KNOWN), "mpi"})
@@ -32,9 +32,9 @@ class Line:
     text: str
 
 
-def replica_of(pod: Json) -> tuple[str, int]:
+def find_replica(pod: Json) -> tuple[str, int]:
     """`worker-0`, and which attempt of it the Pod is."""
-    labels = labels_of(pod)
+    labels = read_labels(pod)
     attempt = str(labels.get(ATTEMPT, "0"))
     name = f"{labels.get(REPLICA_TYPE, 'pod')}-{labels.get(REPLICA_INDEX, '0')}"
     return name, int(attempt) if attempt.isdecimal() else 0
@@ -43,7 +43,7 @@ def replica_of(pod: Json) -> tuple[str, int]:
 def main_container(pod: Json) -> str:
     """The container that trains."""
     names = [str(container["name"]) for container in pod["spec"]["containers"]]
-    chosen = annotations_of(pod).get(DEFAULT_CONTAINER)
+    chosen = read_annotations(pod).get(DEFAULT_CONTAINER)
     return next((name for name in names if name == chosen or (not chosen and name in MAIN)), names[0])
 
 
@@ -71,7 +71,7 @@ class Tail:
 
     def __init__(self, logs: PodLogs, pod: Json) -> None:
         self._logs, self.pod = logs, pod
-        self.replica, self.attempt = replica_of(pod)
+        self.replica, self.attempt = find_replica(pod)
         self.read = 0  # lines so far
         self._last, self._same = "", 0  # the newest time, and how many lines have had it
 
@@ -93,9 +93,9 @@ class Tail:
             if entry.time == since and skip:
                 skip -= 1
                 continue
-            yield self._seen(entry)
+            yield self._note(entry)
 
-    def _seen(self, line: LogLine) -> Line:
+    def _note(self, line: LogLine) -> Line:
         self._same = self._same + 1 if line.time == self._last else 1
         self._last = line.time
         self.read += 1
@@ -106,7 +106,7 @@ async def previous(logs: PodLogs, pod: Json) -> list[Line]:
     """Return the lines that the container wrote before its last restart in place."""
     if not container_status(pod).get("restartCount"):
         return []
-    replica, attempt = replica_of(pod)
+    replica, attempt = find_replica(pod)
     metadata = pod["metadata"]
     try:
         entries = logs.logs(
@@ -117,7 +117,7 @@ async def previous(logs: PodLogs, pod: Json) -> list[Line]:
         return []  # kept no more
 
 
-async def written(tails: Sequence[Tail], tail: int | None = None) -> list[Line]:
+async def list_lines(tails: Sequence[Tail], tail: int | None = None) -> list[Line]:
     """Return the lines so far, in the order of time; Pods that have not started or are gone are left out."""
     return list(heapq.merge(*[await _whole(log, tail) for log in tails], key=lambda line: line.time))
 
@@ -133,10 +133,10 @@ async def _whole(tail: Tail, last: int | None) -> list[Line]:
         raise
 
 
-def chosen(pods: Sequence[Json], replicas: Sequence[str], job: JobView) -> list[Json]:
+def choose_pods(pods: Sequence[Json], replicas: Sequence[str], job: JobView) -> list[Json]:
     """The Pods of the replicas named: `worker-0`, or `worker` for all of a type."""
     names = [name.lower().removeprefix(f"{job.name}-") for name in replicas]
     if not names:
         return list(pods)
-    named = [(pod, replica_of(pod)[0]) for pod in pods]
+    named = [(pod, find_replica(pod)[0]) for pod in pods]
     return [pod for pod, name in named if name in names or name.rpartition("-")[0] in names]

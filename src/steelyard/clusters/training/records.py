@@ -3,9 +3,10 @@
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from steelyard_common.types import Json
+from steelyard_kube.times import parse_optional_time
 
 SHELL_SIGNAL = 128
 """A program that signal N ended has the exit code 128 + N."""
@@ -100,7 +101,7 @@ def replica_of_status(written: Json) -> ReplicaView:
         exit_code=_exit_code(written),
         reason=str(written.get("reason") or ""),
         node=str(written.get("node") or ""),
-        started=time_of(written.get("startedAt")),
+        started=parse_optional_time(written.get("startedAt")),
     )
 
 
@@ -113,7 +114,7 @@ def failure_of_status(written: Json) -> FailureView:
         reason=str(written.get("reason") or ""),
         message=str(written.get("message") or ""),
         action=str(written.get("action") or ""),
-        time=time_of(written.get("time")),
+        time=parse_optional_time(written.get("time")),
         pod=str(written.get("pod") or ""),
         counted=bool(written.get("counted", True)),
         disruption=bool(written.get("disruption")),
@@ -124,11 +125,6 @@ def failure_of_status(written: Json) -> FailureView:
 def _exit_code(written: Json) -> int | None:
     code = written.get("exitCode")
     return None if code == UNKNOWN_EXIT else code
-
-
-def time_of(text: str | None) -> datetime | None:
-    """A time as the API writes it."""
-    return datetime.fromisoformat(text).astimezone(UTC) if text else None
 
 
 def lines(message: str) -> Iterator[str]:

@@ -11,12 +11,12 @@ from steelyard.clusters import training
 from steelyard.clusters.training import jobs, logs
 from steelyard.clusters.training.doubles import (
     make_job,
+    make_line,
     make_pod,
     make_request,
     set_phase,
     set_status,
-    stored,
-    written,
+    store,
 )
 from steelyard.clusters.training.errors import BadJob
 from steelyard_kube.cluster import WatchEvent
@@ -63,7 +63,7 @@ async def test_a_field_that_does_not_exist_is_refused_before_anything_is_made(cl
 
 
 async def test_a_job_is_found_by_its_name_or_by_its_kind_and_name(cluster: MemoryCluster) -> None:
-    await stored(cluster)
+    await store(cluster)
     assert (await training.find(cluster, "digits", "default")).kind == "PyTorchJob"
     await cluster.create(TF_JOBS, {"metadata": {"name": "digits", "namespace": "default"}, "spec": {}})
     for text in ("tfjob/digits", "tf/digits", "tfjobs/digits"):
@@ -79,7 +79,7 @@ async def test_a_job_is_found_by_its_name_or_by_its_kind_and_name(cluster: Memor
 
 
 async def test_a_job_is_stopped_and_resumed_unless_it_has_ended(cluster: MemoryCluster) -> None:
-    job = await stored(cluster)
+    job = await store(cluster)
     with pytest.raises(training.BadJob, match="is not stopped"):
         await training.resume(cluster, job)
     stopped = await training.stop(cluster, job)
@@ -91,26 +91,26 @@ async def test_a_job_is_stopped_and_resumed_unless_it_has_ended(cluster: MemoryC
 
 
 async def test_logs_of_all_replicas_are_merged_by_time(cluster: MemoryCluster) -> None:
-    job = await stored(cluster)
+    job = await store(cluster)
     await make_pod(cluster, job, "worker-0", ["1 a", "3 c"])
     await make_pod(cluster, job, "worker-1", ["2 b"])
-    await make_pod(cluster, await stored(cluster, make_job("other")), "worker-0", ["1 no"])
+    await make_pod(cluster, await store(cluster, make_job("other")), "worker-0", ["1 no"])
     pods = await training.pods(cluster, job)
-    lines = await training.written([training.Tail(cluster, pod) for pod in pods])
+    lines = await training.list_lines([training.Tail(cluster, pod) for pod in pods])
     assert [(line.replica, line.text) for line in lines] == [
         ("worker-0", "a"),
         ("worker-1", "b"),
         ("worker-0", "c"),
     ]
     for wanted, names in ((["worker-1"], ["worker-1"]), (["Worker"], ["worker-0", "worker-1"]), (["ps"], [])):
-        assert [logs.replica_of(pod)[0] for pod in training.chosen(pods, wanted, job)] == names
+        assert [logs.find_replica(pod)[0] for pod in training.choose_pods(pods, wanted, job)] == names
 
 
 async def test_a_log_read_on_repeats_no_line_and_drops_none(cluster: MemoryCluster) -> None:
-    pod = await make_pod(cluster, await stored(cluster), "worker-0", ["1 a", "2 b", "2 b"])
+    pod = await make_pod(cluster, await store(cluster), "worker-0", ["1 a", "2 b", "2 b"])
     tail = training.Tail(cluster, pod)
     assert [line.text async for line in tail.lines(follow=False)] == ["a", "b", "b"]
-    cluster.written[pod["metadata"]["uid"]] += [written("2 c"), written("3 d")]
+    cluster.written[pod["metadata"]["uid"]] += [make_line("2 c"), make_line("3 d")]
     assert [line.text async for line in tail.lines(follow=False)] == ["c", "d"]
 
 
@@ -136,7 +136,7 @@ async def both(
 
 
 async def test_a_job_is_followed_to_its_end_over_a_restart(cluster: MemoryCluster) -> None:
-    job = await stored(cluster)
+    job = await store(cluster)
     old = await make_pod(cluster, job, "worker-0", ["1 begun before"], phase="Running")
 
     seen: list[str] = []
@@ -147,7 +147,7 @@ async def test_a_job_is_followed_to_its_end_over_a_restart(cluster: MemoryCluste
 
     async def goes_on() -> None:
         await until(1)
-        cluster.written[old["metadata"]["uid"]].append(written("2 then killed"))
+        cluster.written[old["metadata"]["uid"]].append(make_line("2 then killed"))
         await set_phase(cluster, old, "Failed")
         await until(2)
         await cluster.delete(PODS, old["metadata"]["name"], "default", grace_seconds=0)
@@ -171,7 +171,7 @@ class LatePods(MemoryCluster):
 
 async def test_what_a_pod_wrote_is_read_though_the_job_ended_before_the_pod_was_seen() -> None:
     cluster = LatePods()
-    job = await stored(cluster)
+    job = await store(cluster)
 
     async def goes_on() -> None:
         await asyncio.sleep(0.02)
@@ -182,7 +182,7 @@ async def test_what_a_pod_wrote_is_read_though_the_job_ended_before_the_pod_was_
 
 
 async def test_a_wait_for_a_job_that_is_deleted_ends_with_an_error(cluster: MemoryCluster) -> None:
-    job = await stored(cluster)
+    job = await store(cluster)
     waiters = [
         asyncio.ensure_future(waiter) for waiter in (followed(cluster, job), training.wait(cluster, job))
     ]
@@ -196,7 +196,7 @@ async def test_a_wait_for_a_job_that_is_deleted_ends_with_an_error(cluster: Memo
 
 
 async def test_waiting_ends_when_the_job_does_or_time_is_up(cluster: MemoryCluster) -> None:
-    job = await stored(cluster)
+    job = await store(cluster)
     with pytest.raises(training.WaitedTooLong, match=r"not done after 0.01 s; it is Created"):
         await training.wait(cluster, job, timeout=0.01)
     await set_status(cluster, job, conditions=["Failed"])

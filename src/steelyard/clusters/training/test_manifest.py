@@ -7,7 +7,7 @@ import pytest
 from steelyard.clusters.names import MAX_NUMBER, MAX_REPLICAS
 from steelyard.clusters.training.doubles import make_request
 from steelyard.clusters.training.errors import BadJob
-from steelyard.clusters.training.frameworks import imported, of_resource
+from steelyard.clusters.training.frameworks import find_imported, from_resource
 from steelyard.clusters.training.manifest import Program, fresh_name, manifest
 from steelyard_schema.training import common
 
@@ -96,7 +96,7 @@ def test_a_framework_of_a_resource_makes_dl_jobs() -> None:
             "roles": [{"name": "scheduler", "minimum": 1, "maximum": 1}, {"name": "worker", "minimum": 1}],
         },
     }
-    framework = of_resource(resource)
+    framework = from_resource(resource)
     assert framework.replicas(3, {}) == {"scheduler": 1, "worker": 3}
     assert (framework.resource.kind, framework.spec) == ("DLJob", {"framework": "dask"})
 
@@ -107,7 +107,7 @@ def test_a_role_that_a_job_need_not_have_is_not_started() -> None:
         {"name": "evaluator", "minimum": 0, "default": 1},  # the API fills in what is not said
         {"name": "worker"},
     ]
-    framework = of_resource({"metadata": {"name": "own"}, "spec": {"roles": roles}})
+    framework = from_resource({"metadata": {"name": "own"}, "spec": {"roles": roles}})
     assert framework.replicas(1, {}) == {"lead": 3, "worker": 1}
     assert framework.replicas(1, {"evaluator": 1}) == {"lead": 3, "evaluator": 1, "worker": 1}
 
@@ -129,7 +129,7 @@ def test_bounds_are_those_of_the_definitions() -> None:
     ],
 )
 def test_the_framework_is_what_the_program_imports(source: str, name: str) -> None:
-    framework = imported(source)
+    framework = find_imported(source)
     assert (framework.name if framework else "") == name
 
 

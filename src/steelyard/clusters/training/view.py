@@ -6,16 +6,11 @@ from datetime import datetime
 from functools import cached_property
 
 from steelyard.clusters.names import MAX_REPLICAS, OUTPUT_MODEL, PROGRAM
-from steelyard.clusters.training.records import (
-    FailureView,
-    ReplicaView,
-    failure_of_status,
-    replica_of_status,
-    time_of,
-)
+from steelyard.clusters.training.records import FailureView, ReplicaView, failure_of_status, replica_of_status
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import annotations_of, status_of
-from steelyard_kube.resource import Resource, resource_of
+from steelyard_kube.objects import read_annotations, read_status
+from steelyard_kube.resource import Resource, find_resource
+from steelyard_kube.times import parse_optional_time
 
 SPECS = re.compile("ReplicaSpecs$|^roles$")
 """Names of the fields that hold the replica types, of all kinds."""
@@ -32,7 +27,7 @@ class JobView:
     def __init__(self, resource: Json) -> None:
         self.resource = resource
         self._spec = _object(resource.get("spec"))
-        self._status: Json = status_of(resource)
+        self._status: Json = read_status(resource)
 
     def __repr__(self) -> str:
         return f"JobView(kind={self.kind!r}, name={self.name!r}, namespace={self.namespace!r})"
@@ -58,7 +53,7 @@ class JobView:
 
     @property
     def type(self) -> Resource:
-        return resource_of(self.resource)
+        return find_resource(self.resource)
 
     @property
     def framework(self) -> str:
@@ -67,7 +62,7 @@ class JobView:
 
     @property
     def program(self) -> str:
-        return str(annotations_of(self.resource).get(PROGRAM, ""))
+        return str(read_annotations(self.resource).get(PROGRAM, ""))
 
     @cached_property
     def conditions(self) -> tuple[Json, ...]:
@@ -187,7 +182,7 @@ class JobView:
     @property
     def output_model(self) -> str:
         """The name of the Model that its output becomes; empty where it promises none."""
-        annotations = annotations_of(self.resource)
+        annotations = read_annotations(self.resource)
         said = _object(_object(self._spec.get("outputs")).get("model"))
         return str(said.get("name") or annotations.get(OUTPUT_MODEL) or "")
 
@@ -198,17 +193,17 @@ class JobView:
 
     @property
     def created(self) -> datetime | None:
-        return time_of(self.resource["metadata"].get("creationTimestamp"))
+        return parse_optional_time(self.resource["metadata"].get("creationTimestamp"))
 
     @property
     def started(self) -> datetime | None:
-        return time_of(self._status.get("startTime"))
+        return parse_optional_time(self._status.get("startTime"))
 
     @property
     def completed(self) -> datetime | None:
-        return time_of(self._status.get("completionTime"))
+        return parse_optional_time(self._status.get("completionTime"))
 
     @property
     def restart_at(self) -> datetime | None:
         """The time at which replicas are made again; the operator waits longer after each failure."""
-        return time_of(self._status.get("restartAt"))
+        return parse_optional_time(self._status.get("restartAt"))

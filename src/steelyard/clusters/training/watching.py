@@ -38,7 +38,7 @@ async def changes(cluster: Cluster, job: JobView) -> AsyncGenerator[JobView, Non
     queue: asyncio.Queue[JobView | None] = asyncio.Queue()
     informer = _informer(cluster, job, queue.put_nowait)
     task = asyncio.ensure_future(informer.run())
-    gone = asyncio.ensure_future(_gone_at_first(informer, job, queue))
+    gone = asyncio.ensure_future(_wait_for_absence(informer, job, queue))
     try:
         while (now := await queue.get()) is not None:
             yield now
@@ -48,7 +48,7 @@ async def changes(cluster: Cluster, job: JobView) -> AsyncGenerator[JobView, Non
         await asyncio.gather(task, gone, return_exceptions=True)
 
 
-async def _gone_at_first(informer: Informer, job: JobView, queue: "asyncio.Queue[JobView | None]") -> None:
+async def _wait_for_absence(informer: Informer, job: JobView, queue: "asyncio.Queue[JobView | None]") -> None:
     """An informer says nothing of what its first list has not."""
     await informer.synced.wait()
     if informer.get(job.namespace, job.name) is None:

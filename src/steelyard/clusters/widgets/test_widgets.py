@@ -28,7 +28,7 @@ def client(memory: MemoryApi) -> Iterator[Client]:
         yield client
 
 
-class Shown:
+class ShownWidget:
     """A widget as its user sees it."""
 
     def __init__(self, panel: widgets.Panel) -> None:
@@ -50,14 +50,14 @@ def test_panels_have_a_text_form(client: Client) -> None:
 def test_texts_are_escaped_in_html() -> None:
     panel = widgets.Panel("a", ("X",), lambda: [("<script>",)], {"Say": lambda _: "<script>"})
     assert "&lt;script&gt;" in panel.html()
-    shown = Shown(panel)
+    shown = ShownWidget(panel)
     shown.choice.value = "<script>"
     shown.buttons["Say"].click()
     assert "&lt;script&gt;" in shown.said.value
 
 
 def test_refresh_reads_again_and_keeps_the_choice(client: Client, memory: MemoryApi) -> None:
-    shown = Shown(widgets.panel(client))
+    shown = ShownWidget(widgets.panel(client))
     shown.choice.value = "demo"
     memory.store.create(RAY_CLUSTER.at("v1"), make_cluster("another"))
     assert "another" not in shown.table.value
@@ -68,7 +68,7 @@ def test_refresh_reads_again_and_keeps_the_choice(client: Client, memory: Memory
 
 def test_delete_deletes_what_is_chosen_and_nothing_else(client: Client, memory: MemoryApi) -> None:
     memory.store.create(RAY_CLUSTER.at("v1"), make_cluster("another"))
-    shown = Shown(widgets.panel(client))
+    shown = ShownWidget(widgets.panel(client))
     shown.choice.value = "demo"
     shown.buttons["Delete"].click()
     assert [status.name for status in client.ray.clusters.list()] == ["another"]
@@ -81,7 +81,7 @@ def test_delete_deletes_what_is_chosen_and_nothing_else(client: Client, memory: 
 
 
 def test_buttons_of_a_cluster_say_what_they_find(client: Client) -> None:
-    shown = Shown(widgets.panel(client))
+    shown = ShownWidget(widgets.panel(client))
     shown.choice.value = "demo"
     shown.buttons["Details"].click()
     assert "demo: Starting" in shown.said.value
@@ -93,7 +93,7 @@ def test_a_job_is_stopped(client: Client, memory: MemoryApi) -> None:
     memory.store.create(
         RAY_JOB.at("v1"), {"metadata": {"name": "job", "namespace": "team-a"}, "spec": {"entrypoint": "true"}}
     )
-    shown = Shown(widgets.job_panel(client))
+    shown = ShownWidget(widgets.job_panel(client))
     shown.choice.value = "job"
     shown.buttons["Logs"].click()
     assert "nothing is written yet" in shown.said.value
@@ -104,7 +104,7 @@ def test_a_job_is_stopped(client: Client, memory: MemoryApi) -> None:
 def test_what_goes_wrong_stands_in_the_widget_and_goes_with_the_next_success(
     client: Client, memory: MemoryApi
 ) -> None:
-    shown = Shown(widgets.panel(client))
+    shown = ShownWidget(widgets.panel(client))
     shown.choice.value = "demo"
     memory.refusal = Forbidden('User "u" cannot delete resource "rayclusters"')
     shown.buttons["Delete"].click()
@@ -122,7 +122,7 @@ def test_a_panel_whose_first_reading_fails_is_shown_with_the_reason(
     client: Client, memory: MemoryApi
 ) -> None:
     memory.refusal = Unreachable("no route")
-    shown = Shown(widgets.panel(client))
+    shown = ShownWidget(widgets.panel(client))
     assert "does not answer" in shown.said.value
     memory.refusal = None
     shown.buttons["Refresh"].click()

@@ -15,10 +15,10 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from steelyard.errors import UsageError
-from steelyard.local.lock import FileLock, LockHeld
-from steelyard.local.state import write_atomically
 from steelyard.runners.kind import Program, Variant
+from steelyard_common.durable import write_atomically
+from steelyard_common.errors import UsageError
+from steelyard_common.lock import FileLock, LockHeld
 
 TIMEOUT_SECONDS = 300.0
 RECORD = "environment.json"

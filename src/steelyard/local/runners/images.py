@@ -6,16 +6,17 @@ An entry that a user has written stays; ours are known by the folder that their 
 import json
 import re
 
-from steelyard import bounded_toml
-from steelyard.errors import UsageError
-from steelyard.local.lock import hold_lock
 from steelyard.local.runners.environments import data_folder, read
-from steelyard.local.state import StateDir, write_atomically
+from steelyard.local.state import StateDir
 from steelyard.runners.table import PROGRAMS
+from steelyard_common import bounded_toml
+from steelyard_common.durable import write_atomically
+from steelyard_common.errors import UsageError
+from steelyard_common.lock import hold_lock
 
 
 def enter_installed(state: StateDir) -> None:
-    """Make the entries of the runners say what is installed now. Raises UsageError."""
+    """Make the entries of the runners name the versions that are installed now. Raises UsageError."""
     with hold_lock(state.lock("images")):
         try:
             said = bounded_toml.read(state.images) if state.images.exists() else ""

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from steelyard.errors import SteelyardError, UsageError
-from steelyard.local.kubelet.shim import die_with_parent
 from steelyard.local.runners.environments import (
     Environment,
     contents,
@@ -24,6 +22,8 @@ from steelyard.local.runners.environments import (
     write,
 )
 from steelyard.runners.kind import Program, Variant
+from steelyard_common.errors import SteelyardError, UsageError
+from steelyard_common.processes import end_with_parent
 
 DEVICE = Path("/dev/nvidiactl")
 """Present where NVIDIA's driver is loaded."""
@@ -135,7 +135,7 @@ def _run(command: Sequence[str]) -> None:
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,
+            preexec_fn=end_with_parent,
             check=False,
         )
     except OSError as error:

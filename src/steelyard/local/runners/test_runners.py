@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import UsageError
-from steelyard.local.kubelet.images import ImageMissing, find
+from steelyard.local.image_resolver import find
 from steelyard.local.runners import install as installing
 from steelyard.local.runners.environments import data_folder, faults, hold_lock, read, remove
 from steelyard.local.runners.images import enter_installed
 from steelyard.local.runners.install import InstallFailed, install
 from steelyard.local.state import StateDir
 from steelyard.runners.table import KINDS
+from steelyard_common.errors import UsageError
+from steelyard_local_kubernetes.kubelet.images import ImageMissing
 
 KIND = KINDS["llama.cpp"]
 UV = """#!{python}

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.errors import UsageError
-from steelyard.local.machine import free_port, port_is_free
 from steelyard.local.runners.environments import Environment, read
-from steelyard.local.serving.hardware import gpu_models
-from steelyard.local.serving.memory import available_memory
 from steelyard.local.state import default_state_dir
 from steelyard.runners.kind import GIB, ModelFiles, RunnerKind, Serving
 from steelyard.runners.record import ServerRecord, server_record
 from steelyard.runners.table import choose
+from steelyard_common.errors import UsageError
+from steelyard_common.ports import free_port, port_is_free
 
 FIRST_PORT, PORTS = 23000, 6000
 """Ports below those that the kernel gives out by itself."""
@@ -22,11 +20,12 @@ MOST_CACHE = 4 * GIB
 SHARE = 0.9
 """Share of the available memory that a server is planned for."""
 _NOT_PASSED_ON = frozenset({"VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "OPENAI_API_KEY", "VLLM_API_KEY"})
+NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """Decisions of which a start of a server is made; another start does the same again."""
+    """Decisions for the start of a server; another start does the same again."""
 
     kind: RunnerKind
     environment: Environment
@@ -69,7 +68,7 @@ class ServerPlan:
     @property
     def memory_text(self) -> str:
         """Text of what it needs and what there is, in a line."""
-        needed = self.kind.needed_memory(self.serving)
+        needed = self.kind.estimate_memory(self.serving)
         cache = self.kind.cache_bytes(self.serving)
         parts = (("weights", self.model.weights), ("cache", cache), ("program", self.kind.base_memory))
         text = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in parts)
@@ -78,7 +77,7 @@ class ServerPlan:
     @property
     def fits(self) -> bool:
         """Return whether the memory suffices, as far as one knows; the memory of GPUs is not counted here."""
-        return bool(self.serving.gpus) or self.kind.needed_memory(self.serving) <= self.available
+        return bool(self.serving.gpus) or self.kind.estimate_memory(self.serving) <= self.available
 
 
 def plan_server(
@@ -131,3 +130,39 @@ def usual_port(folder: Path) -> int:
 def usual_url(folder: Path) -> str:
     """Base URL of the model in a folder, by which a run knows it."""
     return f"http://127.0.0.1:{usual_port(folder)}/v1"
+
+
+def gpu_models(folder: Path = NVIDIA) -> list[str]:
+    """Return a name for each GPU in the order of the bus; none where NVIDIA's driver is not loaded."""
+    models = []
+    for path in sorted(folder.glob("*/information")):
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:
+            continue
+        models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return models
+
+
+def available_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes of memory that a further program can have in this control group; 0 where nothing can be read."""
+    amounts = [_from_meminfo(proc / "meminfo"), _from_group(groups)]
+    known = [amount for amount in amounts if amount is not None]
+    return max(0, min(known, default=0))
+
+
+def _from_meminfo(path: Path) -> int | None:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _from_group(folder: Path) -> int | None:
+    """Read the limit of a container, which /proc does not know."""
+    try:
+        limit, used = (folder / "memory.max").read_text(), (folder / "memory.current").read_text()
+    except OSError:
+        return None
+    return None if limit.strip() == "max" else int(limit) - int(used)

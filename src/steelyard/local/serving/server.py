@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard.errors import SteelyardError
-from steelyard.local.kubelet import processes
 from steelyard.local.serving.plan import ServerPlan
 from steelyard.local.serving.watcher import STOP
+from steelyard_common import processes
+from steelyard_common.errors import SteelyardError
 
 POLL_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
@@ -76,7 +76,7 @@ class Server:
                 return
             self._close_line()
             self.restarts += 1
-            self._warn(f"the server {how(code)}{self._why(code)}; it is started again")
+            self._warn(f"the server {describe_end(code)}{self._explain_end(code)}; it is started again")
             try:
                 await self._start_once()
                 failures = 0
@@ -155,11 +155,11 @@ class Server:
         lines = tail(plan.log)
         text = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
         raise ServerFailed(
-            f"{plan.kind.title} {how(ended.result())} after {time.monotonic() - began:.0f} s, before it was ready"
-            f"{self._why(ended.result())}\n  The end of {plan.log}:\n{text}"
+            f"{plan.kind.title} {describe_end(ended.result())} after {time.monotonic() - began:.0f} s, "
+            f"before it was ready{self._explain_end(ended.result())}\n  The end of {plan.log}:\n{text}"
         )
 
-    def _why(self, code: int) -> str:
+    def _explain_end(self, code: int) -> str:
         """Say why the server ended, after a colon, where its log says that."""
         number = code - 128 if code > 128 else max(0, -code)
         why = self.plan.kind.last_error(tail(self.plan.log), number)
@@ -230,7 +230,7 @@ def kill_marked(mark: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def how(code: int) -> str:
+def describe_end(code: int) -> str:
     """Say how a server ended, by its watcher's exit status."""
     if code > 128:
         return f"was killed by signal {code - 128}"

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.runners.environments import Environment, data_folder, write
-from steelyard.local.serving.memory import available_memory
-from steelyard.local.serving.plan import plan_server, usual_port
-from steelyard.local.serving.server import how
+from steelyard.local.serving.plan import available_memory, plan_server, usual_port
+from steelyard.local.serving.server import describe_end
 from steelyard.runners.kind import GIB
 
 
@@ -55,4 +54,4 @@ def test_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
     ],
 )
 def test_an_end_is_said_in_words(code: int, text: str) -> None:
-    assert how(code) == text
+    assert describe_end(code) == text

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from steelyard.local.kubelet import processes, shim, splice
+from steelyard_common import processes
 
 STOP = b"stop\n"
 GRACE_SECONDS = 10.0
@@ -34,13 +34,13 @@ def main(arguments: Sequence[str]) -> int:
     line, log, command = int(arguments[0]), arguments[1], arguments[2:]
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    processes.adopt_orphans()
     guard = os.getpid()
     if watcher := os.fork():
         os.close(line)
         return _guard(watcher)
-    splice._libc.prctl(shim.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # a child does not inherit it
-    shim.end_with_parent(signal.SIGTERM)
+    processes.adopt_orphans()  # a child does not inherit it
+    processes.end_with_parent(signal.SIGTERM)
     if os.getppid() != guard:  # it ended before the kernel knew that we want the signal
         return 1
     return _watch(line, log, command)
@@ -66,7 +66,7 @@ def _watch(line: int, log: str, command: Sequence[str]) -> int:
             command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True,
             # Where this process is killed and the command with it, the server gets a signal, and ends its own
             # processes.
-            preexec_fn=lambda: shim.end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one thread
+            preexec_fn=lambda: processes.end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one thread
         )  # fmt: skip
     except OSError as error:
         os.write(descriptor, f"{command[0]}: {error.strerror}\n".encode())

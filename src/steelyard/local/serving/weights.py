@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from steelyard.errors import UsageError
 from steelyard.runners.kind import ModelFiles
-from steelyard.runs.served import model_volume
-from steelyard.storage.digest import sha256_of_all
-from steelyard.storage.digest_cache import DigestCache
+from steelyard_common.errors import UsageError
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.served import model_volume
+from steelyard_evaluation.storage.digest import sha256_of_all
+from steelyard_evaluation.storage.digest_cache import DigestCache
 from steelyard_schema.paths import BadFolder, files_below
 
 

@@ -8,8 +8,8 @@ from steelyard.operator.ray.owned import MANAGED
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
-from steelyard_kube.objects import annotations_of, controller_uid, labels_of
-from steelyard_kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, resource_of
+from steelyard_kube.objects import controller_uid, read_annotations, read_labels
+from steelyard_kube.resource import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, find_resource
 
 _log = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0
@@ -22,7 +22,7 @@ async def apply(cluster: Cluster, desired: Json, owner_uid: str | None) -> None:
     An object is ours if the owner controls it; without an owner, if it has our label. Raises ApiError to be tried
     again.
     """
-    resource, metadata = resource_of(desired), desired["metadata"]
+    resource, metadata = find_resource(desired), desired["metadata"]
     try:
         await cluster.create(resource, desired)
         return
@@ -35,7 +35,7 @@ async def apply(cluster: Cluster, desired: Json, owner_uid: str | None) -> None:
     annotations = metadata.get("annotations", {})
     content = {field: value for field, value in desired.items() if field not in _NOT_CONTENT}
     same = covers({field: present.get(field) for field in content}, content)
-    if same and covers(annotations_of(present), annotations):
+    if same and covers(read_annotations(present), annotations):
         return
     version = present["metadata"]["resourceVersion"]
     patch = {"metadata": {"resourceVersion": version, "annotations": annotations}, **content}
@@ -48,7 +48,7 @@ async def apply(cluster: Cluster, desired: Json, owner_uid: str | None) -> None:
 def _is_ours(present: Json, owner_uid: str | None) -> bool:
     if owner_uid is not None:
         return controller_uid(present) == owner_uid
-    return labels_of(present).items() >= MANAGED.items()
+    return read_labels(present).items() >= MANAGED.items()
 
 
 async def apply_configurations(cluster: Cluster, desired: list[Json]) -> None:

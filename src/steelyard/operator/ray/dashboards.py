@@ -7,11 +7,11 @@ from steelyard.operator.ray.owned import (
     Platform,
     dashboard_name,
     head_service,
-    owned,
+    make_owned,
 )
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
 from steelyard_schema.ray_annotations import DASHBOARD as ADDRESS
 
 _MAX_LABEL = 63  # characters of the first part of a host's name
@@ -33,7 +33,7 @@ def dashboard_objects(cluster: Json, settings: RaySettings, platform: Platform) 
     return objects
 
 
-def host_of(cluster: Json, settings: RaySettings) -> str:
+def dashboard_host(cluster: Json, settings: RaySettings) -> str:
     """Return the host of a dashboard; empty where the settings give no domain."""
     if not settings.domain:
         return ""
@@ -48,7 +48,7 @@ def host_of(cluster: Json, settings: RaySettings) -> str:
 
 def address(cluster: Json, settings: RaySettings, platform: Platform) -> str:
     """Return the address of the dashboard for people; empty if none exists or is known."""
-    if host := host_of(cluster, settings) if platform.dashboard else "":
+    if host := dashboard_host(cluster, settings) if platform.dashboard else "":
         secure = platform.dashboard != "ingress" or bool(settings.tls_secret)
         return f"{'https' if secure else 'http'}://{host}"
     if platform.login_url and not platform.dashboard:
@@ -64,7 +64,7 @@ def login_path(cluster: Json) -> str:
 
 def address_change(cluster: Json, settings: RaySettings, platform: Platform) -> Json:
     """Return what changes in the annotations, so that they show the dashboard's address."""
-    present, desired = annotations_of(cluster).get(ADDRESS), address(cluster, settings, platform)
+    present, desired = read_annotations(cluster).get(ADDRESS), address(cluster, settings, platform)
     return {} if (present or "") == desired else {ADDRESS: desired or None}
 
 
@@ -75,7 +75,7 @@ def _backend(cluster: Json, settings: RaySettings) -> tuple[str, int]:
 def login_service(cluster: Json) -> Json:
     """Return the Service before the login: its endpoints are the operators', which are in another namespace."""
     spec = {"ports": [{"name": "dashboard", "port": _HTTP, "protocol": "TCP"}], "type": "ClusterIP"}
-    return owned(cluster, "v1", "Service", dashboard_name(cluster), {"spec": spec})
+    return make_owned(cluster, "v1", "Service", dashboard_name(cluster), {"spec": spec})
 
 
 def login_endpoints(cluster: Json, platform: Platform) -> Json:
@@ -89,7 +89,7 @@ def login_endpoints(cluster: Json, platform: Platform) -> Json:
         ],
         "ports": [{"name": "dashboard", "port": port, "protocol": "TCP"}],
     }
-    endpoint_slice = owned(cluster, "discovery.k8s.io/v1", "EndpointSlice", name, content)
+    endpoint_slice = make_owned(cluster, "discovery.k8s.io/v1", "EndpointSlice", name, content)
     endpoint_slice["metadata"]["labels"] |= {
         "kubernetes.io/service-name": name,
         # Kubernetes' own controllers leave slices alone that another one manages.
@@ -102,18 +102,20 @@ def ingress(cluster: Json, settings: RaySettings) -> Json:
     service, port = _backend(cluster, settings)
     backend = {"service": {"name": service, "port": {"number": port}}}
     rule: Json = {"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
-    host = host_of(cluster, settings)
+    host = dashboard_host(cluster, settings)
     spec: Json = {"rules": [{**({"host": host} if host else {}), **rule}]}
     if settings.ingress_class:
         spec["ingressClassName"] = settings.ingress_class
     if settings.tls_secret:
         spec["tls"] = [{"secretName": settings.tls_secret, **({"hosts": [host]} if host else {})}]
     name = dashboard_name(cluster)
-    return owned(cluster, "networking.k8s.io/v1", "Ingress", name, {"spec": spec}, dict(settings.annotations))
+    return make_owned(
+        cluster, "networking.k8s.io/v1", "Ingress", name, {"spec": spec}, dict(settings.annotations)
+    )
 
 
 def route(cluster: Json, settings: RaySettings) -> Json:
-    host = host_of(cluster, settings)
+    host = dashboard_host(cluster, settings)
     spec: Json = {
         **({"host": host} if host else {}),
         "to": {"kind": "Service", "name": _backend(cluster, settings)[0]},
@@ -121,18 +123,20 @@ def route(cluster: Json, settings: RaySettings) -> Json:
         "tls": {"termination": "edge", "insecureEdgeTerminationPolicy": "Redirect"},
     }
     name = dashboard_name(cluster)
-    return owned(cluster, "route.openshift.io/v1", "Route", name, {"spec": spec}, dict(settings.annotations))
+    return make_owned(
+        cluster, "route.openshift.io/v1", "Route", name, {"spec": spec}, dict(settings.annotations)
+    )
 
 
 def http_route(cluster: Json, settings: RaySettings) -> Json:
     namespace, _, gateway = settings.gateway.rpartition("/")
     parent = {"name": gateway, **({"namespace": namespace} if namespace else {})}
-    host = host_of(cluster, settings)
+    host = dashboard_host(cluster, settings)
     service, port = _backend(cluster, settings)
     rule = {"backendRefs": [{"name": service, "port": port}]}
     spec: Json = {"parentRefs": [parent], **({"hostnames": [host]} if host else {}), "rules": [rule]}
     name = dashboard_name(cluster)
-    return owned(
+    return make_owned(
         cluster,
         "gateway.networking.k8s.io/v1",
         "HTTPRoute",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping
-from steelyard_kube.objects import annotations_of, status_of
+from steelyard_kube.objects import read_annotations, read_status
 from steelyard_schema.ray_annotations import CERTIFICATES
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Platform:
 
 
 def has_certificates(cluster: Json) -> bool:
-    return bool(annotations_of(cluster).get(CERTIFICATES))
+    return bool(read_annotations(cluster).get(CERTIFICATES))
 
 
 def dashboard_name(cluster: Json) -> str:
@@ -43,11 +43,11 @@ def dashboard_name(cluster: Json) -> str:
 
 def head_service(cluster: Json) -> str:
     """Return the name of the head's Service: as the status has it, else as KubeRay would name it."""
-    name = mapping(status_of(cluster), "head").get("serviceName")
+    name = mapping(read_status(cluster), "head").get("serviceName")
     return str(name or f"{cluster['metadata']['name']}-head-svc")
 
 
-def owned(
+def make_owned(
     cluster: Json, api_version: str, kind: str, name: str, content: Json, annotations: Json | None = None
 ) -> Json:
     """Return an object that goes with the cluster; `content` is what it has in addition to its metadata."""
@@ -61,7 +61,7 @@ def owned(
     return {"apiVersion": api_version, "kind": kind, "metadata": own_metadata, **content}
 
 
-def address_of(settings: RaySettings, url: str, path: str) -> str:
+def service_address(settings: RaySettings, url: str, path: str) -> str:
     """Return the address of a path of the operator's service, as the API and Pods call it."""
     base = settings.url or url or f"https://{settings.service_name}.{settings.namespace}.svc"
     return f"{base.rstrip('/')}{path}"

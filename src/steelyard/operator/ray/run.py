@@ -18,9 +18,9 @@ from steelyard.operator.ray.applying import RETRY_SECONDS, apply, apply_configur
 from steelyard.operator.ray.certificates.authorities import SERVICE
 from steelyard.operator.ray.certificates.decisions import ending
 from steelyard.operator.ray.key import BadKey, platform_key
-from steelyard.operator.ray.objects import annotation_changes, objects_of
+from steelyard.operator.ray.objects import annotation_changes, make_objects
 from steelyard.operator.ray.owned import CLUSTER, Platform, has_certificates
-from steelyard.operator.ray.serving.server import NOWHERE, Served, is_called_directly, utc_now
+from steelyard.operator.ray.serving.server import NOWHERE, ServedAddresses, is_called_directly, utc_now
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, sequence
 from steelyard_kube.cluster import Cluster, Resource
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class Surroundings:
     """Facts that the process knows by itself."""
 
-    served: Served = NOWHERE
+    served: ServedAddresses = NOWHERE
     now: Callable[[], datetime] = utc_now
     record: Record = lambda cluster, type, reason, message: None
 
@@ -65,7 +65,7 @@ class _Loop:
         self._due = asyncio.Event()
         self._platform: Platform | None = None
         self._clusters = Informer(
-            cluster, RAY_CLUSTERS, namespace=namespace, on_change=self._changed, optional=True
+            cluster, RAY_CLUSTERS, namespace=namespace, on_change=self._note_change, optional=True
         )
         self._operators = Informer(
             cluster,
@@ -75,7 +75,7 @@ class _Loop:
             on_change=lambda old, new: self._due.set(),
         )
 
-    def _changed(self, old: Json | None, new: Json | None) -> None:
+    def _note_change(self, old: Json | None, new: Json | None) -> None:
         if new is not None:
             self._queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
 
@@ -93,7 +93,7 @@ class _Loop:
             self._due.clear()
             wait = ROUND_SECONDS
             try:
-                self._platform = await platform_of(self._cluster, self._settings, self._surroundings)
+                self._platform = await find_platform(self._cluster, self._settings, self._surroundings)
             except (ApiError, BadKey) as error:
                 _log.warning("the platform of Ray clusters: %s", error)
                 wait = RETRY_SECONDS
@@ -101,7 +101,7 @@ class _Loop:
                 _log.exception("the platform of Ray clusters")
                 wait = RETRY_SECONDS
             for obj in self._clusters.items():
-                self._changed(None, obj)
+                self._note_change(None, obj)
             # Not `wait_for`, which loses a cancellation that comes with a change: this task would never end.
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -123,14 +123,14 @@ class _Loop:
             else:
                 self._queue.forget(key)
             finally:
-                self._queue.done(key)
+                self._queue.finish(key)
 
     def _current(self) -> Platform:
         assert self._platform is not None
         return Platform(**{**vars(self._platform), "now": self._surroundings.now()})
 
 
-async def platform_of(cluster: Cluster, settings: RaySettings, surroundings: Surroundings) -> Platform:
+async def find_platform(cluster: Cluster, settings: RaySettings, surroundings: Surroundings) -> Platform:
     """Find out what decisions depend on, and bring the webhooks to it: the key first, then who trusts it."""
     now, served = surroundings.now(), surroundings.served
     key = await platform_key(cluster, settings) if settings.certificates or settings.admission else None
@@ -188,7 +188,7 @@ async def sync(
     except NotFound:
         return
     uid = owner["metadata"]["uid"]
-    for desired in objects_of(owner, settings, platform):
+    for desired in make_objects(owner, settings, platform):
         try:
             await apply(cluster, desired, uid)
         except ApiError as error:

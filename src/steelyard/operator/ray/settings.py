@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from steelyard.monitoring import Listen
+from steelyard.telemetry.monitoring import Listen
 
 
 class RaySettings(BaseModel):

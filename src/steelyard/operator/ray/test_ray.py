@@ -10,10 +10,10 @@ import pytest
 
 from steelyard.operator.ray.applying import apply_configurations, covers, remove_configurations
 from steelyard.operator.ray.certificates.authorities import new_key, request_for
-from steelyard.operator.ray.dashboards import host_of
-from steelyard.operator.ray.objects import annotation_changes, objects_of
+from steelyard.operator.ray.dashboards import dashboard_host
+from steelyard.operator.ray.objects import annotation_changes, make_objects
 from steelyard.operator.ray.owned import Platform
-from steelyard.operator.ray.run import Surroundings, dashboard_kind, platform_of, run_ray, sync
+from steelyard.operator.ray.run import Surroundings, dashboard_kind, find_platform, run_ray, sync
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
 from steelyard_kube.errors import ApiError, Conflict, NotFound, ServerTimeout
@@ -74,7 +74,7 @@ def ray_cluster(cluster: MemoryCluster) -> Json:
 async def reconcile(cluster: MemoryCluster, settings: RaySettings, now: datetime = NOW) -> None:
     """Do what the loop does: a round, and the cluster."""
     surroundings = Surroundings(now=lambda: now)
-    platform = await platform_of(cluster, settings, surroundings)
+    platform = await find_platform(cluster, settings, surroundings)
     await sync(cluster, settings, KEY, platform)
 
 
@@ -329,7 +329,7 @@ async def test_the_key_is_made_once_and_a_damaged_one_is_not_replaced() -> None:
 
 def test_a_host_is_one_label_below_the_domain() -> None:
     cluster = {"metadata": {"name": "n" * 60, "namespace": "default"}}
-    host = host_of(cluster, RaySettings(domain="example.com"))
+    host = dashboard_host(cluster, RaySettings(domain="example.com"))
     assert len(host.partition(".")[0]) == 63
     assert host.endswith(".example.com")
 
@@ -337,12 +337,12 @@ def test_a_host_is_one_label_below_the_domain() -> None:
 def test_no_two_clusters_share_a_host() -> None:
     pairs = [("a-b", "c"), ("a", "b-c"), ("n" * 60, "x"), ("n" * 60, "y"), ("a", "c")]
     clusters = [{"metadata": {"name": name, "namespace": namespace}} for name, namespace in pairs]
-    assert len({host_of(cluster, RaySettings(domain="example.com")) for cluster in clusters}) == 5
+    assert len({dashboard_host(cluster, RaySettings(domain="example.com")) for cluster in clusters}) == 5
 
 
 def test_a_cluster_that_is_deleted_gets_nothing_more() -> None:
     cluster = {"metadata": {"name": "n", "namespace": "d", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert objects_of(cluster, ALL, NOTHING) == []
+    assert make_objects(cluster, ALL, NOTHING) == []
     assert annotation_changes(cluster, ALL, NOTHING) == {}
 
 

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import orjson
 
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import Workflow
 from steelyard.operator.writes import missing
 from steelyard_common.types import Json
-from steelyard_kube.resource import resource_of
-from steelyard_kube.store import Key, Stored
+from steelyard_kube.resource import find_resource
+from steelyard_kube.store import Key, StoredObject
 
-Objects = Mapping[Key, Stored]
+Objects = Mapping[Key, StoredObject]
 
 REMEMBERED = 100_000
 
@@ -55,7 +55,7 @@ class RememberedDecisions:
     def __init__(self, workflow: Workflow) -> None:
         self._workflow = workflow
         self._observed: dict[tuple[int, ...], tuple[object, Children]] = {}
-        self._decided: dict[tuple[int, int, datetime], tuple[object, Desired]] = {}
+        self._decided: dict[tuple[int, int, datetime], tuple[object, DesiredState]] = {}
 
     def workflow(self) -> Workflow:
         return replace(self._workflow, observe=self._observe, reconcile=self._reconcile)
@@ -83,7 +83,7 @@ class RememberedDecisions:
 
     def _reconcile(
         self, resource: Json, children: Children, now: datetime, settings: OperatorSettings
-    ) -> Desired:
+    ) -> DesiredState:
         key = (id(resource), id(children), now)
         if key not in self._decided:
             want = self._workflow.reconcile(resource, children, now, settings)
@@ -91,7 +91,7 @@ class RememberedDecisions:
         return self._decided[key][1]
 
 
-def _decision(resource: Json, children: Children, want: Desired) -> Decision:
+def _decision(resource: Json, children: Children, want: DesiredState) -> Decision:
     """All of a decision that the edge acts upon. Events are left out: no later decision reads them."""
     metadata = resource["metadata"]
     namespace = metadata["namespace"]
@@ -113,7 +113,7 @@ def _decision(resource: Json, children: Children, want: Desired) -> Decision:
     guards = [_guard(resource), *(_guard(patch.child) for patch in want.patch)]
     for precondition in want.preconditions:
         if precondition.version:
-            kind = resource_of({"apiVersion": precondition.api_version, "kind": precondition.kind})
+            kind = find_resource({"apiVersion": precondition.api_version, "kind": precondition.kind})
             guards.append((Key(kind, namespace, precondition.name), int(precondition.version)))
     return Decision(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), tuple(guards))
 
@@ -124,4 +124,4 @@ def _identity(child: Json) -> tuple[str, str, str]:
 
 def _guard(obj: Json) -> tuple[Key, int]:
     metadata = obj["metadata"]
-    return Key(resource_of(obj), metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])
+    return Key(find_resource(obj), metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])

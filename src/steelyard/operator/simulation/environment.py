@@ -6,23 +6,23 @@ Each function does one thing to the objects of a `Simulator`, as a controller, a
 from typing import Any
 
 from steelyard.operator.children import live
-from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.names import owner_reference
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import Simulator, seconds
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import annotations_of, controller_of, status_of
-from steelyard_kube.resource import JOBS, PODS, REPLICA_SETS, Resource, resource_of
+from steelyard_kube.objects import find_controller, read_annotations, read_status
+from steelyard_kube.resource import JOBS, PODS, REPLICA_SETS, Resource, find_resource
+from steelyard_kube.times import format_time, parse_time
 
 FOREIGN = "somebody-elses"
 
 
 def jobs(simulator: Simulator) -> list[Json]:
     """The Jobs that have a controller: a Job without one belongs to another project."""
-    return [job for job in simulator.objects(JOBS) if live(job) and controller_of(job)]
+    return [job for job in simulator.objects(JOBS) if live(job) and find_controller(job)]
 
 
-def pod_of(simulator: Simulator, owner: Json) -> Json | None:
+def find_pod(simulator: Simulator, owner: Json) -> Json | None:
     return simulator.find(PODS, f"{owner['metadata']['name']}-pod", NAMESPACE)
 
 
@@ -78,7 +78,7 @@ def job_image_missing(simulator: Simulator, job: Json) -> None:
 
 
 def job_node_lost(simulator: Simulator, job: Json, ago: int = 0) -> None:
-    since = time_text(simulator.now - seconds(ago))
+    since = format_time(simulator.now - seconds(ago))
     condition = _condition(simulator, "Ready", "False", "NodeNotReady") | {"lastTransitionTime": since}
     job_pod(simulator, job, {"phase": "Running", "conditions": [condition]})
 
@@ -99,8 +99,8 @@ def end_job(simulator: Simulator, job: Json, kind: str, reason: str = "") -> Non
 
 def stuck(simulator: Simulator, job: Json) -> bool:
     """A Pod that does not get on by itself: the operator has to see to it."""
-    pod = pod_of(simulator, job)
-    status = status_of(pod)
+    pod = find_pod(simulator, job)
+    status = read_status(pod)
     image = any("waiting" in container["state"] for container in sequence(status, "containerStatuses"))
     return image or any(
         condition.get("reason") == "NodeNotReady" for condition in sequence(status, "conditions")
@@ -117,7 +117,7 @@ def session_status(simulator: Simulator, session: Json, kind: str, reason: str) 
     holds = {kind, "Finished"} if finished else {kind}
     conditions = [_condition(simulator, type, "True" if type in holds else "False", reason) for type in types]
     status = {"conditions": conditions, "observedGeneration": 1}
-    simulator.store.set_status(resource_of(session), session["metadata"]["name"], NAMESPACE, status)
+    simulator.store.set_status(find_resource(session), session["metadata"]["name"], NAMESPACE, status)
 
 
 def replica(simulator: Simulator, deployment: Json, status: Json) -> None:
@@ -149,7 +149,7 @@ def crash_looping(simulator: Simulator) -> Json:
     return {**ready(simulator, "False"), "containerStatuses": [container]}
 
 
-def bound_to_all(_: Simulator) -> Json:
+def bind_to_all(_: Simulator) -> Json:
     return {"phase": "Failed", "reason": "BoundToAllAddresses", "message": "it listens on 0.0.0.0:8000"}
 
 
@@ -178,11 +178,11 @@ def make_foreign(simulator: Simulator, resource: Resource, name: str, **metadata
 
 
 def is_foreign(obj: Json) -> bool:
-    return FOREIGN in annotations_of(obj)
+    return FOREIGN in read_annotations(obj)
 
 
 def remove(simulator: Simulator, obj: Json) -> None:
-    simulator.store.remove(resource_of(obj), obj["metadata"]["name"], NAMESPACE)
+    simulator.store.remove(find_resource(obj), obj["metadata"]["name"], NAMESPACE)
     simulator.cluster.collect()
 
 
@@ -192,5 +192,5 @@ def _condition(simulator: Simulator, kind: str, word: str, reason: str = "", mes
         "status": word,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": time_text(simulator.now),
+        "lastTransitionTime": format_time(simulator.now),
     }

@@ -89,13 +89,13 @@ def operator_moves(simulator: Simulator, with_faults: bool) -> list[Move]:
         moves.append(_step(LOOKED, 0, None))
     if with_faults and due:
         simulator.step()
-        moves += _interrupted_steps(simulator.calls, paused)
+        moves += _interrupt_steps(simulator.calls, paused)
     if with_faults and len(behind) > 1:
         moves += [Move(f"only {group} catch up", 1, _catches_up(group)) for group in behind]
     return moves
 
 
-def _interrupted_steps(calls: Sequence[Call], paused: bool) -> Iterator[Move]:
+def _interrupt_steps(calls: Sequence[Call], paused: bool) -> Iterator[Move]:
     for number, call in enumerate(calls):
         yield _step(f"crash before {call.verb}", 1, ("crash before", number))
         yield _step("refused", 1, ("refused", number))
@@ -132,7 +132,7 @@ def fair_move(scenario: Scenario, simulator: Simulator) -> str:
     return ""
 
 
-def actor_of(move: str) -> Actor:
+def find_actor(move: str) -> Actor:
     if move == RESUMED:
         return "late operator"
     by_operator = move in _OPERATOR or move.startswith(("crash", "a second operator"))

@@ -7,7 +7,7 @@ from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Simulator, State
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import controller_of, status_of, true_condition
+from steelyard_kube.objects import find_controller, read_status, true_condition
 from steelyard_kube.resource import EVALUATIONS, JOBS
 from steelyard_kube.store import Key as StoreKey
 
@@ -26,7 +26,7 @@ def steps_taken_back(before: State, simulator: Simulator, key: Key) -> str:
     new, old = simulator.resource(), peek(stored.raw) if stored else None
     if not new or not old or old["metadata"]["uid"] != new["metadata"]["uid"]:
         return ""
-    was, is_now = status_of(old), status_of(new)
+    was, is_now = read_status(old), read_status(new)
     if true_condition(old, "Finished") and was != is_now:
         return f"the end was changed: {was} became {is_now}"
     milestones = sequence(was, "milestones")
@@ -39,17 +39,17 @@ def steps_taken_back(before: State, simulator: Simulator, key: Key) -> str:
     return ""
 
 
-def made_too_late(before: State, simulator: Simulator, changed: set[StoreKey]) -> str:
+def find_late_object(before: State, simulator: Simulator, changed: set[StoreKey]) -> str:
     """Check that nothing starts for a finished resource, and no session or client after the client's success."""
     owners = {
         obj["metadata"]["uid"]: obj for obj in map(peek, (s.raw for s in before.objects.objects.values()))
     }
-    after = simulator.store.stored
+    after = simulator.store.all_objects
     for key in changed:
         if key not in after or key in before.objects.objects:
             continue
         created = peek(after[key].raw)
-        owner = owners.get((controller_of(created) or {}).get("uid", ""))
+        owner = owners.get((find_controller(created) or {}).get("uid", ""))
         if owner is None:
             return f"{key.name} was made for nobody"
         if true_condition(owner, "Finished"):
@@ -64,7 +64,7 @@ def made_too_late(before: State, simulator: Simulator, changed: set[StoreKey]) -
 def two_jobs(simulator: Simulator) -> str:
     seen: dict[tuple[str, str], str] = {}
     for job in simulator.objects(JOBS):
-        owner = controller_of(job)
+        owner = find_controller(job)
         if owner and live(job):
             key = (owner["uid"], job["metadata"]["labels"][COMPONENT])
             if key in seen:
@@ -82,5 +82,5 @@ def strays(simulator: Simulator) -> list[str]:
     return [
         obj["metadata"]["name"]
         for obj in simulator.objects()
-        if (owner := controller_of(obj)) and owner["uid"] not in living
+        if (owner := find_controller(obj)) and owner["uid"] not in living
     ]

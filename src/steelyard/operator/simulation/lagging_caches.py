@@ -9,12 +9,12 @@ from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 from steelyard_kube.resource import INFERENCE_SESSIONS, PODS, Resource
 from steelyard_kube.store import Key as StoreKey
-from steelyard_kube.store import Stored
+from steelyard_kube.store import StoredObject
 
-SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
+SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2, retry_seconds=0, step_pod_seconds=0)
 
 
 @lru_cache(maxsize=200_000)
@@ -38,7 +38,8 @@ class LaggingCaches:
     """True if the caches show the operator's own writes at once."""
 
     def __init__(self, key: Key) -> None:
-        self.seen: dict[StoreKey, Stored] = {}
+        self.seen: dict[StoreKey, StoredObject] = {}
+        self.chosen = SETTINGS
         self._key = key
         self._store_key = StoreKey(key.resource, key.namespace, key.name)
         self._concerned: dict[tuple[str, bytes], bool] = {}
@@ -53,26 +54,26 @@ class LaggingCaches:
         own = [
             (key.resource, _load(*stored, key.resource != INFERENCE_SESSIONS))
             for key, stored in sorted(self.seen.items(), key=lambda entry: entry[0][2])
-            if labels_of(peek(stored.raw)).get(OWNER) == uid
+            if read_labels(peek(stored.raw)).get(OWNER) == uid
         ]
         kinds = (*CHILDREN, INFERENCE_SESSIONS)
         return [obj for kind, obj in own if kind in kinds], [obj for kind, obj in own if kind == PODS]
 
     def settings(self) -> OperatorSettings:
-        return SETTINGS
+        return self.chosen
 
     def apply_write(self, obj: Json) -> bool:
         return False
 
     def watched(self, obj: Json) -> bool:
         """Return whether the watches of children show it: by its label."""
-        return ENTITY in labels_of(obj)
+        return ENTITY in read_labels(obj)
 
     def concerns(self, resource: Json, obj: Json) -> bool:
         """Return whether a change of it makes the operator reconcile the resource."""
-        return bool(labels_of(obj).get(OWNER) == resource["metadata"]["uid"])
+        return bool(read_labels(obj).get(OWNER) == resource["metadata"]["uid"])
 
-    def concerned(self, resource: Json | None, stored: Stored) -> bool:
+    def concerned(self, resource: Json | None, stored: StoredObject) -> bool:
         """Remembered `concerns`; nothing concerns a resource that is not there."""
         if resource is None:
             return False
@@ -81,7 +82,7 @@ class LaggingCaches:
             self._concerned[known] = self.concerns(resource, peek(stored.raw))
         return self._concerned[known]
 
-    def shown(self, key: StoreKey, stored: Stored) -> bool:
+    def shown(self, key: StoreKey, stored: StoredObject) -> bool:
         """Return whether the watches show an object."""
         if (shown := self._shown.get((key, stored.raw))) is None:
             group = self.group(key)

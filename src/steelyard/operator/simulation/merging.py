@@ -6,8 +6,8 @@ It distinguishes all states, and compares what follows from those that `Simulato
 from collections import Counter
 from collections.abc import Sequence
 
-from steelyard.operator.simulation.exploration import Scenario, actor_of, operator_moves
-from steelyard.operator.simulation.search import Reached, Search
+from steelyard.operator.simulation.exploration import Scenario, find_actor, operator_moves
+from steelyard.operator.simulation.search import ReachedState, Search
 
 
 class MergingCheck(Search):
@@ -15,10 +15,10 @@ class MergingCheck(Search):
 
     def __init__(self, scenario: Scenario, *, limit: int, floor: int, after: Sequence[str] = ()) -> None:
         super().__init__(scenario, limit=limit, floor=floor, after=after, merging=False)
-        self._followers: dict[object, tuple[Counter[tuple[str, int]], Reached]] = {}
+        self._followers: dict[object, tuple[Counter[tuple[str, int]], ReachedState]] = {}
         self.merged = 0
 
-    def expand(self, reached: Reached) -> None:
+    def expand(self, reached: ReachedState) -> None:
         super().expand(reached)
         simulator, state = self._simulator, reached.state
         simulator.load(state)
@@ -31,12 +31,12 @@ class MergingCheck(Search):
             names = ", ".join(sorted({name for name, _ in (followers - others) + (others - followers)}))
             raise self._violation(f"taken for the same, and differing after: {names}", reached.key, [])
 
-    def _without_faults(self, reached: Reached) -> Counter[tuple[str, int]]:
+    def _without_faults(self, reached: ReachedState) -> Counter[tuple[str, int]]:
         simulator, followers = self._simulator, Counter[tuple[str, int]]()
         for move in [*self._scenario.moves(simulator), *operator_moves(simulator, with_faults=False)]:
             if move.cost == 0:
                 simulator.load(reached.state)
                 move.run(simulator)
-                self._scenario.fault(reached.state, simulator, actor_of(move.name))
+                self._scenario.fault(reached.state, simulator, find_actor(move.name))
                 followers[move.name, simulator.state_key(last=True)] += 1
         return followers

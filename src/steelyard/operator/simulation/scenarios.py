@@ -11,8 +11,8 @@ from steelyard.operator.names import COMPONENT, ENTITY, OWNER
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
 from steelyard.operator.simulation.invariants import (
+    find_late_object,
     foreign_touched,
-    made_too_late,
     steps_taken_back,
     still_runs,
     strays,
@@ -21,14 +21,14 @@ from steelyard.operator.simulation.invariants import (
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import GROUPS, Simulator, State, differing, seconds
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import controller_of, true_condition
+from steelyard_kube.objects import find_controller, true_condition
 from steelyard_kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     INFERENCE_SESSIONS,
     JOBS,
     PODS,
-    resource_of,
+    find_resource,
 )
 from steelyard_kube.store import Key as StoreKey
 
@@ -68,7 +68,7 @@ class ResourceScenario:
         self.name = f"{resource['kind']} {resource['metadata']['name']}"
         self._resource = resource
         self._success = success
-        self.key = Key(resource_of(resource), NAMESPACE, resource["metadata"]["name"])
+        self.key = Key(find_resource(resource), NAMESPACE, resource["metadata"]["name"])
 
     def begin(self) -> Simulator:
         simulator = Simulator(self.key)
@@ -99,14 +99,14 @@ class ResourceScenario:
         moves = self.surroundings(simulator)
         resource = simulator.resource()
         if resource:
-            moves.append(Move("made again", 1, self._made_again))
+            moves.append(Move("made again", 1, self._make_again))
         if strays(simulator):
             moves.append(Move("garbage collection", 0, _collect))
         if simulator.look is not None and simulator.look > simulator.now:
             moves.append(Move("time passes", 1, self._time_passes))
         return moves
 
-    def _made_again(self, simulator: Simulator) -> None:
+    def _make_again(self, simulator: Simulator) -> None:
         simulator.store.remove(self.key.resource, self.key.name, NAMESPACE)
         simulator.facts &= {"foreign", FENCED}
         self.set_up(simulator)
@@ -126,7 +126,7 @@ class ResourceScenario:
     # ---- what must hold
 
     def fault(self, before: State, simulator: Simulator, actor: Actor) -> str:
-        after = simulator.store.stored
+        after = simulator.store.all_objects
         changed = differing(before.objects.objects, after)
         if not changed:
             return ""
@@ -134,16 +134,16 @@ class ResourceScenario:
         if doubled and actor == "late operator":  # its Pod ends itself: storage knows a later attempt
             simulator.fact(FENCED)
         faults = (
-            foreign_touched(before, self.protected(before, simulator, changed))
+            foreign_touched(before, self.find_protected(before, simulator, changed))
             if actor != "surroundings"
             else "",
             steps_taken_back(before, simulator, self.key),
-            made_too_late(before, simulator, changed) if actor == "operator" else "",
+            find_late_object(before, simulator, changed) if actor == "operator" else "",
             doubled if FENCED not in simulator.facts else "",
         )
         return next((fault for fault in faults if fault), "")
 
-    def protected(self, before: State, simulator: Simulator, changed: set[StoreKey]) -> set[StoreKey]:
+    def find_protected(self, before: State, simulator: Simulator, changed: set[StoreKey]) -> set[StoreKey]:
         """Return those of the changes that the operator must not have made if the object belongs to another project."""
         return changed
 
@@ -173,7 +173,7 @@ class ResourceScenario:
 
     def _own(self, simulator: Simulator, resource: Json) -> list[Json]:
         uid = resource["metadata"]["uid"]
-        return [obj for obj in simulator.objects() if (controller_of(obj) or {}).get("uid") == uid]
+        return [obj for obj in simulator.objects() if (find_controller(obj) or {}).get("uid") == uid]
 
 
 class InstantScenario(ResourceScenario):
@@ -207,7 +207,7 @@ class StepScenario(ResourceScenario):
         moves += [
             Move("Job deleted by hand", 1, self._forgetting(remove_child(job)))
             for job in simulator.objects(JOBS)
-            if controller_of(job)
+            if find_controller(job)
         ]
         return moves
 
@@ -232,7 +232,7 @@ class StepScenario(ResourceScenario):
         name = job["metadata"]["name"]
         step = job["metadata"]["labels"][COMPONENT]
         default = "OutputInvalid" if step == "verify" else self._default
-        pod = env.pod_of(simulator, job)
+        pod = env.find_pod(simulator, job)
         late = (
             [move("Job's deadline", 0, env.job_times_out, "Timeout")] if env.overdue(simulator, job) else []
         )
@@ -298,7 +298,7 @@ class EvaluationScenario(StepScenario):
             move for session in _sessions(simulator) for move in self._session_moves(simulator, session)
         ]
 
-    def _failure_of(self, simulator: Simulator, session: Json) -> tuple[str, ...]:
+    def _read_failure(self, simulator: Simulator, session: Json) -> tuple[str, ...]:
         """Return the facts of a session's failure: an unseen success counts as long as its Job exists."""
         resource = simulator.resource()
         own = self._own(simulator, resource) if resource else []
@@ -318,7 +318,7 @@ class EvaluationScenario(StepScenario):
             env.session_status(simulator, session, "Ready", "Ready")
 
         def fails(simulator: Simulator) -> None:
-            simulator.fact(*self._failure_of(simulator, session))
+            simulator.fact(*self._read_failure(simulator, session))
             env.session_status(simulator, session, "Failed", "RunnerFailed")
 
         moves = [Move("session deleted by hand", 1, lambda simulator: env.remove(simulator, session))]
@@ -358,4 +358,4 @@ def _collect(simulator: Simulator) -> None:
 
 
 def _sessions(simulator: Simulator) -> list[Json]:
-    return [session for session in simulator.objects(INFERENCE_SESSIONS) if controller_of(session)]
+    return [session for session in simulator.objects(INFERENCE_SESSIONS) if find_controller(session)]

@@ -21,8 +21,8 @@ from steelyard.operator.simulation.exploration import (
     Move,
     Scenario,
     Violation,
-    actor_of,
     fair_move,
+    find_actor,
     operator_moves,
 )
 from steelyard.operator.simulation.simulator import State
@@ -44,7 +44,7 @@ class _Step(NamedTuple):
     move: str
 
 
-class Reached(NamedTuple):
+class ReachedState(NamedTuple):
     """A state that is to be looked at, and the faults that led to it."""
 
     key: int
@@ -75,10 +75,10 @@ class Search:
         self._rng, self._merging = Random(seed), merging
         self._simulator = scenario.begin()
         self._simulator.number_by_content()
-        self._rounds: list[deque[Reached]] = [deque() for _ in range(self._floor + 1)]
+        self._rounds: list[deque[ReachedState]] = [deque() for _ in range(self._floor + 1)]
         self._reached: dict[int, int] = {}  # by key, with how few faults
         self._steps: dict[int, _Step] = {}  # how a state was first reached
-        self._kept: list[Reached] = []
+        self._kept: list[ReachedState] = []
         self._fair: dict[int, int] = {}  # the state that follows in a run without faults
         self.exploration = Exploration(scenario.name)
         self._simulator.load(self._after(after))
@@ -138,10 +138,10 @@ class Search:
                 alike != key
             ):  # what an operator that knows its writes sees has one key: it would follow itself
                 self._fair.setdefault(alike, key)
-        self._rounds[spent].append(Reached(key, spent, self._simulator.save()))
+        self._rounds[spent].append(ReachedState(key, spent, self._simulator.save()))
         return key
 
-    def expand(self, reached: Reached) -> None:
+    def expand(self, reached: ReachedState) -> None:
         """Take every move that the faults allow, from a state that was reached."""
         key, spent, state = reached
         left = self._floor - spent
@@ -161,7 +161,7 @@ class Search:
         moves = list(self._scenario.moves(self._simulator))
         return moves + operator_moves(self._simulator, with_faults)
 
-    def _take(self, move: Move, reached: Reached) -> None:
+    def _take(self, move: Move, reached: ReachedState) -> None:
         self._simulator.load(reached.state)
         move.run(self._simulator)
         self.exploration.taken[move.name] += 1
@@ -169,12 +169,12 @@ class Search:
 
     def _check(self, before: State, key: int, moves: list[str]) -> None:
         """The last of these moves since `key` has left nothing that must not be."""
-        if fault := self._scenario.fault(before, self._simulator, actor_of(moves[-1])):
+        if fault := self._scenario.fault(before, self._simulator, find_actor(moves[-1])):
             raise self._violation(fault, key, moves)
 
     # ---- some states
 
-    def _keep(self, reached: Reached) -> None:
+    def _keep(self, reached: ReachedState) -> None:
         """Keep an even choice of all states that were looked at, to go on from beyond the floor."""
         if len(self._kept) < KEPT:
             self._kept.append(reached)
@@ -196,9 +196,9 @@ class Search:
                     if key not in self._steps:
                         self.exploration.states += 1
                         self._steps[key] = _Step(reached.key, number, move.name)
-                        self._settle(Reached(key, reached.spent + move.cost, self._simulator.save()))
+                        self._settle(ReachedState(key, reached.spent + move.cost, self._simulator.save()))
 
-    def _settle(self, reached: Reached) -> None:
+    def _settle(self, reached: ReachedState) -> None:
         """Go on without faults from a state, and from what the operator makes of it with its cache as it is."""
         self._simulator.load(reached.state)
         self._fair[reached.key] = self._run_fairly(reached.key, [])
@@ -259,7 +259,7 @@ class Search:
     # ---- what went wrong
 
     def _endless(self, key: int) -> Violation:
-        self._simulator.load(self._state_of(key))
+        self._simulator.load(self._rebuild_state(key))
         moves: list[str] = []
         seen: set[int] = set()
         while (now := self._simulator.state_key()) not in seen:
@@ -267,14 +267,14 @@ class Search:
             moves.append(fair_move(self._scenario, self._simulator))
         return self._violation("a run without faults never ends", key, moves)
 
-    def _state_of(self, key: int) -> State:
+    def _rebuild_state(self, key: int) -> State:
         """Return a state that was met, by taking all moves once more that led to it."""
         state = self._start
         for step in self._path(key):
             move = self._moves(state, with_faults=True)[step.number]
             self._simulator.load(state)
             move.run(self._simulator)
-            self._scenario.fault(state, self._simulator, actor_of(move.name))  # it may note something
+            self._scenario.fault(state, self._simulator, find_actor(move.name))  # it may note something
             state = self._simulator.save()
         return state
 

@@ -13,7 +13,7 @@ from steelyard.operator.simulation.scenarios import (
 )
 from steelyard.operator.simulation.simulator import Simulator
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import controller_of, status_of, true_condition
+from steelyard_kube.objects import find_controller, read_status, true_condition
 from steelyard_kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 
 REPLICA_MOVES = frozenset(
@@ -72,14 +72,14 @@ class SessionScenario(ResourceScenario):
 
 
 def deployments(simulator: Simulator) -> list[Json]:
-    return [deployment for deployment in simulator.objects(DEPLOYMENTS) if controller_of(deployment)]
+    return [deployment for deployment in simulator.objects(DEPLOYMENTS) if find_controller(deployment)]
 
 
 def replicas_start(simulator: Simulator) -> bool:
     """Have one replica become ready that nothing keeps from it; False when there is none."""
     for deployment in deployments(simulator):
         pod = env.replica_pod(simulator, deployment)
-        status = status_of(pod)
+        status = read_status(pod)
         stuck = "initContainerStatuses" in status or "containerStatuses" in status or "reason" in status
         if not stuck and status != (wanted := env.ready(simulator)) and not _ready(status):
             env.replica(simulator, deployment, wanted)
@@ -100,12 +100,12 @@ def replica_moves(simulator: Simulator, deployment: Json) -> list[Move]:
         move("replica is not ready", 1, lambda simulator: env.ready(simulator, "False")),
         move("replica finds no node", 1, env.unschedulable),
         move("runner crashes again and again", 1, env.crash_looping, "RunnerFailed"),
-        move("runner listens on all addresses", 1, env.bound_to_all, "BoundToAllAddresses"),
+        move("runner listens on all addresses", 1, env.bind_to_all, "BoundToAllAddresses"),
         move("fetching fails for good", 1, env.init_failed_for_good, "RunnerFailed"),
     ]
     if pod:
         moves.append(Move("replica deleted by hand", 1, lambda simulator: env.remove(simulator, pod)))
-    if not pod or not _ready(status_of(pod)):
+    if not pod or not _ready(read_status(pod)):
         moves.append(move("replica becomes ready", 0, env.ready))
     return moves
 

@@ -28,7 +28,7 @@ from steelyard_kube.errors import ApiError, Conflict, Unreachable
 from steelyard_kube.memory import Crash, MemoryCluster
 from steelyard_kube.resource import Resource
 from steelyard_kube.store import Key as StoreKey
-from steelyard_kube.store import Snapshot, Stored
+from steelyard_kube.store import Snapshot, StoredObject
 
 Interruption = tuple[str, int] | None
 T = TypeVar("T")
@@ -43,10 +43,10 @@ class Pause(BaseException):
     """The process is suspended before a call; what it decided it will still do when it goes on."""
 
 
-class Paused(NamedTuple):
+class PausedReconciliation(NamedTuple):
     """A reconciliation of a second operator, suspended before a write: what it saw, and the answers that it has."""
 
-    cache: dict[StoreKey, Stored]
+    cache: dict[StoreKey, StoredObject]
     now: datetime
     answers: tuple[object, ...]
     decision: Decision
@@ -66,12 +66,12 @@ class State(NamedTuple):
     """State of the system: all that decides what may happen next. `facts` name past events of the resource."""
 
     objects: Snapshot
-    cache: dict[StoreKey, Stored]
+    cache: dict[StoreKey, StoredObject]
     now: datetime
     dirty: bool
     look: datetime | None
     facts: frozenset[str]
-    paused: Paused | None = None
+    paused: PausedReconciliation | None = None
 
 
 def _answer_key(answer: object, objects: Objects) -> tuple[bytes | str, bool]:
@@ -134,12 +134,12 @@ class Simulator:
         self.dirty, self.look = False, None  # type: bool, datetime | None
         self.facts: frozenset[str] = frozenset()
         self.calls: list[Call] = []
-        self.paused: Paused | None = None
+        self.paused: PausedReconciliation | None = None
         self._numbers: dict[tuple[StoreKey, bytes, int], int] = {}
         self._numbered_from = 0
         self._mappings: dict[frozenset[object], dict[StoreKey, Any]] = {}
-        self._decided: dict[tuple[frozenset[Stored], datetime], Decision] = {}
-        self._entries: dict[frozenset[Stored], tuple[str, list[tuple[StoreKey, int, bool]]]] = {}
+        self._decided: dict[tuple[frozenset[StoredObject], datetime], Decision] = {}
+        self._entries: dict[frozenset[StoredObject], tuple[str, list[tuple[StoreKey, int, bool]]]] = {}
 
     # ---- states
 
@@ -161,13 +161,15 @@ class Simulator:
         return number
 
     def save(self) -> State:
-        store, shared = self.store, self._shared
-        snapshot = Snapshot(shared(store.stored), shared(store.made), store.version, store.version, ())
+        store, shared = self.store, self._share
+        snapshot = Snapshot(
+            shared(store.all_objects), shared(store.creations), store.version, store.version, ()
+        )
         return State(
             snapshot, shared(self.caches.seen), self.now, self.dirty, self.look, self.facts, self.paused
         )
 
-    def _shared(self, mapping: Mapping[StoreKey, T]) -> dict[StoreKey, T]:
+    def _share(self, mapping: Mapping[StoreKey, T]) -> dict[StoreKey, T]:
         """A copy that equal mappings share: states are many, and what they are made of is little."""
         content = frozenset(mapping.items())
         if content not in self._mappings:
@@ -188,7 +190,7 @@ class Simulator:
         does, nothing but which entries are behind, and whether they concern the resource. A cache that shows the
         operator's own writes is compared in full: its next decision follows without any catching up.
         """
-        objects = self.store.stored
+        objects = self.store.all_objects
         if self.paused and self.paused.in_vain(objects):
             self.paused = None  # going on, it would end without an effect
         content = frozenset((key, stored.raw) for key, stored in objects.items())
@@ -212,7 +214,7 @@ class Simulator:
         seen = frozenset(self.caches.seen.values())
         decision = self._decision(seen).key(objects) if self.due() else None
         if seen not in self._entries:
-            self._entries[seen] = self._concerned()
+            self._entries[seen] = self._find_concerns()
         uid, entries = self._entries[seen]
         shown = []
         for key, version, concerns in entries:
@@ -222,7 +224,7 @@ class Simulator:
             shown.append((key, current, concerns))
         return frozenset(shown), uid, decision
 
-    def _concerned(self) -> tuple[str, list[tuple[StoreKey, int, bool]]]:
+    def _find_concerns(self) -> tuple[str, list[tuple[StoreKey, int, bool]]]:
         """The uid of the cached resource; each entry's version, and whether its change concerns the resource."""
         caches = self.caches
         ours = caches.resource(self.key.resource, self.key.namespace, self.key.name)
@@ -232,7 +234,7 @@ class Simulator:
         ]
         return ours["metadata"]["uid"] if ours else "", entries
 
-    def _decision(self, seen: frozenset[Stored]) -> Decision:
+    def _decision(self, seen: frozenset[StoredObject]) -> Decision:
         """The decision that the cache leads to now; `seen` is what it shows."""
         if len(self._decided) > REMEMBERED:
             self._decided, self._entries = {}, {}
@@ -255,14 +257,14 @@ class Simulator:
         return self.find(self.key.resource, self.key.name, self.key.namespace)
 
     def find(self, resource: Resource, name: str, namespace: str) -> Json | None:
-        stored = self.store.stored.get(StoreKey(resource, namespace, name))
+        stored = self.store.all_objects.get(StoreKey(resource, namespace, name))
         return peek(stored.raw) if stored else None
 
     def objects(self, resource: Resource | None = None) -> list[Json]:
         """Stored objects of one resource, or of all, in the order of resource and name."""
-        keys = [key for key in self.store.stored if resource is None or key.resource == resource]
+        keys = [key for key in self.store.all_objects if resource is None or key.resource == resource]
         keys.sort(key=_BY_NAME)
-        return [peek(self.store.stored[key].raw) for key in keys]
+        return [peek(self.store.all_objects[key].raw) for key in keys]
 
     # ---- the caches
 
@@ -272,14 +274,14 @@ class Simulator:
         return [group for group in GROUPS if group in differ]
 
     def _behind(self) -> list[StoreKey]:
-        live, seen, shown = self.store.stored, self.caches.seen, self.caches.shown
+        live, seen, shown = self.store.all_objects, self.caches.seen, self.caches.shown
         newer = [key for key, stored in live.items() if seen.get(key) != stored and shown(key, stored)]
         gone = [key for key in seen if (stored := live.get(key)) is None or not shown(key, stored)]
         return newer + gone
 
     def catch_up(self, *groups: str) -> None:
         """Read all that happened in these groups; the operator reconciles again if it concerns the resource."""
-        live, caches = self.store.stored, self.caches
+        live, caches = self.store.all_objects, self.caches
         seen = caches.seen
         ours = caches.resource(self.key.resource, self.key.namespace, self.key.name)
         for key in self._behind():
@@ -327,7 +329,9 @@ class Simulator:
         try:
             drive(self.controller.sync(self.key, self.now))
         except Pause as pause:
-            self.paused = Paused(cache, self.now, tuple(self.cluster.recorded), decision, str(pause))
+            self.paused = PausedReconciliation(
+                cache, self.now, tuple(self.cluster.recorded), decision, str(pause)
+            )
         finally:
             self.cluster.before_call = self.cluster.after_call = self.cluster.recorded = None
             self.caches.seen = cache

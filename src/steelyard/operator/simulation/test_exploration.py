@@ -8,9 +8,9 @@ from steelyard.operator.simulation.resources import NAMESPACE, make_model, make_
 from steelyard.operator.simulation.scenarios import InstantScenario, StepScenario
 from steelyard.operator.simulation.search import Search
 from steelyard.operator.simulation.simulator import Call, Simulator
-from steelyard_kube.objects import controller_of
+from steelyard_kube.objects import find_controller
 from steelyard_kube.resource import JOBS, PODS
-from steelyard_kube.store import key_of
+from steelyard_kube.store import make_key
 
 
 class NeverRight(InstantScenario):
@@ -64,13 +64,13 @@ def test_states_that_are_taken_for_the_same_have_the_same_future() -> None:
 def test_what_becomes_again_what_it_was_is_not_what_a_cache_has_seen() -> None:
     simulator = model().begin()
     simulator.number_by_content()
-    key = key_of(PODS, NAMESPACE, "pod")
+    key = make_key(PODS, NAMESPACE, "pod")
     metadata = {"name": "pod", "namespace": NAMESPACE}
     simulator.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {}})
-    first = simulator.caches.seen[key] = simulator.store.stored[key]
+    first = simulator.caches.seen[key] = simulator.store.all_objects[key]
     simulator.store.set_status(PODS, "pod", NAMESPACE, {"phase": "Running"})
     simulator.store.set_status(PODS, "pod", NAMESPACE, {})
-    again = simulator.store.stored[key]
+    again = simulator.store.all_objects[key]
     assert (again.raw == first.raw, again.version == first.version) == (True, False)
 
 
@@ -84,7 +84,7 @@ def test_a_suspended_reconciliation_goes_on_where_it_was() -> None:
 
     simulator.load(beginning)
     simulator.pause(number)
-    ours = [job["metadata"]["name"] for job in simulator.store.objects(JOBS) if controller_of(job)]
+    ours = [job["metadata"]["name"] for job in simulator.store.objects(JOBS) if find_controller(job)]
     assert (ours, simulator.paused is None) == ([], False)
     made = simulator.store.version
     simulator.resume()

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from steelyard.operator.conditions import time_text
 from steelyard.operator.training.job_status import status_fields
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import Counts, JobStatus, Tally, TrainingJob
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import status_of
+from steelyard_kube.objects import read_status
+from steelyard_kube.times import format_time
 
 ConditionType = Literal["Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 ENDS = frozenset({"Succeeded", "Failed"})
@@ -58,16 +58,16 @@ def apply_change(before: tuple[Json, ...], change: ConditionChange, now: datetim
         "status": word,
         "reason": change.reason,
         "message": change.message,
-        "lastUpdateTime": time_text(now),
-        "lastTransitionTime": known["lastTransitionTime"] if known and same else time_text(now),
+        "lastUpdateTime": format_time(now),
+        "lastTransitionTime": known["lastTransitionTime"] if known and same else format_time(now),
     }
-    return (*_others(before, change, now), entry)
+    return (*_remaining_conditions(before, change, now), entry)
 
 
 _EXCLUDES = {"Running": "Restarting", "Restarting": "Running"}
 
 
-def _others(before: tuple[Json, ...], change: ConditionChange, now: datetime) -> Iterable[Json]:
+def _remaining_conditions(before: tuple[Json, ...], change: ConditionChange, now: datetime) -> Iterable[Json]:
     for entry in before:
         if entry["type"] in (change.type, _EXCLUDES.get(change.type)):
             continue
@@ -76,8 +76,8 @@ def _others(before: tuple[Json, ...], change: ConditionChange, now: datetime) ->
             yield {
                 **entry,
                 "status": "False",
-                "lastUpdateTime": time_text(now),
-                "lastTransitionTime": time_text(now),
+                "lastUpdateTime": format_time(now),
+                "lastTransitionTime": format_time(now),
             }
         else:
             yield entry
@@ -86,46 +86,48 @@ def _others(before: tuple[Json, ...], change: ConditionChange, now: datetime) ->
 # ---- changes of each type
 
 
-def created(job: TrainingJob) -> ConditionChange:
+def creation(job: TrainingJob) -> ConditionChange:
     return ConditionChange(
-        "Created", f"{job.kind}Created", _message(job, job.framework.messages_of(job).created)
+        "Created", f"{job.kind}Created", _message(job, job.framework.make_messages(job).created)
     )
 
 
 def running(job: TrainingJob) -> ConditionChange:
     return ConditionChange(
-        "Running", f"{job.kind}Running", _message(job, job.framework.messages_of(job).running)
+        "Running", f"{job.kind}Running", _message(job, job.framework.make_messages(job).running)
     )
 
 
-def succeeded(job: TrainingJob) -> ConditionChange:
+def success(job: TrainingJob) -> ConditionChange:
     return ConditionChange(
-        "Succeeded", f"{job.kind}Succeeded", _message(job, job.framework.messages_of(job).succeeded)
+        "Succeeded", f"{job.kind}Succeeded", _message(job, job.framework.make_messages(job).succeeded)
     )
 
 
 def restarting(job: TrainingJob, count: int, role: str) -> ConditionChange:
-    messages = _message(job, job.framework.messages_of(job).restarting, count=count, role=role)
+    messages = _message(job, job.framework.make_messages(job).restarting, count=count, role=role)
     return ConditionChange("Restarting", f"{job.kind}Restarting", messages)
 
 
-def failed(job: TrainingJob, count: int, role: str) -> ConditionChange:
-    return failed_because(job, _message(job, job.framework.messages_of(job).failed, count=count, role=role))
+def failure(job: TrainingJob, count: int, role: str) -> ConditionChange:
+    return failure_because(
+        job, _message(job, job.framework.make_messages(job).failed, count=count, role=role)
+    )
 
 
-def failed_because(job: TrainingJob, message: str) -> ConditionChange:
+def failure_because(job: TrainingJob, message: str) -> ConditionChange:
     return ConditionChange("Failed", f"{job.kind}Failed", message)
 
 
-def suspended(job: TrainingJob) -> tuple[ConditionChange, ConditionChange]:
-    reason, message = f"{job.kind}Suspended", _message(job, job.framework.messages_of(job).suspended)
+def suspension(job: TrainingJob) -> tuple[ConditionChange, ConditionChange]:
+    reason, message = f"{job.kind}Suspended", _message(job, job.framework.make_messages(job).suspended)
     return ConditionChange("Running", reason, message, holds=False), ConditionChange(
         "Suspended", reason, message
     )
 
 
-def resumed(job: TrainingJob) -> ConditionChange:
-    message = _message(job, job.framework.messages_of(job).resumed)
+def resumption(job: TrainingJob) -> ConditionChange:
+    message = _message(job, job.framework.make_messages(job).resumed)
     return ConditionChange("Suspended", f"{job.kind}Resumed", message, holds=False)
 
 
@@ -140,7 +142,7 @@ def make_status(
     job: TrainingJob, tally: Tally, changes: Sequence[ConditionChange], status: JobStatus, now: datetime
 ) -> Json:
     """Make the whole status after `changes`. A finished job keeps the status that it has."""
-    before: Json = status_of(job.resource)
+    before: Json = read_status(job.resource)
     # Late changes of Pods must not alter the counts of a job that has ended.
     if finished(sequence(before, "conditions")):
         return dict(before)
@@ -150,7 +152,7 @@ def make_status(
     if finished(after) and status.completed is None:
         status = replace(status, completed=now)
     succeeded = holds(after, "Succeeded")
-    counts = {role: _replica_status(job, role, tally.of(role), succeeded) for role in job.roles}
+    counts = {role: _replica_status(job, role, tally.counts_for(role), succeeded) for role in job.roles}
     return {"conditions": list(after), "replicaStatuses": counts, **status_fields(status)}
 
 
@@ -172,16 +174,16 @@ def _attempts(status: Json) -> list[tuple[str, int, int]]:
 
 def invalid(resource: Json, message: str, now: datetime) -> Json:
     """Make the status of a job that cannot run as it is written; only its kind is known."""
-    return _ended_early(resource, f"{resource['kind']}FailedValidation", message, now)
+    return _end_early(resource, f"{resource['kind']}FailedValidation", message, now)
 
 
 def name_conflict(resource: Json, message: str, now: datetime) -> Json:
     """Make the status of a job with a child whose name another owner's object has."""
-    return _ended_early(resource, f"{resource['kind']}Failed", message, now)
+    return _end_early(resource, f"{resource['kind']}Failed", message, now)
 
 
-def _ended_early(resource: Json, reason: str, message: str, now: datetime) -> Json:
-    before: Json = status_of(resource)
+def _end_early(resource: Json, reason: str, message: str, now: datetime) -> Json:
+    before: Json = read_status(resource)
     known = tuple(sequence(before, "conditions"))
     if finished(known):
         outputs = before.get("outputs")
@@ -191,7 +193,7 @@ def _ended_early(resource: Json, reason: str, message: str, now: datetime) -> Js
             else dict(before)
         )
     after = apply_change(known, ConditionChange("Failed", reason, message), now)
-    return {**before, "conditions": list(after), "completionTime": time_text(now)}
+    return {**before, "conditions": list(after), "completionTime": format_time(now)}
 
 
 def _replica_status(job: TrainingJob, role: str, counts: Counts, succeeded: bool) -> Json:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from steelyard.awake import pause_lasts
 from steelyard.operator.desired import Precondition
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import replica_objects
@@ -12,8 +11,9 @@ from steelyard.operator.training.model import JobStatus, ReplicaId, Scope, Tally
 from steelyard.operator.training.observed.pods import ObservedPod
 from steelyard.operator.training.observed.replicas import ENDED, ObservedJob
 from steelyard.operator.training.policies import autoscaler, depends_on, gang
+from steelyard_common.awake import pause_lasts
 from steelyard_common.types import Json
-from steelyard_kube.objects import identity_of, is_deleting, labels_of
+from steelyard_kube.objects import is_deleting, kind_and_name, read_labels
 
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
 MAX_OBJECTS = 256
@@ -36,8 +36,8 @@ def to_create(observed: ObservedJob, status: JobStatus, tally: Tally, now: datet
 
 def _missing(observed: ObservedJob, status: JobStatus, tally: Tally, now: datetime) -> Iterator[Json]:
     job, children = observed.job, observed.children
-    existing = {identity_of(obj) for obj in (*children.objects, *children.orphans)}
-    yield from (obj for obj in shared_objects(job) if identity_of(obj) not in existing)
+    existing = {kind_and_name(obj) for obj in (*children.objects, *children.orphans)}
+    yield from (obj for obj in common_objects(job) if kind_and_name(obj) not in existing)
     services = frozenset(name for kind, name in existing if kind == "Service")
     yield from replica_objects.services(job, services)
     # Volcano's contract: a group that is Pending has no room, and Pods made before would wait for nodes one by one.
@@ -46,10 +46,10 @@ def _missing(observed: ObservedJob, status: JobStatus, tally: Tally, now: dateti
             yield replica_objects.pod(job, replica_id, status.replicas[replica_id].attempt)
 
 
-def shared_objects(job: TrainingJob) -> Iterator[Json]:
+def common_objects(job: TrainingJob) -> Iterator[Json]:
     """Objects that a job has once, besides those of its replicas."""
     for extra in job.framework.extras(job):
-        labels = {**labels_of(extra), **replica_objects.selector(job)}
+        labels = {**read_labels(extra), **replica_objects.selector(job)}
         metadata = {"namespace": job.namespace, **extra["metadata"], "labels": labels}
         yield {**extra, "metadata": {**metadata, "ownerReferences": [owner_reference(job.resource)]}}
     yield from (obj for obj in (gang.pod_group(job), autoscaler.pod_autoscaler(job)) if obj)
@@ -71,9 +71,9 @@ def missing_replicas(observed: ObservedJob, status: JobStatus, tally: Tally) -> 
     Replicas that restart together must all have ended first: a new Pod that met an old one would be lost with it.
     """
     job = observed.job
-    held = depends_on.held_roles(job, tally, observed.children)
+    held = depends_on.find_blocked_roles(job, tally, observed.children)
     taken = {orphan["metadata"]["name"] for orphan in observed.children.orphans if orphan["kind"] == "Pod"}
-    outdated = {pod.replica_id for pod in observed.outdated() if pod.replica_id.role in job.roles}
+    outdated = {pod.replica_id for pod in observed.list_outdated() if pod.replica_id.role in job.roles}
     for replica_id in job.replica_ids:
         # A Pod of an earlier attempt still has the name: it must be gone before the next one can be created.
         if observed.pods.get(replica_id) or status.replicas[replica_id].phase in ENDED:
@@ -111,13 +111,13 @@ def creation_preconditions(status: JobStatus, create: Sequence[Json]) -> tuple[P
 
 def to_delete(observed: ObservedJob) -> Iterator[Json]:
     """Outdated Pods, Pods without a replica's labels, and Services of replicas that the job has no more."""
-    for pod in observed.outdated():
+    for pod in observed.list_outdated():
         # A Pod that is being deleted has its grace period; another delete would change nothing.
         if pod.deleting is None:
             yield pod.pod
-    yield from (pod for pod in observed.unlabelled if not is_deleting(pod))
+    yield from (pod for pod in observed.pods_without_replica if not is_deleting(pod))
     names = replica_objects.service_names(observed.job)
-    for service in observed.children.of_kind("Service"):
+    for service in observed.children.list_kind("Service"):
         if not is_deleting(service) and service["metadata"]["name"] not in names:
             yield service
 

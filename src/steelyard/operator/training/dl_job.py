@@ -8,14 +8,14 @@ loses a count nor counts twice.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Desired, Event
+from steelyard.operator.desired import DesiredState, Event, Patch
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import (
     conditions,
     desired_objects,
-    drift,
     output_folder,
     outputs,
     parse,
@@ -37,46 +37,47 @@ from steelyard.operator.training.policies import (
     suspend,
 )
 from steelyard_common.types import Json
-from steelyard_kube.objects import conditions_of, controller_uid, is_deleting, status_of
+from steelyard_kube.objects import controller_uid, is_deleting, kind_and_name, read_conditions, read_status
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """Value of `managedBy` for a job that runs on another cluster."""
+_FIELDS = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 
 
-def reconcile(resource: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+def reconcile(resource: Json, children: Children, now: datetime, settings: OperatorSettings) -> DesiredState:
     """Decide what should exist for a job; `children` include those that it may adopt or has to release."""
     spec = resource.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, dict) else None
     # Kueue's contract: the job runs on another cluster, and its controller there writes this status.
     if isinstance(policy, dict) and policy.get("managedBy") == MULTIKUEUE:
-        return Desired(status=dict(status_of(resource)))
+        return DesiredState(status=dict(read_status(resource)))
     try:
         job = read(resource, settings)
     except definition.NoSuchFramework as missing:  # the job may arrive before a Framework applied with it
         event = Event("Warning", "FrameworkMissing", str(missing))
-        return Desired(status=dict(status_of(resource)), events=(event,))
+        return DesiredState(status=dict(read_status(resource)), events=(event,))
     except Invalid as invalid:
         return _invalid(resource, children, invalid, now)
     observed = ObservedJob(job, children)
     known = job.status.conditions
     if conditions.finished(known):
-        return _finished(observed, now, settings)
+        return _finish(observed, now, settings)
     # Also while a suspension is only on record: it must be ended in the status before Pods are created again.
     if suspend.is_requested(job) or suspend.is_recorded(job.status):
-        return _suspended(observed, now)
+        return _suspend(observed, now)
     # The start is on record before the first Pod: a deadline counts from it, also after a crash.
     if not conditions.holds(known, "Created"):
-        return _created(observed, now)
-    corrections = drift.patches(desired_objects.shared_objects(job), children)
+        return _create(observed, now)
+    corrections = patch_existing(desired_objects.common_objects(job), children)
     adoptions = ownership.ownership_patches(resource, children)
     return replace(_running(observed, now), patch=(*adoptions, *corrections))
 
 
 def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     """Read a job. Raises Invalid for a job that cannot run as it is written; a finished one is not checked again."""
-    resource = spec_types.checked(resource)
-    job = parse.job_of(resource, framework_of(resource, settings), settings)
-    job = deadline.extended_by_sleep(job, settings.sleeps)
+    resource = spec_types.check(resource)
+    job = parse.parse_job(resource, find_framework(resource, settings), settings)
+    job = deadline.extend_by_sleep(job, settings.sleeps)
     # A finished job is not checked again: newer rules must not turn a success into a failure, or keep its Pods.
     if not conditions.finished(job.status.conditions):
         validate.check(job)
@@ -89,69 +90,69 @@ def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     return job
 
 
-def framework_of(resource: Json, settings: OperatorSettings) -> Framework:
+def find_framework(resource: Json, settings: OperatorSettings) -> Framework:
     """Return the built-in framework of a kind, or the one that a DLJob defines."""
     known = ALL.get(resource["kind"])
-    return definition.framework_of(resource, settings.frameworks) if known is None else known
+    return definition.find_framework(resource, settings.frameworks) if known is None else known
 
 
-def _invalid(resource: Json, children: Children, invalid: Invalid, now: datetime) -> Desired:
+def _invalid(resource: Json, children: Children, invalid: Invalid, now: datetime) -> DesiredState:
     """Fail a job that cannot be read any more, and delete its running Pods and Services."""
     failed_before = any(
         condition["type"] == "Failed" and condition["reason"].endswith("FailedValidation")
-        for condition in conditions_of(resource)
+        for condition in read_conditions(resource)
     )
     status = conditions.invalid(resource, str(invalid), now)
     if status == resource.get("status") and not failed_before:  # it had ended for another reason before
-        return Desired(status=status)
+        return DesiredState(status=status)
     uid = resource["metadata"]["uid"]
-    candidates = (*children.pods, *children.of_kind("Service"))
+    candidates = (*children.pods, *children.list_kind("Service"))
     delete = (obj for obj in candidates if controller_uid(obj) == uid and not is_deleting(obj))
-    return Desired(status=status, delete=tuple(delete))
+    return DesiredState(status=status, delete=tuple(delete))
 
 
 # ---- before and after
 
 
-def _created(observed: ObservedJob, now: datetime) -> Desired:
+def _create(observed: ObservedJob, now: datetime) -> DesiredState:
     """Record the job's framework, ports and start first: its Pods are made from the record."""
     job = observed.job
-    status = replicas.updated_status(observed)
+    status = replicas.update_status(observed)
     status = replace(status, started=now, framework=job.framework.definition)
     status = ports.assign(job, status)
-    event = gang.ignored_policy_event(job)
-    desired = _with_status(observed, status, [conditions.created(job)], now)
+    event = gang.policy_warning(job)
+    desired = _with_status(observed, status, [conditions.creation(job)], now)
     return replace(desired, events=(event,) if event else ())
 
 
-def _suspended(observed: ObservedJob, now: datetime) -> Desired:
-    job, status = observed.job, replicas.updated_status(observed)
+def _suspend(observed: ObservedJob, now: datetime) -> DesiredState:
+    job, status = observed.job, replicas.update_status(observed)
     if not suspend.is_requested(job):
-        status, changes = suspend.resumed(job, status, now)
+        status, changes = suspend.resume(job, status, now)
         return _with_status(observed, status, changes, now)
     if suspend.is_recorded(status):
         return replace(
             _with_status(observed, status, (), now),
-            delete=clean_up.suspended(job, observed.children),
+            delete=clean_up.clean_up_suspended(job, observed.children),
             force_delete=desired_objects.to_force_delete(observed, now),
         )
-    status, changes = suspend.suspended(job, replace(status, framework=job.framework.definition))
-    return _with_status(observed, status, [conditions.created(job), *changes], now)
+    status, changes = suspend.suspend(job, replace(status, framework=job.framework.definition))
+    return _with_status(observed, status, [conditions.creation(job), *changes], now)
 
 
-def _finished(observed: ObservedJob, now: datetime, settings: OperatorSettings) -> Desired:
+def _finish(observed: ObservedJob, now: datetime, settings: OperatorSettings) -> DesiredState:
     """Clean up, and store the output of a job that has succeeded; its deletion after the TTL waits for that."""
     job = observed.job
     status: Json = dict(job.resource["status"])
     succeeded = conditions.holds(job.status.conditions, "Succeeded")
     output = outputs.reconcile_output(job, observed.children, now, settings) if succeeded else None
-    delete, delete_resource, requeue_at = clean_up.finished(job, observed.children, now)
+    delete, delete_resource, requeue_at = clean_up.clean_up_finished(job, observed.children, now)
     pods_end = any(is_deleting(pod) for pod in observed.children.pods)
     times = [requeue_at, *(desired_objects.requeue_times(observed, JobStatus()) if pods_end else ())]
     if output is not None:
         status["outputs"] = output.status
         times.append(output.requeue_at)
-    return Desired(
+    return DesiredState(
         status=status,
         create=output.create if output else (),
         delete=delete,
@@ -165,8 +166,8 @@ def _finished(observed: ObservedJob, now: datetime, settings: OperatorSettings) 
 # ---- running
 
 
-def _running(observed: ObservedJob, now: datetime) -> Desired:
-    job, status = observed.job, replicas.updated_status(observed)
+def _running(observed: ObservedJob, now: datetime) -> DesiredState:
+    job, status = observed.job, replicas.update_status(observed)
     tally = replicas.tally(observed, status)
     result = job.framework.success_rule(job, tally)
     if result.succeeded:
@@ -174,9 +175,9 @@ def _running(observed: ObservedJob, now: datetime) -> Desired:
         if due := replicas.results_due(observed, now):
             return replace(_with_status(observed, status, (), now), requeue_at=due)
         status = replace(status, results=replicas.results(observed))
-        return _with_status(observed, status, [conditions.succeeded(job)], now)
+        return _with_status(observed, status, [conditions.success(job)], now)
     if deadline.is_exceeded(job, status, now):
-        return _with_status(observed, status, [conditions.failed_because(job, deadline.message(job))], now)
+        return _with_status(observed, status, [conditions.failure_because(job, deadline.message(job))], now)
     if failures := replicas.failures(observed, status, now):
         # First the failures are recorded, then, in the next reconciliation, their Pods go: an operator that is killed
         # in between counts nothing twice and forgets nothing.
@@ -187,7 +188,7 @@ def _running(observed: ObservedJob, now: datetime) -> Desired:
     if job.replica_ids and all(status.replicas[id].phase in replicas.ENDED for id in job.replica_ids):
         # Rules ignored the failures of some replicas, and the others' success was not enough.
         message = f"{job.kind} {job.name} has failed because all of its replicas have ended without success."
-        return _with_status(observed, status, [conditions.failed_because(job, message)], now)
+        return _with_status(observed, status, [conditions.failure_because(job, message)], now)
     if not desired_objects.waits_for_restart(job, status, now):
         status = replace(status, restart_at=None)
     status = ports.assign(job, status)
@@ -219,12 +220,12 @@ def _changes(job: TrainingJob, decision: restart.RestartDecision) -> list[condit
     count = sum(cause.role == role for cause in decision.causes)
     match decision.ends:
         case "spent":
-            return [conditions.failed_because(job, back_off.message(job))]
+            return [conditions.failure_because(job, back_off.message(job))]
         case "failed" if job.roles[role].restart == "ExitCode":
             message = f'job "{job.name}" is failing because "{role}" replica(s) failed.'
-            return [conditions.failed_because(job, message)]
+            return [conditions.failure_because(job, message)]
         case "failed":
-            return [conditions.failed(job, count, role)]
+            return [conditions.failure(job, count, role)]
         case _:
             return [conditions.restarting(job, count, role)]
 
@@ -234,12 +235,12 @@ def _changes(job: TrainingJob, decision: restart.RestartDecision) -> list[condit
 
 def _with_status(
     observed: ObservedJob, status: JobStatus, changes: Sequence[conditions.ConditionChange], now: datetime
-) -> Desired:
+) -> DesiredState:
     """Write the status after `changes`, and nothing else."""
     job = observed.job
     tally = replicas.tally(observed, status)
     times = [deadline.at(job, status), *desired_objects.requeue_times(observed, status)]
-    return Desired(
+    return DesiredState(
         status=conditions.make_status(job, tally, changes, status, now),
         preconditions=replicas.removal_preconditions(observed, status),
         requeue_at=_next(now, times),
@@ -248,3 +249,23 @@ def _with_status(
 
 def _next(now: datetime, times: Iterable[datetime | None]) -> datetime | None:
     return min((time for time in times if time is not None and time > now), default=None)
+
+
+def patch_existing(desired: Iterable[Json], children: Children) -> Iterable[Patch]:
+    """Patch existing objects other than Pods that differ from the desired ones; fields that others have added stay.
+
+    A PodGroup and an autoscaler grow and shrink with their job.
+    """
+    for obj in desired:
+        existing, field = children.find(*kind_and_name(obj)), _FIELDS.get(obj["kind"])
+        if existing is None or field is None or is_deleting(existing):
+            continue
+        if not _contains(existing.get(field), obj[field]):
+            yield Patch(existing, {field: obj[field]})
+
+
+def _contains(existing: Any, desired: Any) -> bool:
+    """Return whether a value has all that is desired, and maybe more."""
+    if isinstance(desired, dict) and isinstance(existing, dict):
+        return all(_contains(existing.get(name), value) for name, value in desired.items())
+    return bool(existing == desired)

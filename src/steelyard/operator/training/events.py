@@ -5,7 +5,7 @@ from typing import Literal
 
 from steelyard.operator.desired import Event
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import spec_of
+from steelyard_kube.objects import read_spec
 from steelyard_kube.pods import container_statuses, waiting_state
 
 _EVENT_TYPES: dict[str, Literal["Normal", "Warning"]] = {
@@ -26,7 +26,7 @@ def status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
     for condition in sequence(after, "conditions"):
         if _identity(condition) not in known:
             yield from _condition_events(condition)
-            if condition["type"] == "Created" and _has_template_policy(spec_of(resource)):
+            if condition["type"] == "Created" and _has_template_policy(read_spec(resource)):
                 yield Event("Warning", "SetPodTemplateRestartPolicy", _OVERWRITTEN)
     yield from _exit_events(resource, before, after)
 
@@ -36,7 +36,7 @@ def _has_template_policy(spec: Json) -> bool:
     fields = [field for field in spec.values() if isinstance(field, dict)]
     types = [type for field in fields for type in field.values() if isinstance(type, dict)]
     templates = [mapping(type, "template") for type in types]
-    return any(spec_of(template).get("restartPolicy") for template in templates)
+    return any(read_spec(template).get("restartPolicy") for template in templates)
 
 
 def _identity(condition: Json) -> tuple[str, str, str]:
@@ -55,10 +55,10 @@ def _condition_events(condition: Json) -> Iterable[Event]:
 
 def _exit_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
     """An event for each replica whose container has ended, also if it failed and starts again."""
-    known = {_exit_of(entry) for entry in _replicas_and_failures(before)}
+    known = {_read_exit(entry) for entry in _replicas_and_failures(before)}
     for entry in _replicas_and_failures(after):
-        if entry.get("uid") and entry.get("exitCode") is not None and _exit_of(entry) not in known:
-            known.add(_exit_of(entry))
+        if entry.get("uid") and entry.get("exitCode") is not None and _read_exit(entry) not in known:
+            known.add(_read_exit(entry))
             name = f"{resource['metadata']['namespace']}.{entry.get('pod', '')}"
             yield Event("Normal", "ExitedWithCode", f"Pod: {name} exited with code {entry['exitCode']}")
 
@@ -67,29 +67,29 @@ def _replicas_and_failures(status: Json) -> Iterable[Json]:
     return (*sequence(status, "failures"), *sequence(status, "replicas"))
 
 
-def _exit_of(entry: Json) -> tuple[str | None, int | None]:
+def _read_exit(entry: Json) -> tuple[str | None, int | None]:
     return entry.get("uid"), entry.get("exitCode")
 
 
-def created(child: Json) -> Event:
-    return Event("Normal", f"SuccessfulCreate{child['kind']}", f"Created {_described(child)}")
+def creation_event(child: Json) -> Event:
+    return Event("Normal", f"SuccessfulCreate{child['kind']}", f"Created {_describe(child)}")
 
 
 def not_created(child: Json, message: str) -> Event:
     return Event("Warning", f"FailedCreate{child['kind']}", f"Error creating: {message}")
 
 
-def deleted(child: Json) -> Event:
-    return Event("Normal", f"SuccessfulDelete{child['kind']}", f"Deleted {_described(child)}")
+def deletion_event(child: Json) -> Event:
+    return Event("Normal", f"SuccessfulDelete{child['kind']}", f"Deleted {_describe(child)}")
 
 
-def _described(child: Json) -> str:
+def _describe(child: Json) -> str:
     """Kind and name, with v1's capitals: pod and service, but PodGroup."""
     kind = child["kind"]
     return f"{kind.lower() if kind in {'Pod', 'Service'} else kind}: {child['metadata']['name']}"
 
 
-def expired(resource: Json) -> Event:
+def expiry_event(resource: Json) -> Event:
     """The event of a job that is deleted because its time to live is over, in v1's words."""
     return Event("Normal", "SuccessfulDeleteJob", f"Deleted job: {resource['metadata']['name']}")
 

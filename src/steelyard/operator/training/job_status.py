@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.training.model import JobStatus, Replica, ReplicaId
 from steelyard_common.types import Json, sequence
+from steelyard_kube.times import format_time, parse_optional_time
 
 NAMES = frozenset(
     {"replicas", "restarts", "disruptions", "failures", "restartAt", "startTime", "completionTime", "ports",
@@ -29,9 +29,9 @@ def read_status(status: Mapping[str, Any]) -> JobStatus:
         restarts=int(status.get("restarts") or 0),
         disruptions=int(status.get("disruptions") or 0),
         failures=tuple(sequence(status, "failures")),
-        restart_at=_time(status.get("restartAt")),
-        started=_time(status.get("startTime")),
-        completed=_time(status.get("completionTime")),
+        restart_at=parse_optional_time(status.get("restartAt")),
+        started=parse_optional_time(status.get("startTime")),
+        completed=parse_optional_time(status.get("completionTime")),
         ports=ports,
         framework=status.get("framework"),
         results=status.get("results"),
@@ -72,7 +72,7 @@ def _replica(entry: Json) -> Replica:
         exit_code=entry.get("exitCode"),
         reason=entry.get("reason") or "",
         node=entry.get("node") or "",
-        started=_time(entry.get("startedAt")),
+        started=parse_optional_time(entry.get("startedAt")),
     )
 
 
@@ -94,9 +94,5 @@ def _replica_fields(replica: Replica) -> Json:
     return {name: value for name, value in fields.items() if value or value == 0}
 
 
-def _time(text: str | None) -> datetime | None:
-    return parse_time(text) if text else None
-
-
 def _text(when: datetime | None) -> str | None:
-    return time_text(when) if when else None
+    return format_time(when) if when else None

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.operator.training.conditions import holds
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import spec_of, status_of
+from steelyard_kube.objects import read_spec, read_status
 
 _FRAMEWORKS = {
     "TFJob": "tensorflow",
@@ -49,7 +49,7 @@ class TrainingMetrics:
             self._pods[verb].inc()
 
     def _status(self, before: Json, after: Json) -> None:
-        old, new = status_of(before), status_of(after)
+        old, new = read_status(before), read_status(after)
         for condition in ("Created", "Succeeded", "Failed"):
             if holds(sequence(new, "conditions"), condition) and not holds(
                 sequence(old, "conditions"), condition
@@ -63,12 +63,12 @@ class TrainingMetrics:
             self._count("Restarting", after, restarts)
 
     def _count(self, condition: str, job: Json, number: int = 1) -> None:
-        self._jobs[condition].labels(job["metadata"]["namespace"], framework_of(job)).inc(number)
+        self._jobs[condition].labels(job["metadata"]["namespace"], framework_name(job)).inc(number)
 
 
-def framework_of(job: Json) -> str:
+def framework_name(job: Json) -> str:
     """Return v1's name of the framework; for a DLJob, the name of its Framework resource."""
-    named = spec_of(job).get("framework")
+    named = read_spec(job).get("framework")
     return _FRAMEWORKS.get(job["kind"]) or (named if isinstance(named, str) else "inline")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from steelyard.operator.settings import TrainingSettings
 from steelyard_common.types import Json
-from steelyard_kube.objects import annotations_of, labels_of
+from steelyard_kube.objects import read_annotations, read_labels
 
 if TYPE_CHECKING:
     from steelyard.operator.training.frameworks.framework import Framework
@@ -171,11 +171,11 @@ class TrainingJob:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return annotations_of(self.resource)
+        return read_annotations(self.resource)
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return labels_of(self.resource)
+        return read_labels(self.resource)
 
     @cached_property
     def replica_ids(self) -> tuple[ReplicaId, ...]:
@@ -208,7 +208,7 @@ class TrainingJob:
         """Main ports of all replicas, by type."""
         return {
             role.name: tuple(
-                self.framework.port_of(self, ReplicaId(role.name, index)) for index in range(role.count)
+                self.framework.find_port(self, ReplicaId(role.name, index)) for index in range(role.count)
             )
             for role in self.roles.values()
         }
@@ -235,11 +235,11 @@ class Tally:
     counts: Mapping[str, Counts]
     succeeded: frozenset[ReplicaId] = frozenset()
 
-    def of(self, role: str) -> Counts:
+    def counts_for(self, role: str) -> Counts:
         return self.counts.get(role, Counts())
 
     def any_active(self, roles: Sequence[str]) -> bool:
-        return any(self.of(role).active for role in roles)
+        return any(self.counts_for(role).active for role in roles)
 
 
 class Invalid(Exception):

@@ -14,7 +14,7 @@ from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import spec_of
+from steelyard_kube.objects import read_spec
 
 PATH = "/var/steelyard/output"
 """Default folder of the output. A program always finds the folder in $STEELYARD_OUTPUT."""
@@ -43,7 +43,7 @@ class Output:
     """PersistentVolumeClaim for the output, if the template mounts none itself."""
 
 
-def promised_output(job: TrainingJob) -> Output | None:
+def read_output(job: TrainingJob) -> Output | None:
     """Read the output that a job promises; None if it promises none."""
     register = cast(
         Literal["Resource", "Platform"], job.annotations.get(labels.OUTPUT_REGISTER, "Resource").capitalize()
@@ -75,7 +75,7 @@ def _writer(job: TrainingJob, role: str | None) -> ReplicaId:
 
 def check(job: TrainingJob, settings: OperatorSettings) -> None:
     """Raise Invalid for an output that could never become a Model."""
-    output = promised_output(job)
+    output = read_output(job)
     if output is None:
         return
     if output.replica_id.role not in job.roles:
@@ -104,9 +104,9 @@ def check(job: TrainingJob, settings: OperatorSettings) -> None:
         raise Invalid(f"{output.field}.path", message)
 
 
-def mounted(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
+def mount_folder(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
     """Give the Pod of the replica that writes the output its folder; other Pods stay as they are."""
-    output = promised_output(job)
+    output = read_output(job)
     if output is None or output.replica_id != replica_id:
         return pod
     spec = pod["spec"]
@@ -160,7 +160,7 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
     then root reads, with the one capability to read files of any user. If the template forbids root without naming a
     user, the usual user reads, and the step reports files that it may not read.
     """
-    spec = spec_of(job.roles[output.replica_id.role].template)
+    spec = read_spec(job.roles[output.replica_id.role].template)
     pod = mapping(spec, "securityContext")
     main = main_container(sequence(spec, "containers"), job.framework) or {}
     context = {**pod, **mapping(main, "securityContext")}
@@ -177,7 +177,7 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
 
 def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
     """Return the user's own volume and mount at the output's path or above it, if there is one."""
-    spec = spec_of(job.roles[output.replica_id.role].template)
+    spec = read_spec(job.roles[output.replica_id.role].template)
     volumes = {volume.get("name"): volume for volume in sequence(spec, "volumes")}
     main = main_container(sequence(spec, "containers"), job.framework) or {}
     for mount in sequence(main, "volumeMounts"):

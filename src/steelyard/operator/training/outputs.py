@@ -20,12 +20,12 @@ from steelyard.operator.training.output_folder import (
     VOLUME,
     Output,
     main_container,
-    promised_output,
+    read_output,
     reader,
 )
 from steelyard.operator.training.output_folder import source as source_of
 from steelyard_common.types import Json, mapping
-from steelyard_kube.pods import container_statuses, terminated_state
+from steelyard_kube.pods import container_statuses, find_end
 from steelyard_schema.names import place as location_of
 from steelyard_schema.names import resource_name
 
@@ -51,7 +51,7 @@ def reconcile_output(
     job: TrainingJob, children: Children, now: datetime, settings: OperatorSettings
 ) -> OutputProgress | None:
     """Decide about the output of a job that has succeeded; None if the job has promised none."""
-    output = promised_output(job)
+    output = read_output(job)
     if output is None:
         return None
     status: Json = dict(mapping(job.resource, "status", "outputs"))
@@ -76,7 +76,7 @@ def _carrying(
     status: Json = {"model": output.model, "location": source["spec"]["storage"]["output"]}
     digests = {"spec": source["spec"]["lineage"]["spec"]}
     status["digests"] = digests
-    carrier = children.named("Job", job_name(source, _step(settings), 1))
+    carrier = children.find("Job", job_name(source, _step(settings), 1))
     outcome = job_outcome(carrier, children, now, settings)
     if carrier is None:
         objects = _carrier(source, job, output, settings)
@@ -158,9 +158,9 @@ def _image(job: TrainingJob, output: Output, children: Children) -> Mapping[str,
 
 def _step_report(carrier: Json, children: Children) -> Json:
     """Read what the step reported at its end; empty if its Pod is gone (the manifest in storage has it all)."""
-    for pod in children.pods_of(carrier):
+    for pod in children.list_pods(carrier):
         for container in container_statuses(pod):
-            terminated = terminated_state(container)
+            terminated = find_end(container)
             # Of several Pods of the Job, the one that succeeded has the digests.
             if terminated and not terminated.get("exitCode"):
                 try:

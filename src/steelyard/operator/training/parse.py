@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import spec_types
+from steelyard.operator.training import job_status, spec_types
 from steelyard.operator.training.frameworks.framework import Framework, RoleKind
-from steelyard.operator.training.job_status import read_status
 from steelyard.operator.training.labels import FAILURE_RULES, RESTART_SCOPE
 from steelyard.operator.training.model import (
     IN_PLACE,
@@ -24,16 +23,16 @@ from steelyard.operator.training.model import (
     TrainingJob,
 )
 from steelyard_common.types import Json, value_text
-from steelyard_kube.objects import annotations_of, spec_of, status_of
+from steelyard_kube.objects import read_annotations, read_spec, read_status
 from steelyard_schema.training.common import INT32, INT64, MAX_REPLICAS
 
 GENERIC = "DLJob"
 
 
-def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> TrainingJob:
+def parse_job(resource: Json, framework: Framework, settings: OperatorSettings) -> TrainingJob:
     """Read a job and its status. Raises Invalid for what cannot be read, naming the field."""
-    spec = spec_of(resource)
-    status = read_status(status_of(resource))
+    spec = read_spec(resource)
+    status = job_status.read_status(read_status(resource))
     if framework.definition is not None:  # a framework that is a resource stays as it was at first sight
         status = replace(status, framework=framework.definition)
     job = TrainingJob(
@@ -63,7 +62,7 @@ def _roles(resource: Json, spec: Json, framework: Framework) -> Mapping[str, Rol
         if kind.name in given:
             raise Invalid(f"{field}.{name}", f"the replica type {kind.name} is given twice")
         given[kind.name] = f"{field}.{name}", _mapping(entry, f"{field}.{name}")
-    scope = _given_scope(resource, spec)
+    scope = _read_scope(resource, spec)
     roles: dict[str, Role] = {}
     for kind in framework.roles:
         if kind.name in given:
@@ -79,7 +78,7 @@ class _Scopes(NamedTuple):
     default: Scope
     v1: bool
 
-    def of(self, restart: RestartPolicy) -> Scope:
+    def for_restart(self, restart: RestartPolicy) -> Scope:
         """Return the scope for a restart policy.
 
         As in v1, the kubelet restarts replicas of Always and OnFailure, each alone, unless the job asks for more. A
@@ -89,13 +88,13 @@ class _Scopes(NamedTuple):
         return self.given or ("Pod" if alone else self.default)
 
 
-def _given_scope(resource: Json, spec: Json) -> Scope | None:
+def _read_scope(resource: Json, spec: Json) -> Scope | None:
     scope: Scope | None = None
-    annotation = annotations_of(resource).get(RESTART_SCOPE)
+    annotation = read_annotations(resource).get(RESTART_SCOPE)
     if annotation is not None:
-        scope = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
+        scope = _parse_choice(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
     elif resource["kind"] == GENERIC and spec.get("restartScope"):
-        scope = _one_of(spec["restartScope"], Scope, "spec.restartScope")
+        scope = _parse_choice(spec["restartScope"], Scope, "spec.restartScope")
     return scope
 
 
@@ -104,22 +103,22 @@ def _role(field: str, spec: Json, kind: RoleKind, policy: RestartPolicy, scopes:
     containers = _mapping(template.get("spec"), f"{field}.template.spec").get("containers")
     if not isinstance(containers, list) or not containers:
         raise Invalid(f"{field}.template.spec.containers", "has to have at least one container")
-    restart = _one_of(spec.get("restartPolicy") or policy, RestartPolicy, f"{field}.restartPolicy")
+    restart = _parse_choice(spec.get("restartPolicy") or policy, RestartPolicy, f"{field}.restartPolicy")
     if spec.get("restartScope"):
-        scopes = scopes._replace(given=_one_of(spec["restartScope"], Scope, f"{field}.restartScope"))
+        scopes = scopes._replace(given=_parse_choice(spec["restartScope"], Scope, f"{field}.restartScope"))
     return Role(
         name=kind.name,
         count=_count(spec.get("replicas"), f"{field}.replicas", kind.default_replicas, MAX_REPLICAS),
         template=template,
         restart=restart,
-        scope=scopes.of(restart),
+        scope=scopes.for_restart(restart),
         depends_on=tuple(_dependency(dependency, field) for dependency in spec.get("dependsOn") or ()),
     )
 
 
 def _dependency(entry: Json, field: str) -> tuple[str, Dependency]:
     condition = entry.get("condition") or "Ready"
-    return str(entry.get("role")), _one_of(condition, Dependency, f"{field}.dependsOn.condition")
+    return str(entry.get("role")), _parse_choice(condition, Dependency, f"{field}.dependsOn.condition")
 
 
 # ---- policies
@@ -130,7 +129,7 @@ def _policy(kind: str, spec: Json) -> RunPolicy:
     policy = _mapping(spec.get("runPolicy") or {}, field)
     clean = policy.get("cleanPodPolicy") or spec.get("cleanPodPolicy")  # MPIJob has it there, too
     return RunPolicy(
-        clean_pods=_one_of(
+        clean_pods=_parse_choice(
             clean or ("Running" if kind == GENERIC else "None"), CleanPods, f"{field}.cleanPodPolicy"
         ),
         clean_pods_given=bool(clean),
@@ -165,18 +164,18 @@ def rules_field(kind: str) -> str:
 def _rules(resource: Json, spec: Json) -> tuple[Rule, ...]:
     field = rules_field(resource["kind"])
     if resource["kind"] == GENERIC:
-        return _rules_of(spec.get("failureRules") or [], field)
-    text = annotations_of(resource).get(FAILURE_RULES)
+        return _parse_rules(spec.get("failureRules") or [], field)
+    text = read_annotations(resource).get(FAILURE_RULES)
     if not text:
         return ()
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:  # the latter of a text of ten thousand brackets
         raise Invalid(field, f"is not JSON: {error}") from None
-    return _rules_of(value, field)
+    return _parse_rules(value, field)
 
 
-def _rules_of(value: object, field: str) -> tuple[Rule, ...]:
+def _parse_rules(value: object, field: str) -> tuple[Rule, ...]:
     spec_types.check_rules(value, field)
     if not isinstance(value, list):
         raise Invalid(field, "has to be a list of rules")
@@ -186,13 +185,13 @@ def _rules_of(value: object, field: str) -> tuple[Rule, ...]:
 def _rule(entry: Json, field: str) -> Rule:
     scope = entry.get("scope")
     return Rule(
-        action=_one_of(entry.get("action"), Action, f"{field}.action"),
+        action=_parse_choice(entry.get("action"), Action, f"{field}.action"),
         exit_codes=tuple(_count(code, f"{field}.exitCodes", 0) for code in entry.get("exitCodes") or ()),
         signals=tuple(_count(signal, f"{field}.signals", 0) for signal in entry.get("signals") or ()),
         reasons=tuple(map(str, entry.get("reasons") or ())),
         pattern=str(entry.get("pattern") or ""),
         roles=tuple(map(str, entry.get("roles") or ())),
-        scope=_one_of(scope, Scope, f"{field}.scope") if scope is not None else None,
+        scope=_parse_choice(scope, Scope, f"{field}.scope") if scope is not None else None,
         counted=bool(entry.get("counted", True)),
     )
 
@@ -216,7 +215,7 @@ def _count(value: object, field: str, default: int, most: int = INT32) -> int:
     return value
 
 
-def _one_of(value: object, choice: Any, field: str) -> Any:
+def _parse_choice(value: object, choice: Any, field: str) -> Any:
     allowed = get_args(choice)
     if value not in allowed:
         raise Invalid(field, f"has to be one of {', '.join(allowed)}, not {value_text(value)}")

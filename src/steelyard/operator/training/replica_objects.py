@@ -21,7 +21,7 @@ from steelyard.operator.training.labels import (
 from steelyard.operator.training.model import IN_PLACE, ReplicaId, Role, TrainingJob
 from steelyard.operator.training.policies import gang
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 
 
 def selector(job: TrainingJob) -> dict[str, str]:
@@ -60,14 +60,14 @@ def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
             **metadata,
             "name": job.replica_name(replica_id),
             "namespace": job.namespace,
-            "labels": {**labels_of(template), **own},
+            "labels": {**read_labels(template), **own},
             "ownerReferences": [owner_reference(job.resource)],
         },
         "spec": {**spec, "restartPolicy": restart_policy(role), **_network(job, replica_id, spec)},
     }
     _complete_containers(job, replica_id, created["spec"])
     decorated = gang.decorate(job.framework.decorate(Placement(job, replica_id), created), job)
-    return output_folder.mounted(decorated, job, replica_id)
+    return output_folder.mount_folder(decorated, job, replica_id)
 
 
 def restart_policy(role: Role) -> str:
@@ -89,11 +89,11 @@ def _network(job: TrainingJob, replica_id: ReplicaId, spec: Json) -> Json:
 def _complete_containers(job: TrainingJob, replica_id: ReplicaId, spec: Json) -> None:
     framework = job.framework
     environment = framework.environment(Placement(job, replica_id))
-    main = framework.container_of(spec)
+    main = framework.container_name(spec)
     for container in spec["containers"]:
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
         if environment and (framework.every_container or container["name"] == main):
-            container["env"] = merged(environment, sequence(container, "env"))
+            container["env"] = merge(environment, sequence(container, "env"))
         if replica_id in job.status.ports and container["name"] == main:
             # On the host's network two Pods of one node cannot have the framework's port both: an own one replaces it.
             name, port = framework.port_name, job.status.ports[replica_id]
@@ -101,7 +101,7 @@ def _complete_containers(job: TrainingJob, replica_id: ReplicaId, spec: Json) ->
             container["ports"] = [*ports, {"name": name, "containerPort": port, "hostPort": port}]
 
 
-def merged(ours: Mapping[str, Value], users: list[Json]) -> list[Json]:
+def merge(ours: Mapping[str, Value], users: list[Json]) -> list[Json]:
     """Merge environments: ours first, so that the user's variables may refer to them; the user's values win."""
     taken = {variable["name"] for variable in users}
     added = [
@@ -162,14 +162,14 @@ def _service(job: TrainingJob, name: str, selected: dict[str, str], ports: list[
 def _ports(job: TrainingJob, replica_id: ReplicaId) -> list[Json]:
     framework = job.framework
     spec = job.roles[replica_id.role].template["spec"]
-    name = framework.container_of(spec)
+    name = framework.container_name(spec)
     main = next(container for container in spec["containers"] if container["name"] == name)
     named = [
         {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
         for port in sequence(main, "ports")
         if port.get("name") != framework.port_name
     ]
-    return [_port(framework, framework.port_of(job, replica_id)), *named]
+    return [_port(framework, framework.find_port(job, replica_id)), *named]
 
 
 def _port(framework: Framework, port: int) -> Json:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from steelyard.operator.training.model import Invalid
-from steelyard_common.types import Json
+from steelyard_common.types import Json, shorten
 from steelyard_schema.training.dl_job import FailureRule
 from steelyard_schema.training.kinds import TRAINING
 
@@ -22,7 +22,7 @@ _INSTANCE = re.compile(" or instance of [A-Za-z]+")
 _RULES = TypeAdapter(list[FailureRule], config=ConfigDict(defer_build=True))
 
 
-def checked(resource: Json) -> Json:
+def check(resource: Json) -> Json:
     """The resource, its spec without nulls: they count as absent, as in v1.
 
     Raises Invalid for the first field of `spec` that is of another type or out of bounds. An unknown field is ignored:
@@ -31,7 +31,9 @@ def checked(resource: Json) -> Json:
     kind = TRAINING[resource["kind"]].spec
     spec = resource.get("spec")
     if not isinstance(spec, dict):
-        raise Invalid("spec", "is required" if spec is None else f"has to be an object, not {_shown(spec)}")
+        raise Invalid(
+            "spec", "is required" if spec is None else f"has to be an object, not {_show_value(spec)}"
+        )
     present = _present(spec, 0, "spec")
     _check(kind, present, "spec")
     return {**resource, "spec": present}
@@ -58,12 +60,11 @@ def _check(schema: type[BaseModel] | TypeAdapter[Any], value: object, field: str
                 message = _INSTANCE.sub(
                     "", fault["msg"].removeprefix("Input ").replace("dictionary", "object")
                 )
-                raise Invalid(where, f"{message}, not {_shown(fault['input'])}") from None
+                raise Invalid(where, f"{message}, not {_show_value(fault['input'])}") from None
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+def _show_value(value: object) -> str:
+    return shorten(repr(value), SHOWN)
 
 
 def _present(value: object, depth: int, field: str) -> object:

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from steelyard.operator.conditions import time_text
 from steelyard.operator.training.conditions import ConditionChange, ConditionType, apply_change, follows
 from steelyard_common.types import Json
+from steelyard_kube.times import format_time
 
 THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 
@@ -55,12 +55,12 @@ def test_the_last_change_stands_last(
 
 def test_the_same_for_the_same_reason_changes_nothing() -> None:
     (entry,) = after("Running", ConditionChange("Running", "JobRunning", "said otherwise"))
-    assert (entry["message"], entry["lastUpdateTime"]) == ("running", time_text(THEN))
+    assert (entry["message"], entry["lastUpdateTime"]) == ("running", format_time(THEN))
 
 
 def test_another_reason_is_no_transition() -> None:
     (entry,) = after("Suspended", ConditionChange("Suspended", "Another", "why"))
-    assert (entry["lastTransitionTime"], entry["lastUpdateTime"]) == (time_text(THEN), time_text(NOW))
+    assert (entry["lastTransitionTime"], entry["lastUpdateTime"]) == (format_time(THEN), format_time(NOW))
 
 
 def test_the_end_ends_running() -> None:
@@ -68,7 +68,7 @@ def test_the_end_ends_running() -> None:
     assert (running["status"], running["reason"], running["lastTransitionTime"]) == (
         "False",
         "JobRunning",
-        time_text(NOW),
+        format_time(NOW),
     )
 
 

@@ -32,7 +32,7 @@ def test_a_job_is_made_runs_and_succeeds() -> None:
     assert simulation.state == "Created"
     simulation.run()
     assert simulation.state == "Running"
-    assert simulation.said("Running") == "PyTorchJob job is running."
+    assert simulation.read_message("Running") == "PyTorchJob job is running."
     assert simulation.status["replicaStatuses"]["Worker"]["active"] == 2
     simulation.end("job-worker-0").end("job-master-0", message='{"accuracy": 0.9}').settle()
     assert simulation.state == "Succeeded"
@@ -61,7 +61,7 @@ def test_no_pod_is_made_while_one_of_the_past_is_there() -> None:
     simulation = running(annotations=TOGETHER)
     simulation.on_node("job-master-0").end("job-worker-1", 1).settle()
     assert list(simulation.pods()) == ["job-master-0"], "the others are gone, and wait for it"
-    simulation.gone("job-master-0").settle()
+    simulation.confirm_end("job-master-0").settle()
     assert sorted(simulation.pods()) == PODS
 
 
@@ -95,7 +95,8 @@ def test_restarts_are_bounded() -> None:
     simulation.end("job-worker-0", 137).settle()
     assert simulation.state == "Failed"
     assert (
-        simulation.said("Failed") == "Job job has failed because it has reached the specified backoff limit"
+        simulation.read_message("Failed")
+        == "Job job has failed because it has reached the specified backoff limit"
     )
     assert simulation.status["restarts"] == 3
     assert simulation.status["completionTime"]
@@ -138,12 +139,15 @@ def test_the_exit_code_decides_by_the_restart_policy(restart: str, code: int, st
 
 def test_the_messages_of_failure_are_those_of_v1() -> None:
     simulation = running(restart="Never").end("job-worker-0", 1).settle()
-    assert simulation.said("Failed") == "PyTorchJob job is failed because 1 Worker replica(s) failed."
+    assert simulation.read_message("Failed") == "PyTorchJob job is failed because 1 Worker replica(s) failed."
     simulation = running(restart="ExitCode").end("job-worker-0", 1).settle()
-    assert simulation.said("Failed") == 'job "job" is failing because "Worker" replica(s) failed.'
+    assert simulation.read_message("Failed") == 'job "job" is failing because "Worker" replica(s) failed.'
     kinds = {"kind": "TFJob", "replicas": {"Chief": 1, "Worker": 2}}
     simulation = running(**kinds).end("job-worker-0", 1).end("job-worker-1", 2).settle()
-    assert simulation.said("Failed") == "TFJob default/job has failed because 2 Worker replica(s) failed."
+    assert (
+        simulation.read_message("Failed")
+        == "TFJob default/job has failed because 2 Worker replica(s) failed."
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,7 +265,7 @@ def test_suspended_and_resumed() -> None:
     assert list(simulation.pods()) == ["job-worker-0"], "it is ending"
     simulation.patch_spec(runPolicy={"suspend": False})
     assert list(simulation.pods()) == ["job-worker-0"], "the others wait for it"
-    simulation.gone("job-worker-0").settle()
+    simulation.confirm_end("job-worker-0").settle()
     assert sorted(simulation.pods()) == PODS
     assert (simulation.run().state, simulation.status["disruptions"]) == ("Running", 0)
 
@@ -274,7 +278,7 @@ def test_scaled_down_and_up() -> None:
     assert simulation.services() == ["job-worker-0", "job-worker-1"]
     simulation.scale("Worker", 3)
     assert simulation.status["disruptions"] == 0
-    simulation.gone("job-worker-2").settle()
+    simulation.confirm_end("job-worker-2").settle()
     assert renewed(simulation, before) == ["job-worker-2"]
     simulation.scale("Worker", 1).scale("Worker", 3)
     assert renewed(simulation, before) == ["job-worker-1", "job-worker-2"]
@@ -287,7 +291,7 @@ def test_a_replica_that_is_no_more_is_on_record_until_its_pod_is_gone() -> None:
     with pytest.raises(Stale, match="Pod job-worker-1 has changed"):
         simulation.step()
     assert simulation.replica("job-worker-1")["attempt"] == 1
-    simulation.gone("job-worker-1").settle()
+    simulation.confirm_end("job-worker-1").settle()
     assert [replica["pod"] for replica in simulation.status["replicas"]] == ["job-worker-0"]
 
 
@@ -307,7 +311,7 @@ def test_the_deadline_holds_without_any_event() -> None:
     simulation.now = simulation.look  # type: ignore[assignment]
     simulation.settle()
     assert simulation.state == "Failed"
-    assert "longer than specified deadline" in simulation.said("Failed")
+    assert "longer than specified deadline" in simulation.read_message("Failed")
 
 
 def test_the_time_to_live_deletes_the_job() -> None:
@@ -358,7 +362,7 @@ def test_a_name_that_is_anothers_fails_the_job() -> None:
     simulation.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
     simulation.settle()
     assert simulation.state == "Failed"
-    assert "Job other" in simulation.said("Failed")
+    assert "Job other" in simulation.read_message("Failed")
 
 
 def test_users_variables_win_and_the_rest_is_given() -> None:
@@ -374,6 +378,6 @@ def test_a_name_too_long_is_refused_naming_the_field() -> None:
     simulation = JobSimulation(make_job(name="n" * 55)).settle()
     assert simulation.state == "Failed"
     assert simulation.condition("Failed")["reason"] == "PyTorchJobFailedValidation"  # type: ignore[index]
-    assert "metadata.name: is 1 character too long" in simulation.said("Failed")
+    assert "metadata.name: is 1 character too long" in simulation.read_message("Failed")
     assert not simulation.pods()
     assert JobSimulation(make_job(name="n" * 54)).settle().state == "Created"

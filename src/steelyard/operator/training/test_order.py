@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Counts, Tally
-from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.parse import parse_job
 from steelyard.operator.training.policies import success
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
 from steelyard_common.types import Json
@@ -73,6 +73,6 @@ def test_the_order_holds_for_a_restart_too() -> None:
     ],
 )
 def test_how_many_are_enough(policy: Json, master: int, workers: int, succeeded: bool) -> None:
-    job = job_of(make_job(replicas={"Master": 1, "Worker": 4}), ALL["PyTorchJob"], SETTINGS)
+    job = parse_job(make_job(replicas={"Master": 1, "Worker": 4}), ALL["PyTorchJob"], SETTINGS)
     counts = {"Master": Counts(1 - master, master), "Worker": Counts(4 - workers, workers)}
     assert success.rule(policy)(job, Tally(counts)).succeeded is succeeded

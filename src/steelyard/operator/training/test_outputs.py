@@ -14,7 +14,7 @@ from steelyard.operator.training import labels
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.frameworks.pytorch import PYTORCH
 from steelyard.operator.training.model import Invalid, ReplicaId, Role, RunPolicy, TrainingJob
-from steelyard.operator.training.output_folder import check, mounted, promised_output
+from steelyard.operator.training.output_folder import check, mount_folder, read_output
 from steelyard.operator.training.outputs import OutputProgress, model_id, reconcile_output
 from steelyard_common.types import Json
 from steelyard_schema.resources import RESOURCES
@@ -75,7 +75,7 @@ def following(job: TrainingJob, children: Children = Children()) -> OutputProgre
 def test_a_job_that_promises_nothing_leaves_nothing() -> None:
     assert reconcile_output(make_job(), Children(), NOW, SETTINGS) is None
     pod = {"spec": {"containers": [CONTAINER]}}
-    assert mounted(pod, make_job(), ReplicaId("Master", 0)) == pod
+    assert mount_folder(pod, make_job(), ReplicaId("Master", 0)) == pod
 
 
 def test_first_a_job_carries_the_output_away() -> None:
@@ -144,12 +144,12 @@ def test_for_the_platform_the_operator_makes_no_model() -> None:
 def test_the_writer_gets_a_folder_of_the_job_and_the_others_do_not() -> None:
     job = make_job(output_model="digits")
     pod: Json = {"spec": {"containers": [CONTAINER, {"name": "sidecar"}]}}
-    made = mounted(pod, job, ReplicaId("Master", 0))
+    made = mount_folder(pod, job, ReplicaId("Master", 0))
     first, sidecar = made["spec"]["containers"]
     assert {"name": "STEELYARD_OUTPUT", "value": "/var/steelyard/output"} in first["env"]
     assert sidecar == {"name": "sidecar"}
     assert made["spec"]["volumes"][0]["hostPath"]["type"] == "DirectoryOrCreate"
-    assert mounted(pod, job, ReplicaId("Worker", 0)) == pod
+    assert mount_folder(pod, job, ReplicaId("Worker", 0)) == pod
 
 
 def test_the_users_own_claim_and_variable_are_used() -> None:
@@ -157,7 +157,7 @@ def test_the_users_own_claim_and_variable_are_used() -> None:
     check(job, SETTINGS.model_copy(update={"training": TrainingSettings()}))
     env = [{"name": "STEELYARD_OUTPUT", "value": "/elsewhere"}]
     pod = {"spec": {**CLAIM, "containers": [{**CLAIM["containers"][0], "env": env}]}}
-    assert mounted(pod, job, ReplicaId("Master", 0)) == pod
+    assert mount_folder(pod, job, ReplicaId("Master", 0)) == pod
     carrier = following(job).create[1]["spec"]["template"]["spec"]
     assert {**CLAIM["volumes"][0], "name": "steelyard-output"} in carrier["volumes"]
     assert {"name": "steelyard-output", "mountPath": "/results", "readOnly": True} in carrier["containers"][
@@ -170,11 +170,11 @@ def test_a_claim_that_the_job_names_has_a_folder_of_the_job() -> None:
     job = make_job(training=bare, output_model="digits", output_claim="models")
     check(job, SETTINGS.model_copy(update={"training": bare}))
     pod: Json = {"spec": {"containers": [CONTAINER]}}
-    spec = mounted(pod, job, ReplicaId("Master", 0))["spec"]
+    spec = mount_folder(pod, job, ReplicaId("Master", 0))["spec"]
     claim = {"name": "steelyard-output", "persistentVolumeClaim": {"claimName": "models"}}
     mount = {"name": "steelyard-output", "mountPath": "/var/steelyard/output", "subPath": "digits-uid-1"}
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([claim], [mount])
-    assert mounted(pod, job, ReplicaId("Worker", 0)) == pod, "a claim may be for one node"
+    assert mount_folder(pod, job, ReplicaId("Worker", 0)) == pod, "a claim may be for one node"
     carrier = following(job).create[1]["spec"]["template"]["spec"]
     assert claim in carrier["volumes"]
     assert {**mount, "readOnly": True} in carrier["containers"][0]["volumeMounts"]
@@ -225,7 +225,7 @@ def test_a_dl_job_names_the_role_that_writes() -> None:
     job = make_job()
     said = {"model": {"name": "m", "path": "/out", "role": "Evaluator"}}
     job.resource["spec"]["outputs"] = said
-    output = promised_output(job)
+    output = read_output(job)
     assert output is not None
     assert (output.model, output.path, output.replica_id) == ("m", "/out", ReplicaId("Evaluator", 0))
     with pytest.raises(Invalid, match=r"spec\.outputs\.model\.role: 'Evaluator' is not a role"):

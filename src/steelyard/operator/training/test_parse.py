@@ -9,14 +9,14 @@ import pytest
 from steelyard.operator.training import dl_job
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Invalid, TrainingJob
-from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.parse import parse_job
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, make_job, make_template
 from steelyard.operator.training.validate import check
 from steelyard_common.types import Json
 
 
 def read(job: Json) -> TrainingJob:
-    return job_of(job, ALL[job["kind"]], SETTINGS)
+    return parse_job(job, ALL[job["kind"]], SETTINGS)
 
 
 def of_types(types: Json, kind: str = "PyTorchJob", **more: Any) -> Json:
@@ -185,6 +185,20 @@ SPECS = "spec.pytorchReplicaSpecs"
             "the job has no replica type 'PS'; it has",
             id="rule's role",
         ),
+        *(
+            pytest.param(
+                of_types({"Worker": {"template": {**ONE["template"], "metadata": {"labels": labels}}}}),
+                f"{SPECS}.Worker.template.metadata.labels[{next(iter(labels))}]: is a label of the platform's",
+                id=f"label {next(iter(labels))}",
+            )
+            for labels in (
+                {"steelyard/entity": "x1"},
+                {"steelyard/owner-uid": "uid-1"},
+                {"dyff.io/entity": "x1"},
+                {"app.kubernetes.io/component": "client"},
+                {"app.kubernetes.io/managed-by": "steelyard-operator"},
+            )
+        ),
         pytest.param(make_job(name="0-test"), "metadata.name: '0-test' is not a DNS label", id="name"),
         pytest.param(
             make_job("XGBoostJob", {"Worker": 1}), "spec.xgbReplicaSpecs.Master: is required", id="no master"
@@ -195,6 +209,11 @@ def test_what_cannot_run_is_refused(job: Json, messages: str) -> None:
     with pytest.raises(Invalid) as refused:
         check(read(job))
     assert messages in str(refused.value)
+
+
+def test_a_template_may_have_labels_of_its_users() -> None:
+    labels = {"team": "a", "app.kubernetes.io/component": "trainer", "app.kubernetes.io/managed-by": "argo"}
+    check(read(of_types({"Worker": {"template": {**ONE["template"], "metadata": {"labels": labels}}}})))
 
 
 def test_no_replica_type_waits_for_itself() -> None:

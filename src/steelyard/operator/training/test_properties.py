@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steelyard.operator.conditions import time_text
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.labels import ATTEMPT
 from steelyard.operator.training.observed.ownership import observe
 from steelyard.operator.training.simulation.job_simulation import BEGIN, SETTINGS, make_job
 from steelyard_common.types import Json
+from steelyard_kube.times import format_time
 
 LIMIT = 2
 
@@ -30,7 +30,7 @@ class History:
     made: int = 0
     now = BEGIN
 
-    def look(self) -> Desired:
+    def look(self) -> DesiredState:
         children = observe(self.job, self.objects.values(), self.pods.values())
         want = reconcile(self.job, children, self.now, SETTINGS)
         self.check(want.status)
@@ -78,13 +78,13 @@ class History:
             self._status(pod, "Running", {"running": {}})
         elif event in CODES and phase == "Running":
             code = CODES[event]
-            ended = {"exitCode": code, "finishedAt": time_text(self.now)}
+            ended = {"exitCode": code, "finishedAt": format_time(self.now)}
             self._status(pod, "Failed" if code else "Succeeded", {"terminated": ended})
         elif event == "evict" and phase == "Running":
             pod["status"] = {"phase": "Failed", "reason": "Evicted"}
         elif event == "delete" and phase == "Running":
             end = self.now + timedelta(seconds=30)
-            marks = {"deletionTimestamp": time_text(end), "deletionGracePeriodSeconds": 30}
+            marks = {"deletionTimestamp": format_time(end), "deletionGracePeriodSeconds": 30}
             self.pods[name] = {**pod, "metadata": {**pod["metadata"], **marks}}
 
     def _status(self, pod: Json, phase: str, state: Json) -> None:

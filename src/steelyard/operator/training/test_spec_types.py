@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.operator.conditions import time_text
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import events
 from steelyard.operator.training.conditions import holds
@@ -18,6 +17,7 @@ from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.observed.ownership import observe
 from steelyard.operator.training.simulation.job_simulation import BEGIN, make_job
 from steelyard_common.types import Json
+from steelyard_kube.times import format_time
 
 Path = tuple[str | int, ...]
 SETTINGS = OperatorSettings(
@@ -167,7 +167,7 @@ def lived(resource: Json) -> Json:
         if look == 3:
             for pod in pods.values():
                 name = pod["spec"]["containers"][0]["name"]
-                ended = {"exitCode": 137, "finishedAt": time_text(now)}
+                ended = {"exitCode": 137, "finishedAt": format_time(now)}
                 state = {"name": name, "state": {"terminated": ended}}
                 pod["status"] = {"phase": "Failed", "containerStatuses": [state]}
     status: Json = resource["status"]
@@ -232,7 +232,7 @@ def test_the_longest_deadline_is_none() -> None:
     status = lived(endless)
     assert not holds(status["conditions"], "Failed")
     ended = {"type": "Succeeded", "status": "True", "reason": "", "message": ""}
-    done = {**status, "conditions": [ended], "completionTime": time_text(BEGIN)}
+    done = {**status, "conditions": [ended], "completionTime": format_time(BEGIN)}
     want = reconcile({**endless, "status": done}, *NOTHING)
     assert want.requeue_at is None or want.requeue_at > BEGIN
     assert not want.delete_resource

@@ -7,12 +7,14 @@ import re
 
 import orjson
 
+from steelyard.operator.names import find_reserved
 from steelyard.operator.training import parse, replica_objects
 from steelyard.operator.training.frameworks.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, ReplicaId, Role, Rule, TrainingJob
 from steelyard.operator.training.policies import failure_patterns as patterns
 from steelyard_common.types import Json, mapping
+from steelyard_kube.objects import read_labels
 from steelyard_schema.quantity import amount
 from steelyard_schema.training.common import MAX_POD_BYTES
 from steelyard_schema.unknown_fields import unknown_pod_fields
@@ -30,6 +32,9 @@ def check(job: TrainingJob) -> None:
         _bounds(job, kind)
     for role in job.roles.values():
         _containers(job, role)
+        if reserved := find_reserved(read_labels(role.template)):
+            field = f"spec.{job.framework.specs}.{role.name}.template.metadata.labels[{reserved}]"
+            raise Invalid(field, "is a label of the platform's own Pods, which a template does not set")
     _order(job)
     for number, rule in enumerate(job.rules):
         _rule(job, rule, number)
@@ -126,11 +131,11 @@ def _order(job: TrainingJob) -> None:
         for name, _ in role.depends_on:
             if name not in job.roles:
                 raise Invalid(field, f"the job has no replica type {name!r}; it has {', '.join(job.roles)}")
-        if role.name in _awaited(job, role.name):
+        if role.name in _list_awaited(job, role.name):
             raise Invalid(field, f"{role.name} would wait for itself")
 
 
-def _awaited(job: TrainingJob, role: str) -> set[str]:
+def _list_awaited(job: TrainingJob, role: str) -> set[str]:
     """Every type that has to come first."""
     awaited: set[str] = set()
     waiting = [role]

@@ -5,7 +5,7 @@ from datetime import datetime
 from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Phase
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, single_step
@@ -14,7 +14,7 @@ from steelyard_common.types import Json
 REASONS = frozenset({"StepFailed", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
 
 
-def reconcile(audit: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+def reconcile(audit: Json, children: Children, now: datetime, settings: OperatorSettings) -> DesiredState:
     """Decide what should exist for an Audit."""
     context = ReconcileContext(audit, children, now, settings)
     if early := common_decision(context, "BadRequest"):

@@ -3,15 +3,29 @@
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.operator.attempts import ReconcileContext, StepProgress, advance, all_unchanged, attempted
+from steelyard.operator.attempts import (
+    WAITING_FOR_INPUT,
+    ReconcileContext,
+    StepProgress,
+    advance,
+    all_unchanged,
+    find_attempts,
+)
 from steelyard.operator.children import Children, job_outcome
-from steelyard.operator.conditions import History, Phase, failed, history_of, make_status
-from steelyard.operator.desired import Desired
+from steelyard.operator.conditions import History, Phase, fail, make_status, read_history
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.jobs import Step, child_metadata
 from steelyard.operator.names import child_name
 from steelyard.operator.runners import PORT, runner_fault
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflows.common import common_decision, ended, following, reason_of, sessions
+from steelyard.operator.workflows.common import (
+    awaits_input,
+    choose_reason,
+    common_decision,
+    end,
+    following,
+    sessions,
+)
 from steelyard_common.types import Json, mapping
 from steelyard_kube.objects import true_condition
 
@@ -22,10 +36,12 @@ REASONS = frozenset(
 )  # fmt: skip
 
 
-def reconcile(evaluation: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+def reconcile(
+    evaluation: Json, children: Children, now: datetime, settings: OperatorSettings
+) -> DesiredState:
     """Decide what should exist for an Evaluation; a milestone, once reached, is never taken back."""
     context = ReconcileContext(evaluation, children, now, settings)
-    history = history_of(evaluation)
+    history = read_history(evaluation)
     if early := common_decision(context, "BadRequest"):
         return early
     refers = bool(evaluation["spec"].get("inferenceSessionReference"))
@@ -40,26 +56,26 @@ def reconcile(evaluation: Json, children: Children, now: datetime, settings: Ope
             return _with_session(context, history)
         case _, _, fault:
             where = "spec.inferenceSession.inferenceService"
-            return ended(context, failed(fault.reason, f"{where}.{fault.message}"), history)
+            return end(context, fail(fault.reason, f"{where}.{fault.message}"), history)
 
 
-def _with_session(context: ReconcileContext, history: History) -> Desired:
+def _with_session(context: ReconcileContext, history: History) -> DesiredState:
     """Create the evaluation's own session first, and the client once a replica has been ready.
 
     The success of a client counts whatever happens to the session afterwards.
     """
-    session = context.children.named("InferenceSession", session_name(context.resource))
-    clients = attempted(client_step(context.resource), history, context)
+    session = context.children.find("InferenceSession", session_name(context.resource))
+    clients = find_attempts(client_step(context.resource), history, context)
     outcomes = [job_outcome(job, context.children, context.now, context.settings) for job in clients.values()]
     succeeded = any(outcome.state == "succeeded" for outcome in outcomes)
     own_session = (child_session(context.resource),)
     if (
         session
         and not succeeded
-        and (end := true_condition(session, "Failed") or true_condition(session, "Expired"))
+        and (ending := true_condition(session, "Failed") or true_condition(session, "Expired"))
     ):
-        phase = failed("SessionFailed", f"the session ended: {end['reason']}: {end.get('message', '')}")
-        return ended(context, phase, history, all_unchanged(clients))
+        phase = fail("SessionFailed", f"the session ended: {ending['reason']}: {ending.get('message', '')}")
+        return end(context, phase, history, all_unchanged(clients))
     # Also a client that is not on record yet: the process may have died right after it created the Job.
     begun = "client" in history.attempts or any(clients.values())
     if not begun and not (session and true_condition(session, "Ready")):
@@ -69,19 +85,19 @@ def _with_session(context: ReconcileContext, history: History) -> Desired:
         reason = "Unschedulable" if message.startswith("Unschedulable") else "SessionStarting"
         reason = "RunnerCrashed" if crashed else reason
         phase = Phase("progressing", reason, message)
-        return Desired(make_status(context.resource, phase, history, context.now), create=own_session)
+        return DesiredState(make_status(context.resource, phase, history, context.now), create=own_session)
     return _asking_rows(context, history, own_session)
 
 
-def _asking_rows(context: ReconcileContext, history: History, session: tuple[Json, ...]) -> Desired:
+def _asking_rows(context: ReconcileContext, history: History, session: tuple[Json, ...]) -> DesiredState:
     """Follow the client's attempts."""
     progress = advance(client_step(context.resource), history, context)
     match progress.state:
         case "succeeded":  # the milestone is on record before the session goes, which the client needed
-            reached = replace(progress, history=progress.history.reached(CLIENT_SUCCEEDED))
+            reached = replace(progress, history=progress.history.with_milestone(CLIENT_SUCCEEDED))
             return following(context, Phase("progressing", "Unverified", "every row has been asked"), reached)
         case "failed":
-            return following(context, failed(*reason_of(progress, "ClientFailed", REASONS)), progress)
+            return following(context, fail(*choose_reason(progress, "ClientFailed", REASONS)), progress)
         case _:
             desired = following(context, Phase("progressing", *_client_reason(progress)), progress)
             return replace(desired, create=(*session, *desired.create))
@@ -91,12 +107,14 @@ def _client_reason(progress: StepProgress) -> tuple[str, str]:
     attempts = progress.history.attempts["client"]
     if progress.outcome.code == "Unschedulable":
         return "Unschedulable", progress.outcome.message
+    if awaits_input(progress):
+        return WAITING_FOR_INPUT, progress.outcome.message
     if attempts.number == 1:
         return "ClientRunning", progress.outcome.message
     return "Restarted", f"attempt {attempts.number}: {progress.outcome.message}".rstrip(": ")
 
 
-def _verifying(context: ReconcileContext, history: History) -> Desired:
+def _verifying(context: ReconcileContext, history: History) -> DesiredState:
     """Delete the session, and follow the verification of the outputs."""
     step = Step("verify", "verify_evaluation_output", context.settings.step_deadline_seconds)
     progress = advance(step, history, context)
@@ -106,7 +124,7 @@ def _verifying(context: ReconcileContext, history: History) -> Desired:
                 context, Phase("complete", "Verified", "every row is there exactly once"), progress
             )
         case "failed":
-            return following(context, failed(*reason_of(progress, "OutputInvalid", REASONS)), progress)
+            return following(context, fail(*choose_reason(progress, "OutputInvalid", REASONS)), progress)
         case _:
             phase = Phase("progressing", "Unverified", progress.outcome.message)
             return following(context, phase, progress, delete=sessions(context))

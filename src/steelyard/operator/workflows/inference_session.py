@@ -6,61 +6,62 @@ from datetime import datetime
 
 from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import SHELL_SIGNAL, Children, termination_message, waiting_image
-from steelyard.operator.conditions import History, Phase, failed, history_of, make_status, parse_time
-from steelyard.operator.desired import Desired
+from steelyard.operator.conditions import History, Phase, fail, make_status, read_history
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.names import child_name
 from steelyard.operator.runners import runner_fault
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
 from steelyard.operator.trouble import NOT_MADE
-from steelyard.operator.workflows.common import common_decision, ended
+from steelyard.operator.workflows.common import common_decision, end
 from steelyard.runners.table import kind_of_runner
 from steelyard_common.types import Json
-from steelyard_kube.objects import controller_of, is_deleting, status_of, true_condition
+from steelyard_kube.objects import find_controller, is_deleting, read_status, true_condition
 from steelyard_kube.pods import (
     all_container_statuses,
     conditions_by_type,
+    find_end,
     init_container_statuses,
     is_ready,
     last_termination,
-    terminated_state,
 )
+from steelyard_kube.times import parse_time
 from steelyard_schema.steps import EXIT_PERMANENT
 
 
-def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> DesiredState:
     """Decide what should exist for an InferenceSession."""
     context = ReconcileContext(session, children, now, settings)
     if early := common_decision(context, "RunnerFailed"):
         return early
     if fault := runner_fault(session["spec"]["inferenceService"]):
-        phase = failed(fault.reason, f"spec.inferenceService.{fault.message}")
-        return ended(context, phase, history_of(session))
-    history = history_of(session)
+        phase = fail(fault.reason, f"spec.inferenceService.{fault.message}")
+        return end(context, phase, read_history(session))
+    history = read_history(session)
     history = replace(history, started=history.started or now)
     expires = parse_time(session["spec"]["expires"]) if session["spec"].get("expires") else None
     if expires and now >= expires:
         phase = Phase("expired", "SessionExpired", f"the session expired at {session['spec']['expires']}")
-        return ended(context, phase, history)
+        return end(context, phase, history)
     return _running(context, history, expires)
 
 
-def _running(context: ReconcileContext, history: History, expires: datetime | None) -> Desired:
+def _running(context: ReconcileContext, history: History, expires: datetime | None) -> DesiredState:
     pods = _replicas(context)
     ready = sum(is_ready(pod) for pod in pods)
     began = history.started or context.now
     start = later(began, context.settings.session_start_seconds + context.settings.sleeps.since(began))
     if ready:
-        history = history if "Started" in history.milestones else history.reached("Started")
+        history = history if "Started" in history.milestones else history.with_milestone("Started")
     # Only until the first replica was ready: later crashes are the Deployment's to mend.
     late = not ready and "Started" not in history.milestones and context.now >= start
     if trouble := _trouble(pods, ready, context) or (_start_deadline(pods, context) if late else None):
-        return ended(context, trouble, history)
+        return end(context, trouble, history)
     objects = session_objects(context.resource, context.settings)
     count = context.resource["spec"].get("replicas", 1)
     service = context.resource["spec"]["inferenceService"]
-    crashed = _crashed([pod for pod in pods if not is_ready(pod)], service)
+    crashed = _describe_crash([pod for pod in pods if not is_ready(pod)], service)
     if ready:
         said = f"{ready} of {count} replicas are ready"
         phase = Phase("ready", "Ready", f"{said}; {crashed}" if crashed else said)
@@ -70,13 +71,13 @@ def _running(context: ReconcileContext, history: History, expires: datetime | No
         phase = Phase("progressing", reason, waiting or crashed or f"0 of {count} replicas are ready")
     times = [time for time in (expires, start if "Started" not in history.milestones else None) if time]
     status = make_status(context.resource, phase, history, context.now, ready_replicas=ready)
-    return Desired(status, create=objects, requeue_at=min(times, default=None))
+    return DesiredState(status, create=objects, requeue_at=min(times, default=None))
 
 
 def _replicas(context: ReconcileContext) -> list[Json]:
     """The Pods that ReplicaSets of the session's Deployment control; a label alone makes no replica."""
     prefix = child_name(context.resource["metadata"]["name"]) + "-"
-    owned = ((controller_of(pod) or {}, pod) for pod in context.children.pods)
+    owned = ((find_controller(pod) or {}, pod) for pod in context.children.pods)
     return [
         pod
         for owner, pod in owned
@@ -89,24 +90,22 @@ def _trouble(pods: list[Json], ready: int, context: ReconcileContext) -> Phase |
     """The failure that ends the session for good, if there is one."""
     service = context.resource["spec"]["inferenceService"]
     for pod in pods:
-        status = status_of(pod)
+        status = read_status(pod)
         if status.get("reason") == "BoundToAllAddresses":
-            return failed(
-                "BoundToAllAddresses", status.get("message") or "the runner listens on all addresses"
-            )
+            return fail("BoundToAllAddresses", status.get("message") or "the runner listens on all addresses")
         for container in init_container_statuses(pod):
             end = _last_end(container)
             if end and end.get("exitCode") == EXIT_PERMANENT:
-                return failed(
+                return fail(
                     "RunnerFailed", f"{container['name']}: {' '.join(termination_message(end))}".strip()
                 )
         for container in all_container_statuses(pod):
             if not ready and container.get("restartCount", 0) >= context.settings.runner_restarts:
-                return failed("RunnerFailed", _crash_message(container, service))
+                return fail("RunnerFailed", _crash_message(container, service))
     return None
 
 
-def _crashed(pods: list[Json], service: Json) -> str:
+def _describe_crash(pods: list[Json], service: Json) -> str:
     """Say how the first container that crashed ended, from its first crash on; empty if none did."""
     for pod in pods:
         for container in all_container_statuses(pod):
@@ -138,7 +137,7 @@ def _crash_message(container: Json, service: Json) -> str:
 
 
 def _last_end(container: Json) -> Json | None:
-    return terminated_state(container) or last_termination(container)
+    return find_end(container) or last_termination(container)
 
 
 def _start_deadline(pods: list[Json], context: ReconcileContext) -> Phase:
@@ -149,7 +148,7 @@ def _start_deadline(pods: list[Json], context: ReconcileContext) -> Phase:
     ):  # not even the Deployment was created
         what = str(progressing["message"])
     what = what or ("no replica became ready" if pods else "no Pod was created")
-    return failed(
+    return fail(
         "StartDeadline", f"no replica was ready after {context.settings.session_start_seconds} s: {what}"
     )
 
@@ -167,7 +166,7 @@ def _waiting_for(pods: list[Json]) -> str:
 
 def _pod_creation_failure(context: ReconcileContext) -> str:
     """Return why the Deployment could not create its Pods; empty if it could."""
-    for deployment in context.children.of_kind("Deployment"):
+    for deployment in context.children.list_kind("Deployment"):
         if failure := true_condition(deployment, "ReplicaFailure"):
             return str(failure.get("message") or failure.get("reason") or "")
     return ""

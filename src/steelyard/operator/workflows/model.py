@@ -4,18 +4,18 @@ from datetime import datetime
 
 from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
-from steelyard.operator.conditions import Phase, failed, history_of
-from steelyard.operator.desired import Desired
+from steelyard.operator.conditions import Phase, fail, read_history
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflows.common import common_decision, ended, single_step
+from steelyard.operator.workflows.common import common_decision, end, single_step
 from steelyard_common.types import Json
 
 FETCHED = frozenset({"GitLFS", "HuggingFaceHub", "Upload"})
 REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
 
 
-def reconcile(model: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+def reconcile(model: Json, children: Children, now: datetime, settings: OperatorSettings) -> DesiredState:
     """Decide what should exist for a Model."""
     context = ReconcileContext(model, children, now, settings)
     if early := common_decision(context, "FetchFailed"):
@@ -23,12 +23,12 @@ def reconcile(model: Json, children: Children, now: datetime, settings: Operator
     source = model["spec"]["source"]["kind"]
     match source:
         case "Mock":
-            return ended(
-                context, Phase("ready", "Ready", "a mock model has nothing to fetch"), history_of(model)
+            return end(
+                context, Phase("ready", "Ready", "a mock model has nothing to fetch"), read_history(model)
             )
         case _ if source not in FETCHED:
             message = f"spec.source.kind: {source} is not implemented; there are {', '.join(sorted(FETCHED))} and Mock"
-            return ended(context, failed("NotImplemented", message), history_of(model))
+            return end(context, fail("NotImplemented", message), read_history(model))
         case _:
             step = Step("run", "fetch_model", settings.step_deadline_seconds)
             done = Phase("ready", "Ready", "the files are in storage")

@@ -5,7 +5,7 @@ from datetime import datetime
 from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Phase
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import DesiredState
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import common_decision, single_step
@@ -16,7 +16,7 @@ REASONS = frozenset(
 )
 
 
-def reconcile(report: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+def reconcile(report: Json, children: Children, now: datetime, settings: OperatorSettings) -> DesiredState:
     """Decide what should exist for a Report."""
     context = ReconcileContext(report, children, now, settings)
     if early := common_decision(context, "BadRequest"):

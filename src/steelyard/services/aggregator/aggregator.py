@@ -12,9 +12,9 @@ from dataclasses import replace
 from steelyard.broker.consume import consume
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE, Log, Message, Record
 from steelyard.services.aggregator.apply import apply_command, is_seen
-from steelyard.services.aggregator.messages import State, state_of
-from steelyard.services.aggregator.parse import check_readable, command_of
-from steelyard.tracing import span
+from steelyard.services.aggregator.messages import State, read_state
+from steelyard.services.aggregator.parse import check_readable, read_command
+from steelyard.telemetry.tracing import span
 
 
 async def run_aggregator(log: Log, *, stop: asyncio.Event) -> None:
@@ -35,12 +35,12 @@ class Aggregator:
 
     async def prepare(self, records: Sequence[Record]) -> None:
         keys = {record.key for record in records}
-        states = await self._log.latest_of(STATE, keys)
-        self._states |= {key: state_of(states.get(key)) for key in keys}
+        states = await self._log.find_latest(STATE, keys)
+        self._states |= {key: read_state(states.get(key)) for key in keys}
 
     async def step(self, record: Record) -> Sequence[Message]:
         if record.key not in self._states:
-            self._states[record.key] = state_of(await self._log.latest(STATE, record.key))
+            self._states[record.key] = read_state(await self._log.latest(STATE, record.key))
         state = self._states[record.key]
         # A seen record is not even parsed: if it was malformed, it was dealt with when it was read first.
         if is_seen(state, record, self._log.epoch):
@@ -56,7 +56,7 @@ class Aggregator:
         ) as opened:
             if opened.traceparent:
                 record = replace(record, headers={**record.headers, "traceparent": opened.traceparent})
-            application = apply_command(command_of(record), record, state, self._log.epoch)
+            application = apply_command(read_command(record), record, state, self._log.epoch)
         if application is None:
             return []
         # Rejected, or nothing changed: the outcome alone, so that no reader of states sees a change that is none (rule
@@ -64,7 +64,7 @@ class Aggregator:
         if application.state is None:
             return [application.outcome]
         written = application.state
-        self._states[record.key] = state_of(
+        self._states[record.key] = read_state(
             replace(record, topic=written.topic, value=written.value, headers=written.headers)
         )
         return [written, application.outcome]

@@ -25,7 +25,7 @@ from steelyard.services.aggregator.messages import (
 from steelyard_common.types import Json
 from steelyard_schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
 from steelyard_schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus, command_time
-from steelyard_schema.entities import kind_of_fault, stored_of
+from steelyard_schema.entities import kind_of_fault, parse_stored
 from steelyard_schema.faults import faults_text
 from steelyard_schema.retention import files_until
 from steelyard_schema.stored import entity_json
@@ -128,5 +128,5 @@ def _text(command: Command, content: Json) -> bytes:
         raise Rejected("TooLarge" if error.too_large else "Invalid", str(error)) from error
     # A new status alone must always be possible, or an entity of an older schema could never be deleted.
     if not isinstance(command, UpdateEntityStatus):
-        stored_of(text)
+        parse_stored(text)
     return text

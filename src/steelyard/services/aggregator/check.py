@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
+from steelyard.services.status_commands import NAMESPACE
 from steelyard_common.types import Json, mapping
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.commands import ForgetEntity, RestoreEntity
-from steelyard_schema.entities import entity_of
+from steelyard_schema.entities import parse_entity
+from steelyard_schema.names import account_namespace
 from steelyard_schema.status import statuses
 
 _CHANGING = frozenset({"status", "reason", "message", "lastTransitionTime", "labels", "metadata"})
@@ -29,16 +31,26 @@ class Rejected(Exception):
 def check_same_entity(kind: str, headers: Mapping[str, str], content: Json) -> None:
     """Raise Rejected if the entity has another revision than `If-Match` names, or another kind than the command."""
     expected = headers.get("if-match", "").strip('"')
-    revision = revision_of(content)
+    revision = find_revision(content)
     if expected and expected not in ("*", revision):
         raise Rejected("Conflict", f"If-Match: the revision is {revision}, not {expected}")
     if kind != content["kind"]:
         raise Rejected("Conflict", f"kind: is {content['kind']}, not {kind}")
 
 
+def check_own_resource(headers: Mapping[str, str], content: Json) -> None:
+    """Raise Rejected if the status is that of a resource outside of the namespace of the entity's account.
+
+    Who may write in another namespace can make a resource there with the label and the name of any entity.
+    """
+    namespace, own = headers.get(NAMESPACE), account_namespace(str(content["account"]))
+    if namespace is not None and namespace != own:
+        raise Rejected("Conflict", f"namespace: the resource is in {namespace}, the entity's in {own}")
+
+
 def check_restorable(command: RestoreEntity, content: Json) -> None:
     """Raise Rejected unless the entity is Deleted, of the expected revision, and the one that the command restores."""
-    attributes, revision = command.data.attributes, revision_of(content)
+    attributes, revision = command.data.attributes, find_revision(content)
     expected = attributes.ifRevisionMatch
     if expected is not None and expected != revision:
         raise Rejected("Conflict", f"ifRevisionMatch: the revision is {revision}, not {expected}")
@@ -59,9 +71,9 @@ def check_forgettable(command: ForgetEntity, content: Json) -> None:
     status, revision = command.data.expectedStatus, command.data.expectedRevision
     if status is not None and status != content["status"]:
         raise Rejected("Conflict", f"expectedStatus: the status is {content['status']}, not {status}")
-    if revision is not None and revision != revision_of(content):
+    if revision is not None and revision != find_revision(content):
         raise Rejected(
-            "Conflict", f"expectedRevision: the revision is {revision_of(content)}, not {revision}"
+            "Conflict", f"expectedRevision: the revision is {find_revision(content)}, not {revision}"
         )
     if content["status"] != "Deleted":
         raise Rejected("Conflict", f"status: is {content['status']}; only what is Deleted is forgotten")
@@ -76,12 +88,12 @@ def check_editable(content: Json) -> None:
 def differing_field(entity: DyffEntity, content: Json) -> str | None:
     """Return a fixed field in which the entity differs from the one of this content; None if there is none."""
     # The content is parsed again, since an older program may have left out fields that have defaults.
-    new, old = entity.dump(), entity_of(content).dump()
+    new, old = entity.dump(), parse_entity(content).dump()
     fixed = sorted((new.keys() | old.keys()) - _CHANGING - _CHANGING_OF.get(content["kind"], frozenset()))
     return next((name for name in fixed if new.get(name) != old.get(name)), None)
 
 
-def revision_of(content: Json) -> str | None:
+def find_revision(content: Json) -> str | None:
     """Return the id of the command that changed the entity last."""
     revision: str | None = mapping(content, "metadata").get("revision")
     return revision

@@ -3,24 +3,23 @@
 Statuses change as the transition table allows; labels and documentation are merge patches.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from steelyard.services.aggregator.challenges import check_tasks, with_task
 from steelyard.services.aggregator.check import (
     Rejected,
     check_editable,
     check_forgettable,
+    check_own_resource,
     check_restorable,
     check_same_entity,
     differing_field,
 )
-from steelyard.services.aggregator.merge_patch import merge_patch
-from steelyard.services.aggregator.quotas import put_quota
 from steelyard.services.aggregator.transitions import is_allowed
 from steelyard_common.types import Json, mapping
+from steelyard_kube.patches import merge_patch
 from steelyard_schema.base import DocumentationBase
 from steelyard_schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
+from steelyard_schema.challenge_task import ChallengeTask
 from steelyard_schema.commands import (
     Command,
     CreateChallengeTask,
@@ -36,6 +35,7 @@ from steelyard_schema.commands import (
     UpdateEntityStatus,
     UpdateQuotaUsage,
 )
+from steelyard_schema.quota import Quota
 from steelyard_schema.status import SUCCESS, TERMINAL, Source
 from steelyard_schema.stored import with_revision
 
@@ -44,6 +44,8 @@ Headers = Mapping[str, str]
 
 SAME: Json = {}
 """Stands for a content that a command leaves as it is."""
+_QUOTA_LIMIT = ("limit", "duration", "epoch")
+_QUOTA_KEPT = ("creationTime", "labels", "usage", "metadata")
 
 
 def merge(command: Command, headers: Headers, content: Json | None, *, forgotten: bool) -> Json | None:
@@ -68,21 +70,22 @@ def merge(command: Command, headers: Headers, content: Json | None, *, forgotten
             check_restorable(command, content)
             return with_revision(command.data.attributes.entity.dump(), headers["id"])
         case UpdateEntityStatus():
+            check_own_resource(headers, content)
             return _update_status(command, headers, content)
         case EditEntityLabels():
             check_editable(content)
             labels = mapping(content, "labels")
-            after = _patched(labels, dict(command.data.attributes.labels))
+            after = merge_patch(labels, dict(command.data.attributes.labels))
             return SAME if after == labels else with_revision({**content, "labels": after}, headers["id"])
         case EditEntityDocumentation():
             return _edit_documentation(command, headers, content)
         case CreateChallengeTask():
             check_editable(content)
-            return _edited(content, with_task(content, command.data.attributes.task), headers)
+            return _edit(content, with_task(content, command.data.attributes.task), headers)
         case EditChallengeContent() | EditChallengeTaskRules():
             check_tasks(content, command.data.attributes.tasks or {})
     check_editable(content)
-    return _edited(content, merge_patch(content, command.data.attributes.dump()), headers)
+    return _edit(content, merge_patch(content, command.data.attributes.dump()), headers)
 
 
 def restore_forgotten(command: RestoreEntity, headers: Headers) -> Json:
@@ -132,7 +135,7 @@ def _update_status(command: UpdateEntityStatus, headers: Headers, content: Json)
             patch[name] = cut(patch[name], length)
     if after in SUCCESS:  # success needs no explanation, and an old one would mislead
         patch |= {"reason": None, "message": None}
-    new = _patched(content, patch)
+    new = merge_patch(content, patch)
     # A status that is said again is no error, even where the table would not allow the change to it any more.
     if all(new.get(name) == content.get(name) for name in ("status", "reason", "message")):
         return SAME
@@ -148,7 +151,7 @@ def _edit_documentation(command: EditEntityDocumentation, headers: Headers, cont
     check_editable(content)
     metadata = dict(mapping(content, "metadata"))
     before = dict(mapping(metadata, "documentation"))
-    after = _patched(before, command.data.attributes.documentation.dump())
+    after = merge_patch(before, command.data.attributes.documentation.dump())
     if after == before:
         return SAME
     # The patch is within its bounds, but the merged result may not be.
@@ -156,10 +159,46 @@ def _edit_documentation(command: EditEntityDocumentation, headers: Headers, cont
     return with_revision({**content, "metadata": {**metadata, "documentation": after}}, headers["id"])
 
 
-def _edited(before: Json, after: Json, headers: Headers) -> Json:
+def _edit(before: Json, after: Json, headers: Headers) -> Json:
     return SAME if after == before else with_revision(after, headers["id"])
 
 
-def _patched(content: Json, patch: Mapping[str, Any]) -> Json:
-    """Apply a merge patch of one level (RFC 7396)."""
-    return {name: value for name, value in {**content, **patch}.items() if value is not None}
+def with_task(content: Json, task: ChallengeTask) -> Json:
+    """Return the challenge with a new task. Raises Rejected for an id or a name that another task has."""
+    tasks, new = mapping(content, "tasks"), task.dump()
+    if tasks.get(task.id) == new:
+        return content
+    if task.challenge != content["id"]:
+        raise Rejected("Conflict", f"task.challenge: is {task.challenge}, not {content['id']}")
+    if task.id in tasks:
+        raise Rejected("Conflict", f"task.id: there is another task {task.id}")
+    if any(other["name"] == task.name for other in tasks.values()):
+        raise Rejected("Conflict", f"task.name: the challenge has a task {task.name!r} already")
+    return {**content, "tasks": {**tasks, task.id: new}}
+
+
+def check_tasks(content: Json, ids: Iterable[str]) -> None:
+    """Raise Rejected for an id of a task that the challenge does not have."""
+    tasks = mapping(content, "tasks")
+    for id in ids:
+        if id not in tasks:
+            raise Rejected("NotFound", f"tasks: the challenge has no task {id}")
+
+
+def put_quota(quota: Quota, headers: Mapping[str, str], content: Json | None) -> Json:
+    """Return the quota's new content; the content itself if nothing changes. Raises Rejected for another revision.
+
+    A quota's id follows from what it limits, so that a forgotten one may be set again: it is not the old one that a
+    late command would bring back. The command's time becomes `lastTransitionTime`: entities that were created before
+    it are not measured by the new limit.
+    """
+    new = {**quota.dump(), "lastTransitionTime": headers["time"]}
+    if content is None:
+        return with_revision(new, headers["id"])
+    check_same_entity("Quota", headers, content)
+    if content["status"] == new["status"] and all(
+        content.get(name) == new.get(name) for name in _QUOTA_LIMIT
+    ):
+        return content
+    kept = {name: value for name, value in content.items() if name in _QUOTA_KEPT}
+    return with_revision(new | kept, headers["id"])

@@ -1,7 +1,7 @@
 """State records and outcomes: what the aggregator writes, and how a state record is read again.
 
 A state record names the command that it comes from, and the last ones before it. So does the tombstone: as long as it
-is there, no older command counts. Reaper, sinks and orchestrator read state records by `state_of`.
+is there, no older command counts. Reaper, sinks and orchestrator read state records by `read_state`.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class State:
         return tuple(filter(None, self.headers.get("recent", "").split(",")))
 
 
-def state_of(record: Record | None) -> State | None:
+def read_state(record: Record | None) -> State | None:
     """Return the state that a record holds; None for an unknown entity."""
     if record is None or "offset" not in record.headers:
         return None

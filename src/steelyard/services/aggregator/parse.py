@@ -25,7 +25,7 @@ def check_readable(state: State | None) -> None:
             raise StopPartition(f"the entity's {error}") from error
 
 
-def command_of(record: Record) -> Command:
+def read_command(record: Record) -> Command:
     """Return the command that a record holds. Raises Malformed, which names the field, and StopPartition."""
     _check_headers(record.headers)
     if record.value is None:

@@ -22,8 +22,8 @@ from steelyard.broker.log import (
     Message,
     Record,
 )
-from steelyard.broker.quarantine.administration import quarantined
-from steelyard.broker.simulation.replay import every_crash, work_off, work_off_again
+from steelyard.broker.quarantine.administration import list_entries
+from steelyard.broker.simulation.replay import crash_everywhere, work_off, work_off_again
 from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.simulation.commands import (
     aggregate,
@@ -93,7 +93,7 @@ async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest
         record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
     }
     assert states == {"e1": {}, "e2": {"b": "2"}}
-    (held,) = await quarantined(log)
+    (held,) = await list_entries(log)
     assert (held.key, held.waiting) == ("e1", 2)
     monkeypatch.setattr(Aggregator, "step", real)
     await release(log, EVENTS, "e1")
@@ -183,7 +183,7 @@ async def test_whenever_it_dies_every_command_counts_once() -> None:
     """The process dies at each of its writes, before and after it is durable; in small batches and in one."""
     expected = await _states(_history())
     for limit in (2, 500):
-        async for log in every_crash(_history(), partial(_work_off, limit=limit)):
+        async for log in crash_everywhere(_history(), partial(_work_off, limit=limit)):
             assert await _content(log) == expected
             assert len(await everything(log, OUTCOMES)) == len(_history())
 

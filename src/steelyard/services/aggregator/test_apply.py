@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
 from steelyard.services.aggregator.apply import apply_command
-from steelyard.services.aggregator.messages import FORGOTTEN, RECENT, State, state_of
+from steelyard.services.aggregator.messages import FORGOTTEN, RECENT, State, read_state
 from steelyard.services.simulation.commands import (
     create,
     documentation,
@@ -21,10 +21,11 @@ from steelyard.services.simulation.commands import (
     status,
 )
 from steelyard.services.simulation.entities import START, make_evaluation, make_model, make_service
-from steelyard.services.status_commands import Status, status_command
+from steelyard.services.status_commands import NAMESPACE, Status, status_command
 from steelyard_common.types import Json
 from steelyard_schema.bounds import ENTITY_BYTES, MESSAGE_LENGTH
 from steelyard_schema.commands import Command, parse_command
+from steelyard_schema.names import account_namespace
 
 EPOCH = 2
 EVALUATION = make_evaluation()
@@ -57,7 +58,7 @@ class Entity:
         assert (self.outcome["outcome"] == "applied") == (applied.state is not None)
         if applied.state is not None:
             assert (applied.state.topic, applied.state.partition) == (STATE, sent.partition)
-            self.state = state_of(_kept(applied.state, sent))
+            self.state = read_state(_kept(applied.state, sent))
         return str(self.outcome["outcome"])
 
     @property
@@ -107,6 +108,18 @@ def test_one_table_says_who_may_change_a_status(path: list[str], source: str, ne
     assert entity.does(status(EVALUATION, new), source) == outcome
     assert (entity.state is before) == (outcome != "applied")
     assert entity.outcome["reason"] == ("Conflict" if outcome == "rejected" else None)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "outcome"),
+    [(account_namespace(EVALUATION.account), "applied"), ("acct-mallory", "rejected"), ("", "rejected")],
+    ids=["the account's own", "another", "none"],
+)
+def test_a_resource_speaks_only_for_entities_of_its_namespaces_account(namespace: str, outcome: str) -> None:
+    entity = in_status("orchestrator:Admitted")
+    sent = record(message(status(EVALUATION, "Complete"), "informer"), entity.offset + 1)
+    assert entity.reads(replace(sent, headers={**sent.headers, NAMESPACE: namespace})) == outcome
+    assert entity.content["status"] == ("Complete" if outcome == "applied" else "Admitted")
 
 
 def test_a_state_says_which_command_it_comes_from() -> None:
@@ -423,5 +436,5 @@ def test_a_command_that_is_not_implemented_is_said_so() -> None:
 
 @pytest.mark.parametrize("value", [None, b"{}"])
 def test_a_record_that_says_nothing_of_a_command_is_no_state(value: bytes | None) -> None:
-    assert state_of(None) is None
-    assert state_of(Record(STATE, 0, 0, "e1", value, {}, START)) is None
+    assert read_state(None) is None
+    assert read_state(Record(STATE, 0, 0, "e1", value, {}, START)) is None

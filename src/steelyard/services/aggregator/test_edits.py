@@ -10,7 +10,7 @@ from steelyard.services.aggregator.test_apply import Entity
 from steelyard.services.simulation.commands import create, status
 from steelyard_common.types import Json
 from steelyard_schema.commands import Command, parse_command
-from steelyard_schema.entities import entity_of
+from steelyard_schema.entities import parse_entity
 from steelyard_schema.quota import quota_id
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC).isoformat()
@@ -35,7 +35,7 @@ def make(kind: str, **fields: Any) -> Entity:
         "status": "Ready",
         "kind": kind,
     }
-    return Entity(create(entity_of({**base, **fields})))
+    return Entity(create(parse_entity({**base, **fields})))
 
 
 def make_challenge() -> Entity:
@@ -118,7 +118,7 @@ def test_a_task_that_is_not_there_is_not_edited() -> None:
 
 def test_what_is_deleted_is_not_edited() -> None:
     family = make("Family", memberKind="Dataset")
-    family.does(status(entity_of(family.content), "Deleted"))
+    family.does(status(parse_entity(family.content), "Deleted"))
     assert family.does(edit("EditFamilyMembers", "Family", {"members": {"v1": MEMBER}})) == "rejected"
 
 
@@ -132,7 +132,7 @@ def test_what_is_deleted_is_not_edited() -> None:
 )
 def test_a_team_is_approved_or_denied(path: list[str], outcome: str) -> None:
     team = make("Team", challenge="c1", members={}, affiliations={}, status="WaitingForApproval")
-    assert [team.does(status(entity_of(team.content), step)) for step in path][-1] == outcome
+    assert [team.does(status(parse_entity(team.content), step)) for step in path][-1] == outcome
 
 
 QUOTA = {

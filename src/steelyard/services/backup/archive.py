@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.broker.log import Record
 from steelyard.services.backup.record_files import Damaged, Entry, decode, encode
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store, name_of
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing, Store, display_name
 
 _log = logging.getLogger(__name__)
 SEGMENTS = "archive/segments/"
@@ -104,7 +104,7 @@ class Archive:
         segments = [
             segment
             async for info in self.store.list(SEGMENTS)
-            if (segment := segment_of(info.key)) is not None
+            if (segment := find_segment(info.key)) is not None
         ]
         snapshots: list[Snapshot] = []
         async for info in self.store.list(SNAPSHOTS):
@@ -122,7 +122,7 @@ class Archive:
     async def positions(self, epoch: int) -> Mapping[int, int]:
         """Offsets at which a writer of this epoch goes on; partitions without files are left out."""
         damaged: list[str] = []
-        at = reached(await self.contents(damaged), epoch)
+        at = archive_ends(await self.contents(damaged), epoch)
         for fault in damaged:
             # Without that snapshot the archive begins later: what is missing is read from the log again.
             _log.error("%s", fault)
@@ -145,7 +145,7 @@ class Archive:
         head, entries = await self._file(segment.key)
         if any(head.get(name) != value for name, value in vars(segment).items()):
             raise Damaged(
-                f"{name_of(self.store.url, segment.key)}: is damaged: it is another segment's content"
+                f"{display_name(self.store.url, segment.key)}: is damaged: it is another segment's content"
             )
         return int(head["partitions"]), entries
 
@@ -154,12 +154,12 @@ class Archive:
         try:
             data = await self.store.get(file.key)
         except ObjectMissing as error:
-            raise Damaged(f"{name_of(self.store.url, file.key)}: is missing") from error
+            raise Damaged(f"{display_name(self.store.url, file.key)}: is missing") from error
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise Damaged(
-                f"{name_of(self.store.url, file.key)}: is damaged: its SHA-256 is not that of the manifest"
+                f"{display_name(self.store.url, file.key)}: is damaged: its SHA-256 is not that of the manifest"
             )
-        return (await asyncio.to_thread(decode, data, name_of(self.store.url, file.key)))[1]
+        return (await asyncio.to_thread(decode, data, display_name(self.store.url, file.key)))[1]
 
     async def write_shard(
         self, number: int, nonce: str, shard: int, part: int, entries: Sequence[Entry]
@@ -181,7 +181,7 @@ class Archive:
         return True
 
     async def _manifest(self, key: str) -> Snapshot:
-        name = name_of(self.store.url, key)
+        name = display_name(self.store.url, key)
         try:
             data = orjson.loads(await self.store.get(key))
             content = data["manifest"]
@@ -192,7 +192,7 @@ class Archive:
             raise Damaged(f"{name}: is damaged: it is not a manifest of a snapshot") from error
 
     async def _file(self, key: str) -> tuple[Json, list[Entry]]:
-        name = name_of(self.store.url, key)
+        name = display_name(self.store.url, key)
         try:
             data = await self.store.get(key)
         except ObjectMissing as error:
@@ -200,7 +200,7 @@ class Archive:
         return await asyncio.to_thread(decode, data, name)
 
 
-def segment_of(key: str) -> Segment | None:
+def find_segment(key: str) -> Segment | None:
     """The segment that an object's key names; None for another object."""
     parts = key.removeprefix(SEGMENTS).split("/")
     try:
@@ -212,7 +212,7 @@ def segment_of(key: str) -> Segment | None:
     return segment if segment.key == key else None
 
 
-def reached(contents: Contents, epoch: int) -> dict[int, int]:
+def archive_ends(contents: Contents, epoch: int) -> dict[int, int]:
     """The offset up to which the archive holds each partition of a log's epoch without a gap."""
     base = contents.base()
     at = dict(base.positions) if base is not None and base.epoch == epoch else {}

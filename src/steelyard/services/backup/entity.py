@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import orjson
 
 from steelyard.broker.log import Record
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.services.aggregator.messages import DELETED_FROM, FORGOTTEN
 from steelyard.services.backup.archive import Archive, Segment, Snapshot
 from steelyard.services.backup.record_files import Entry
-from steelyard.storage.store import Store
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.status import TERMINAL, failure_status
 
 AT_ONCE = 16
@@ -87,7 +87,7 @@ def _is_whole_after(segment: Segment, snapshot: Snapshot) -> bool:
 
 
 async def _in_snapshot(archive: Archive, snapshot: Snapshot, id: str) -> Entry | None:
-    shard = partition_of(id, snapshot.partitions)
+    shard = find_partition(id, snapshot.partitions)
     for file in snapshot.files:
         if file.shard == shard:
             for entry in await archive.read_shard(file):
@@ -102,7 +102,7 @@ async def _in_segments(archive: Archive, segments: Sequence[Segment], id: str) -
     for segment in segments:
         if segment.epoch not in counts:
             counts[segment.epoch] = (await archive.read(segment))[0]
-    mine = [segment for segment in segments if segment.partition == partition_of(id, counts[segment.epoch])]
+    mine = [segment for segment in segments if segment.partition == find_partition(id, counts[segment.epoch])]
     for start in range(0, len(mine), AT_ONCE):
         for _, entries in await asyncio.gather(*map(archive.read, mine[start : start + AT_ONCE])):
             for entry in entries:

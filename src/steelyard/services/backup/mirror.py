@@ -18,11 +18,11 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.errors import Refused
 from steelyard.services.identity import IDENTITY
-from steelyard.storage.checked import DigestMismatch, EntityDigests, check_digest
-from steelyard.storage.digest import sha256_of
-from steelyard.storage.store import ObjectInfo, ObjectMissing, StorageError, Store, name_of
+from steelyard_common.errors import Refused
+from steelyard_evaluation.storage.checked import DigestMismatch, EntityDigests, check_digest
+from steelyard_evaluation.storage.digest import file_sha256
+from steelyard_evaluation.storage.store import ObjectInfo, ObjectMissing, StorageError, Store, display_name
 
 EVERY = timedelta(days=1)
 KEPT = timedelta(days=7)
@@ -37,7 +37,7 @@ Clock = Callable[[], datetime]
 
 
 @dataclass
-class Mirrored:
+class MirrorResult:
     """Numbers of one run."""
 
     copied: int = 0
@@ -74,10 +74,10 @@ async def run_mirror(
                 await stop.wait()
 
 
-async def mirror(storage: Store, backup: Store, target: Store, now: datetime) -> Mirrored:
+async def mirror(storage: Store, backup: Store, target: Store, now: datetime) -> MirrorResult:
     """Copy new objects, move those that are gone into the trash, and purge the trash. Raises Refused, StorageError."""
     await _check_identity(storage, target)
-    done = Mirrored()
+    done = MirrorResult()
     with tempfile.TemporaryDirectory(prefix="steelyard-mirror-") as folder:
         for name, store in (("storage", storage), ("backup", backup)):
             await _mirror_one(name, store, target, now, Path(folder) / "object", done)
@@ -91,7 +91,7 @@ async def mirror(storage: Store, backup: Store, target: Store, now: datetime) ->
 
 
 async def _mirror_one(
-    name: str, source: Store, target: Store, now: datetime, scratch: Path, done: Mirrored
+    name: str, source: Store, target: Store, now: datetime, scratch: Path, done: MirrorResult
 ) -> None:
     """Both stores list their keys in the same order, so that one pass over both is enough."""
     digests = EntityDigests(source)
@@ -110,7 +110,7 @@ async def _mirror_one(
         assert first is not None
         same = second is not None and copy == key and _is_same(first, second)
         try:
-            expected = None if same else await digests.of(first.key)
+            expected = None if same else await digests.find(first.key)
             if not same and await _copy(source, first.key, expected, target, f"{name}/{first.key}", scratch):
                 done.copied += 1
         except DigestMismatch as error:
@@ -134,7 +134,7 @@ async def _copy(
         await source.download(key, scratch)
     except ObjectMissing:
         return False
-    check_digest(source, key, await asyncio.to_thread(sha256_of, scratch), expected)
+    check_digest(source, key, await asyncio.to_thread(file_sha256, scratch), expected)
     await target.put_file(copy, scratch)
     return True
 
@@ -153,8 +153,8 @@ async def _check_identity(storage: Store, target: Store) -> None:
         await storage.head(IDENTITY)
     except ObjectMissing as error:
         raise Refused(
-            f"storage {name_of(storage.url)}: lacks {IDENTITY}, and its mirror {name_of(target.url)} has it: it was "
-            "emptied, or is another one; the mirror stays as it is"
+            f"storage {display_name(storage.url)}: lacks {IDENTITY}, and its mirror {display_name(target.url)} has it: "
+            "it was emptied, or is another one; the mirror stays as it is"
         ) from error
 
 

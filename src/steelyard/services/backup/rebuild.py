@@ -11,13 +11,13 @@ from datetime import datetime
 import orjson
 
 from steelyard.broker.log import EVENTS, STATE, Log, Message
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.broker.scan import topic_pieces
-from steelyard.errors import Refused
 from steelyard.services.aggregator.messages import FORGOTTEN
 from steelyard.services.backup.archive import Archive, Contents
 from steelyard.services.backup.record_files import Entry
 from steelyard.services.backup.states import Reading, states
+from steelyard_common.errors import Refused
 from steelyard_schema.commands import command_time
 
 RESTORED = "restored"
@@ -38,7 +38,7 @@ class Rebuilt:
     """Records that this call wrote: a rebuilding that is continued finds some there."""
 
 
-def label_of(reading: Reading) -> str:
+def make_label(reading: Reading) -> str:
     """The value of the header RESTORED."""
     return "newest" if reading.until is None else command_time(reading.until)
 
@@ -62,7 +62,7 @@ async def rebuild(
     With a time, entities that were made later are ended by a tombstone: they are gone, and are not made again.
     """
     rebuilt = Rebuilt()
-    writer = _Writer(log, epoch, label_of(reading), await log.ends(EVENTS))
+    writer = _Writer(log, epoch, make_label(reading), await log.ends(EVENTS))
     kept: set[str] = set()
     async for part in states(archive, contents, reading):
         for key, entry in part.items():
@@ -127,7 +127,7 @@ class _Writer:
         self.written = 0
 
     async def add(self, key: str, value: bytes | None, headers: Mapping[str, str]) -> None:
-        partition = partition_of(key, self._log.partitions)
+        partition = find_partition(key, self._log.partitions)
         # Whatever `workflows.events` holds at that time counts as applied.
         place = {
             "epoch": str(self._epoch),
@@ -144,7 +144,7 @@ class _Writer:
 
     async def flush(self) -> None:
         # A log on servers is asked once for all of them: each question waits until its copy is current.
-        known = await self._log.latest_of(STATE, {message.key for message in self._batch})
+        known = await self._log.find_latest(STATE, {message.key for message in self._batch})
         # The others were written before this rebuilding was cut short.
         if new := [message for message in self._batch if message.key not in known]:
             self.written += len(await self._log.publish(new))

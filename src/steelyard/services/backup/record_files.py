@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 
 from steelyard.broker.log import STATE, Record
-from steelyard.compressed import TooLargeUnpacked, unpacked_gzip
-from steelyard.errors import Refused
+from steelyard.services.backup.compressed import TooLargeUnpacked, unpack_gzip
+from steelyard_common.errors import Refused
 from steelyard_common.types import Json
 
 FORMAT = 1
@@ -44,7 +44,7 @@ class Entry:
 
 def encode(head: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:
     """The bytes of a file; equal content gives equal bytes."""
-    lines = [orjson.dumps({"format": FORMAT, **head}), *(orjson.dumps(_written(entry)) for entry in entries)]
+    lines = [orjson.dumps({"format": FORMAT, **head}), *(orjson.dumps(_to_json(entry)) for entry in entries)]
     body = b"\n".join(lines) + b"\n"
     foot = {"records": len(entries), "sha256": hashlib.sha256(body).hexdigest()}
     return gzip.compress(body + orjson.dumps(foot) + b"\n", compresslevel=6, mtime=0)
@@ -53,7 +53,7 @@ def encode(head: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:
 def decode(data: bytes, name: str) -> tuple[Json, list[Entry]]:
     """Head and records of a file. Raises Damaged, which names it."""
     try:
-        content = unpacked_gzip(data, FILE_LIMIT)
+        content = unpack_gzip(data, FILE_LIMIT)
         body, _, last = content.rstrip(b"\n").rpartition(b"\n")
         body += b"\n"
         foot = orjson.loads(last)
@@ -75,7 +75,7 @@ def decode(data: bytes, name: str) -> tuple[Json, list[Entry]]:
     return head, entries
 
 
-def _written(entry: Entry) -> Json:
+def _to_json(entry: Entry) -> Json:
     record = entry.record
     content: Json = {
         "epoch": entry.epoch,

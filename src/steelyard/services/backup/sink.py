@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 
 from steelyard.broker.consume import BATCH, rest_until_changed
 from steelyard.broker.log import STATE, Log, Record
+from steelyard.broker.scan import pieces
 from steelyard.services.backup.archive import Archive, Segment
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.snapshots import keep_snapshots
-from steelyard.storage.store import Store
+from steelyard_evaluation.storage.store import Store
 
 SEGMENT_BYTES = 4 << 20
 """Bytes of values from which on a segment is not made any longer."""
@@ -62,6 +63,18 @@ async def run_archive_sink(
                 await keep_snapshots(archive, log, settings, clock())
             version = await rest(version)
     for part in waiting.values():
+        await part.write()
+
+
+async def archive_rest(log: Log, store: Store) -> None:
+    """Write what the archive lacks of all that the log has now, beside a sink that may run."""
+    archive, ends = Archive(store), await log.ends(STATE)
+    positions = await archive.positions(log.epoch)
+    for partition, end in ends.items():
+        first = positions.get(partition, 0)
+        part = _Waiting(archive, log, partition, first)
+        async for records in pieces(log, STATE, partition, first, end):
+            await part.add(records, 0.0)
         await part.write()
 
 

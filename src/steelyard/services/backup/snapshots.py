@@ -14,7 +14,7 @@ from steelyard.broker.log import Log
 from steelyard.services.backup.archive import SNAPSHOTS, Archive, Contents, ShardFile, Snapshot
 from steelyard.services.backup.record_files import Damaged, Entry
 from steelyard.services.backup.settings import BackupSettings
-from steelyard.services.backup.states import Reading, shard_of, states
+from steelyard.services.backup.states import Reading, find_shard, states
 
 FILE_BYTES = 16 << 20
 """Bytes of values of one file of a snapshot."""
@@ -84,7 +84,7 @@ def _by_shard(part: Mapping[str, Entry], partitions: int) -> dict[int, list[Entr
         entry = part[key]
         # A tombstone ends its key: nothing older is in later segments, so that it need not be repeated.
         if entry.record.value is not None:
-            shards.setdefault(shard_of(entry.record, partitions), []).append(entry)
+            shards.setdefault(find_shard(entry.record, partitions), []).append(entry)
     return shards
 
 

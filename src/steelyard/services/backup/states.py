@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from steelyard.broker.log import Record
-from steelyard.broker.partition import partition_of
-from steelyard.errors import UsageError
-from steelyard.services.backup.archive import Archive, Contents, Segment, ShardFile, Snapshot, reached
+from steelyard.broker.partition import find_partition
+from steelyard.services.backup.archive import Archive, Contents, Segment, ShardFile, Snapshot, archive_ends
 from steelyard.services.backup.record_files import Damaged, Entry
-from steelyard.storage.store import name_of
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.storage.store import display_name
 
 Progress = Callable[[int, int], None]
 """Function that is called with the files that are read, and all there are."""
@@ -100,7 +100,7 @@ class _Part:
             return
         try:
             if segment.first > start:
-                name = name_of(self._archive.store.url, segment.key)
+                name = display_name(self._archive.store.url, segment.key)
                 missing = Damaged(
                     f"{name}: the segment before it is missing: offsets {start} "
                     f"to {segment.first - 1} of partition {segment.partition}"
@@ -140,7 +140,7 @@ def _from_the_start(contents: Contents) -> bool:
     if not contents.snapshots:
         return True
     first = contents.snapshots[0]
-    at = reached(Contents(contents.segments, ()), first.epoch)
+    at = archive_ends(Contents(contents.segments, ()), first.epoch)
     return first.number == 1 and all(
         at.get(partition, 0) >= end for partition, end in first.positions.items()
     )
@@ -162,6 +162,6 @@ async def _partition_counts(
     return counts
 
 
-def shard_of(record: Record, partitions: int) -> int:
+def find_shard(record: Record, partitions: int) -> int:
     """The shard of a snapshot in which a key lies."""
-    return partition_of(record.key, partitions)
+    return find_partition(record.key, partitions)

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
 from steelyard.broker.simulation.replay import Crash
-from steelyard.errors import UsageError
-from steelyard.services.backup.archive import Archive, Segment, Snapshot, reached, segment_of
+from steelyard.services.backup.archive import Archive, Segment, Snapshot, archive_ends, find_segment
 from steelyard.services.backup.record_files import Damaged, Entry, decode, encode
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.backup.snapshots import make_snapshot, remove_old
 from steelyard.services.backup.states import Reading, states
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import Store, open_store
 from steelyard.testing.engines.log import everything
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.store import Store, open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _numbers = count()
 
 
-class Clocked(MemoryLog):
+class ClockLog(MemoryLog):
     """A log whose clock the test sets."""
 
     def __init__(self, partitions: int = 3, epoch: int = 1) -> None:
@@ -58,7 +58,7 @@ async def archive_all(log: MemoryLog, store: Store) -> None:
         return since
 
     watched = copy.copy(log)
-    watched.changed = changed  # type: ignore[method-assign]
+    watched.wait_for_change = changed  # type: ignore[method-assign]
     await run_archive_sink(
         watched, store, BackupSettings(), stop=stop, clock=lambda: START, monotonic=lambda: 0.0
     )
@@ -115,16 +115,16 @@ def test_a_file_that_was_altered_and_packed_again_is_noticed() -> None:
 def test_names_of_segments() -> None:
     segment = Segment(2, 3, 0, 41)
     assert segment.key == "archive/segments/0000000002/00003/0000000000000000-0000000000000041.gz"
-    assert segment_of(segment.key) == segment
-    assert segment_of("archive/segments/2/3/0-41.gz") is None
-    assert segment_of("archive/segments/notes.txt") is None
+    assert find_segment(segment.key) == segment
+    assert find_segment("archive/segments/2/3/0-41.gz") is None
+    assert find_segment("archive/segments/notes.txt") is None
 
 
 # ---- the sink
 
 
 async def test_a_minute_is_a_segment() -> None:
-    log, store = Clocked(1), new_store()
+    log, store = ClockLog(1), new_store()
     await log.write_states(("a", "1"), ("b", "1"))
     await log.write_states(("c", "2"), minutes=1)
     await archive_all(log, store)
@@ -134,7 +134,7 @@ async def test_a_minute_is_a_segment() -> None:
 
 
 async def test_a_change_is_in_the_backup_after_a_while_without_another() -> None:
-    log, store, seconds = Clocked(1), new_store(), count(step=30)
+    log, store, seconds = ClockLog(1), new_store(), count(step=30)
     stop = asyncio.Event()
     await log.write_states(("a", "1"))
     sink = run_archive_sink(log, store, BackupSettings(), stop=stop, monotonic=lambda: next(seconds))
@@ -147,7 +147,7 @@ async def test_a_change_is_in_the_backup_after_a_while_without_another() -> None
 
 
 async def test_a_clock_that_is_set_back_changes_nothing() -> None:
-    log, store = Clocked(1), new_store()
+    log, store = ClockLog(1), new_store()
     await log.write_states(("a", "1"))
     await log.write_states(("b", "1"), ("a", "2"), minutes=-600)
     await log.write_states(("c", "1"), minutes=3)
@@ -156,7 +156,7 @@ async def test_a_clock_that_is_set_back_changes_nothing() -> None:
 
 
 async def test_two_sinks_write_the_same() -> None:
-    log, store, alone = Clocked(), new_store(), new_store()
+    log, store, alone = ClockLog(), new_store(), new_store()
     for number in range(20):
         await log.write_states((f"k{number % 7}", str(number)), (f"m{number}", "x"), minutes=0.3)
     await asyncio.gather(*(archive_all(log, store) for _ in range(3)))
@@ -169,7 +169,7 @@ async def test_two_sinks_write_the_same() -> None:
 
 
 async def test_overlapping_segments_say_the_same() -> None:
-    log, store = Clocked(1), new_store()
+    log, store = ClockLog(1), new_store()
     archive = Archive(store)
     await log.write_states(("a", "1"), ("b", "1"), ("c", "1"))
     first = list(await log.read(STATE, 0, 0))
@@ -210,7 +210,7 @@ class DyingStore(ObjectStore):
 @pytest.mark.parametrize("after", [False, True])
 async def test_whenever_a_sink_dies_the_next_one_loses_nothing(after: bool) -> None:
     for moment in count():
-        log, store = Clocked(2), DyingStore(f"memory://archive-{next(_numbers)}")
+        log, store = ClockLog(2), DyingStore(f"memory://archive-{next(_numbers)}")
         store.left, store.after = moment, after
         archive, died = Archive(store), False
         for number in range(3):
@@ -260,7 +260,7 @@ def test_random_histories(steps: list[tuple[str, str, int]], partitions: int) ->
     """The archive's states are the log's, whatever was snapshot and removed, and however clocks went."""
 
     async def case() -> None:
-        log, store = Clocked(partitions), new_store()
+        log, store = ClockLog(partitions), new_store()
         archive = Archive(store)
         day = 0
         for what, key, number in steps:
@@ -297,7 +297,7 @@ def test_until_a_time(changes: list[tuple[str, int, int]], data: st.DataObject) 
     """Read the states of any time: the sink ran all the time, so that the archive has every change."""
 
     async def case() -> None:
-        log, store = Clocked(2), new_store()
+        log, store = ClockLog(2), new_store()
         archive = Archive(store)
         history: list[tuple[datetime, dict[str, bytes | None]]] = [(START - timedelta(seconds=1), {})]
         for key, value, minutes in changes:
@@ -313,7 +313,7 @@ def test_until_a_time(changes: list[tuple[str, int, int]], data: st.DataObject) 
 
 
 async def test_until_a_time_before_the_oldest_snapshot() -> None:
-    log, store = Clocked(1), new_store()
+    log, store = ClockLog(1), new_store()
     archive = Archive(store)
     for number in range(3):
         await log.write_states(("a", str(number)), minutes=60 * 24)
@@ -330,7 +330,7 @@ async def test_until_a_time_before_the_oldest_snapshot() -> None:
 
 
 async def test_faults_are_named() -> None:
-    log, store = Clocked(1), new_store()
+    log, store = ClockLog(1), new_store()
     archive = Archive(store)
     for number in range(3):
         await log.write_states((f"a{number}", "1"), minutes=1)
@@ -350,7 +350,7 @@ async def test_faults_are_named() -> None:
     await store.delete(second.key)
     with pytest.raises(Damaged, match="the segment before it is missing: offsets 1 to 1 of partition 0"):
         await newest(store)
-    assert reached(await archive.contents(), 1) == {0: 1}
+    assert archive_ends(await archive.contents(), 1) == {0: 1}
     await archive_all(log, store)
     assert await newest(store) == await shown(log), "a sink fills the gap from a log that still has it"
     snapshot = await make_snapshot(archive, await archive.contents(), 1, "l", START)
@@ -412,10 +412,10 @@ async def test_a_segment_goes_only_if_a_snapshot_that_is_old_enough_has_all_of_i
 
 async def test_what_a_log_has_lost_stays() -> None:
     """An emptier log of a later epoch takes nothing out of the backup; what it has counts."""
-    log, store = Clocked(2), new_store()
+    log, store = ClockLog(2), new_store()
     await log.write_states(("a", "1"), ("b", "1"))
     await archive_all(log, store)
-    other = Clocked(3, epoch=2)
+    other = ClockLog(3, epoch=2)
     await other.write_states(("b", "2"))
     await archive_all(other, store)
     assert await living(store) == {"a": b"1", "b": b"2"}

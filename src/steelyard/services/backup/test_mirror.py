@@ -8,11 +8,11 @@ from itertools import count
 import pytest
 
 from steelyard.broker.simulation.replay import Crash
-from steelyard.errors import Refused
 from steelyard.services.backup.mirror import MARGIN, _due, _is_same, mirror
 from steelyard.services.identity import IDENTITY
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import ObjectInfo, Store, open_store
+from steelyard_common.errors import Refused
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.store import ObjectInfo, Store, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

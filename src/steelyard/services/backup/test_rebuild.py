@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE, Log, Message, Record
 from steelyard.broker.simulation.replay import Crash, work_off
-from steelyard.errors import Refused
 from steelyard.services.aggregator.aggregator import Aggregator
 from steelyard.services.backup.archive import Archive
 from steelyard.services.backup.entity import last_entry, living
@@ -25,9 +24,10 @@ from steelyard.services.simulation.commands import aggregate, create, forget, la
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation
 from steelyard.services.sinks.view import ViewOutlet
 from steelyard.services.test_replay import ENTITIES, histories
-from steelyard.storage.store import Store
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
+from steelyard_common.errors import Refused
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.base import DyffEntity
 
 DAY = timedelta(days=1)

@@ -9,20 +9,23 @@ import asyncio
 import logging
 from contextlib import suppress
 
+import orjson
 from prometheus_client import Gauge
 
-from steelyard.broker.log import Log, Message
-from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.log import STATE, Log, Message
+from steelyard.broker.quarantine.dead_letters import describe_error
 from steelyard.broker.quarantine.marks import Aside
-from steelyard.errors import is_engine_failure
-from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
+from steelyard.services.informer.runner_logs import RunnerLogs
+from steelyard.services.informer.status import Observation, entity_id, make_command, read_status, slim
 from steelyard.services.leadership import Leadership, ensure_leader, lead_until
 from steelyard.services.orchestrator.manifest import ENTITY
+from steelyard_common.errors import is_engine_failure
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.informer import Informer
 from steelyard_kube.leader import Candidate, LeaderElector
 from steelyard_kube.resource import DYFF
+from steelyard_schema.names import account_namespace
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +44,23 @@ async def run_informer(
     stop: asyncio.Event,
     namespace: str = "default",
     leading: Gauge | None = None,
+    runner_logs: RunnerLogs | None = None,
 ) -> None:
-    """Publish what the resources of all accounts show, until `stop`; `namespace` is the lease's."""
+    """Publish what the resources of all accounts show, until `stop`; `namespace` is the lease's.
+
+    `runner_logs` keeps the logs of runners, which only the leader does.
+    """
 
     def elector() -> LeaderElector:
         return LeaderElector(cluster, candidate, namespace=namespace, name=LEASE)
 
-    await lead_until(stop, elector, lambda leadership: _Follower(log, cluster, leadership).work(), leading)
+    async def lead(leadership: Leadership) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_Follower(log, cluster, leadership).work())
+            if runner_logs is not None:
+                tasks.create_task(runner_logs.work())
+
+    await lead_until(stop, elector, lead, leading)
 
 
 class _Follower:
@@ -58,7 +71,7 @@ class _Follower:
         self._leadership = leadership
         self._changed = asyncio.Event()
         self._updates: dict[str, Json] = {}  # resources to report, by uid
-        self._published: dict[str, Observed] = {}  # by uid; it only spares repeats, nothing depends on it
+        self._published: dict[str, Observation] = {}  # by uid; it only spares repeats, nothing depends on it
         self._failed: dict[str, Json] = {}  # resources that could not be read, by uid
         self._informers = [
             Informer(cluster, kind, label_selector=ENTITY, transform=slim, on_change=self._on_change)
@@ -82,9 +95,9 @@ class _Follower:
                 await self._changed.wait()
             self._changed.clear()
             return
-        await quarantine.released()
+        await quarantine.read_releases()
         held = {
-            uid: resource for uid, resource in self._failed.items() if entity_of(resource) in quarantine.keys
+            uid: resource for uid, resource in self._failed.items() if entity_id(resource) in quarantine.keys
         }
         self._updates, self._failed = held | self._updates, {}
 
@@ -100,7 +113,7 @@ class _Follower:
         updates, self._updates = self._updates, {}
         resources = list(updates.items())
         for start in range(0, len(resources), BATCH):
-            commands: list[tuple[str, Observed, Message]] = []
+            commands: list[tuple[str, Observation, Message]] = []
             await ensure_leader(self._leadership)
             for uid, resource in resources[start : start + BATCH]:
                 if command := await self._command(uid, resource, quarantine):
@@ -113,21 +126,42 @@ class _Follower:
 
     async def _command(
         self, uid: str, resource: Json, quarantine: Aside
-    ) -> tuple[str, Observed, Message] | None:
+    ) -> tuple[str, Observation, Message] | None:
         """Return the command for what a resource shows now. A resource that cannot be read is put aside alone."""
-        id = entity_of(resource)
+        id = entity_id(resource)
         if id is None:
             return None
         try:
-            observed = status_of(resource)
+            observed = read_status(resource)
             is_new = observed is not None and observed != self._published.get(uid)
-            message = command_of(resource, observed) if is_new and observed else None
+            message = make_command(resource, observed) if is_new and observed else None
         except Exception as error:
             if is_engine_failure(error):
                 raise
+            if not await self._speaks_for(id, resource):
+                _log.warning(
+                    "%s/%s: cannot be read, and is not the resource of %s: %s",
+                    resource["metadata"]["namespace"],
+                    resource["metadata"]["name"],
+                    id,
+                    describe_error(error),
+                )
+                return None
             self._failed[uid] = resource
-            await quarantine.put(id, described(error))
+            await quarantine.put(id, describe_error(error))
             return None
         self._failed.pop(uid, None)
-        await quarantine.clear(id)
+        if id in quarantine.keys and await self._speaks_for(id, resource):
+            await quarantine.clear(id)
         return (uid, observed, message) if observed and message else None
+
+    async def _speaks_for(self, id: str, resource: Json) -> bool:
+        """Return whether the resource is in the namespace of its entity's account, as the aggregator compares it.
+
+        Who may write in another namespace can give a resource there the label and the name of any entity.
+        """
+        latest = await self._log.latest(STATE, id)
+        if latest is None or not latest.value:
+            return False
+        account = str(orjson.loads(latest.value)["account"])
+        return bool(resource["metadata"]["namespace"] == account_namespace(account))

@@ -9,12 +9,12 @@ import orjson
 import pytest
 
 from steelyard.accounts.quotas import Quotas, QuotaSettings
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.services.aggregator.transitions import is_allowed
-from steelyard.services.informer.status import Observed, command_of, entity_of, slim, status_of
+from steelyard.services.informer.status import Observation, entity_id, make_command, read_status, slim
 from steelyard.services.orchestrator.manifest import KUBE, manifest
 from steelyard.services.simulation.entities import make_model, make_session
-from steelyard.services.simulation.platform import PlatformHarness, open_harness, place_of, until
+from steelyard.services.simulation.platform import PlatformHarness, find_place, open_harness, until
 from steelyard.services.status_commands import Status
 from steelyard_common.types import Json
 from steelyard_schema.base import DyffEntity
@@ -59,9 +59,9 @@ def test_a_command_belongs_to_the_resources_trace() -> None:
         resource = make_resource("Model", "Ready", annotations={TRACE: annotation, "other": "x"})
         slimmed = slim(resource)
         assert slimmed["metadata"]["annotations"] == {TRACE: annotation}
-        observed = status_of(slimmed)
+        observed = read_status(slimmed)
         assert observed is not None
-        assert command_of(slimmed, observed).headers.get("traceparent") == expected
+        assert make_command(slimmed, observed).headers.get("traceparent") == expected
 
 
 TABLE = [
@@ -100,8 +100,8 @@ TABLE = [
 @pytest.mark.parametrize(("kind", "condition", "reason", "said"), TABLE, ids=str)
 def test_a_condition_becomes_a_status(kind: str, condition: str, reason: str, said: Status) -> None:
     resource = make_resource(kind, condition, reason, "words")
-    assert status_of(resource) == Observed(said, datetime(2026, 1, 1, 12, tzinfo=UTC))
-    assert status_of(slim(resource)) == status_of(resource)
+    assert read_status(resource) == Observation(said, datetime(2026, 1, 1, 12, tzinfo=UTC))
+    assert read_status(slim(resource)) == read_status(resource)
 
 
 @pytest.mark.parametrize(("kind", "condition", "reason", "said"), TABLE, ids=str)
@@ -113,7 +113,7 @@ def test_each_status_is_one_that_the_informer_may_bring_about(
 
 @pytest.mark.parametrize("kind", sorted(KUBE))
 def test_a_resource_that_says_nothing_yet_says_nothing(kind: str) -> None:
-    assert status_of(make_resource(kind)) is None
+    assert read_status(make_resource(kind)) is None
 
 
 def test_an_end_outweighs_what_else_may_still_hold() -> None:
@@ -122,7 +122,7 @@ def test_an_end_outweighs_what_else_may_still_hold() -> None:
     resource["status"]["conditions"] += [
         condition for condition in failed["status"]["conditions"] if condition["type"] == "Failed"
     ]
-    observed = status_of(resource)
+    observed = read_status(resource)
     assert observed
     assert observed.status == Status("Error", "RunnerFailed", "it exited 1")
 
@@ -140,7 +140,7 @@ def test_an_end_outweighs_what_else_may_still_hold() -> None:
 def test_a_resource_speaks_for_the_entity_that_its_label_and_its_name_agree_on(
     change: Json, id: str | None
 ) -> None:
-    assert entity_of(make_resource("Model", "Ready", **change)) == id
+    assert entity_id(make_resource("Model", "Ready", **change)) == id
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_an_analysis_speaks_for_an_entity_of_the_kind_that_its_label_and_its_nam
     change: Json, kind: str | None
 ) -> None:
     resource = slim(make_resource("Measurement", "Complete", **change))
-    assert (entity_of(resource), resource["kind"]) == ("x1" if kind else None, "Analysis")
+    assert (entity_id(resource), resource["kind"]) == ("x1" if kind else None, "Analysis")
     if kind:
-        observed = status_of(resource)
+        observed = read_status(resource)
         assert observed
-        assert orjson.loads(command_of(resource, observed).value or b"")["data"]["kind"] == kind
+        assert orjson.loads(make_command(resource, observed).value or b"")["data"]["kind"] == kind
 
 
 # ---- the informer running, along with the aggregator
@@ -183,7 +183,7 @@ async def harness() -> AsyncIterator[PlatformHarness]:
 async def make(harness: PlatformHarness, entity: DyffEntity) -> None:
     """An entity and its resource, as the orchestrator leaves them."""
     await harness.create(entity)
-    await harness.cluster.create(place_of(entity)[0], manifest(entity))
+    await harness.cluster.create(find_place(entity)[0], manifest(entity))
 
 
 async def has_status(harness: PlatformHarness, id: str, status: str, reason: str | None = None) -> None:
@@ -297,17 +297,45 @@ async def test_resources_of_others_say_nothing(harness: PlatformHarness) -> None
     await make(harness, SESSION)
     condition = {"type": "Failed", "status": "True", "reason": "RunnerFailed", "lastTransitionTime": NOON}
     namespace = copy["metadata"]["namespace"]
-    harness.cluster.store.set_status(place_of(SESSION)[0], "my-copy", namespace, {"conditions": [condition]})
+    harness.cluster.store.set_status(
+        find_place(SESSION)[0], "my-copy", namespace, {"conditions": [condition]}
+    )
     harness.set_condition(SESSION, "Ready", "Ready")
     await has_status(harness, "i1", "Admitted")
     assert await harness.reports("x1") == []
+
+
+async def test_a_resource_in_the_namespace_of_another_account_speaks_for_no_entity(
+    harness: PlatformHarness,
+) -> None:
+    harness.inform()
+    await make(harness, MODEL)
+    await make(harness, SESSION)
+    forged = manifest(MODEL)
+    forged["metadata"]["namespace"] = "acct-mallory"
+    # Even its own word on whose it is counts for nothing.
+    forged["spec"]["account"] = "mallory"
+    harness.cluster.store.put(forged)
+    resource, name = find_place(MODEL)
+    condition = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": NOON}
+    harness.cluster.store.set_status(resource, name, "acct-mallory", {"conditions": [condition]})
+
+    async def said() -> bool:
+        return await harness.reports("m1") == [("Ready", None)]
+
+    await until(said)
+    # Commands about one entity are applied in their order.
+    await harness.update_status(MODEL, "Created", "QuotaLimit", source="orchestrator")
+    await has_status(harness, "m1", "Created", "QuotaLimit")
+    harness.set_condition(MODEL, "Ready", "Ready")
+    await has_status(harness, "m1", "Ready")
 
 
 async def test_a_resource_that_cannot_be_read_silences_no_other(harness: PlatformHarness) -> None:
     harness.inform()
     await make(harness, MODEL)
     await make(harness, SESSION)
-    resource, name = place_of(MODEL)
+    resource, name = find_place(MODEL)
     namespace = manifest(MODEL)["metadata"]["namespace"]
     condition = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "soon"}
     harness.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
@@ -315,7 +343,7 @@ async def test_a_resource_that_cannot_be_read_silences_no_other(harness: Platfor
     await has_status(harness, "i1", "Admitted")
 
     async def held() -> bool:
-        return [(entity.key, entity.consumer) for entity in await quarantined(harness.log)] == [
+        return [(entity.key, entity.consumer) for entity in await list_entries(harness.log)] == [
             ("m1", "informer")
         ]
 
@@ -324,6 +352,44 @@ async def test_a_resource_that_cannot_be_read_silences_no_other(harness: Platfor
     await has_status(harness, "m1", "Ready")
 
     async def over() -> bool:
-        return await quarantined(harness.log) == []
+        return await list_entries(harness.log) == []
 
     await until(over)
+
+
+async def test_a_resource_of_another_account_puts_no_entity_into_quarantine_and_takes_none_out(
+    harness: PlatformHarness,
+) -> None:
+    harness.inform()
+    await make(harness, MODEL)
+    await make(harness, SESSION)
+    resource, name = find_place(MODEL)
+    forged = manifest(MODEL)
+    own = forged["metadata"]["namespace"]
+    forged["metadata"]["namespace"] = "acct-mallory"
+    harness.cluster.store.put(forged)
+    unreadable = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "soon"}
+    readable = unreadable | {"lastTransitionTime": NOON}
+
+    def show(namespace: str, condition: Json) -> None:
+        harness.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
+
+    async def quarantined() -> list[str]:
+        return [entity.key for entity in await list_entries(harness.log)]
+
+    async def held() -> bool:
+        return await quarantined() == ["m1"]
+
+    show("acct-mallory", unreadable)
+    # Seen after it, in the order of the events.
+    harness.set_condition(SESSION, "Progressing", "Starting")
+    await has_status(harness, "i1", "Admitted", "Starting")
+    assert await quarantined() == []
+    show(own, unreadable)
+    await until(held)
+    show("acct-mallory", readable)
+    harness.set_condition(SESSION, "Ready", "Ready")
+    await has_status(harness, "i1", "Admitted")
+    assert await held()
+    show(own, readable)
+    await has_status(harness, "m1", "Ready")

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from steelyard.bounded_schema import read_schema
 from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
+from steelyard_common.arrow_schema import BadArrowSchema, read_fields
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.dataset import Dataset
-from steelyard_schema.dependencies import data_source_of
+from steelyard_schema.dependencies import find_data_source
 from steelyard_schema.entities import PLURALS
 from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.hosted_model import SPENDING
@@ -31,7 +31,7 @@ class Files:
     entity: str | None = None
 
 
-def files_of(entity: DyffEntity, storage: str) -> tuple[list[Files], list[Files]]:
+def list_files(entity: DyffEntity, storage: str) -> tuple[list[Files], list[Files]]:
     """Return what the entity's workflow reads, and what it writes, below the URL of the storage."""
     if entity.dump()["kind"] not in KUBE:
         return [], []
@@ -60,15 +60,15 @@ def _files(place: str, storage: str) -> Files:
     return Files(f"{url.scheme}://{url.netloc}", f"{path}/{place}" if path else place, entity)
 
 
-def version_of(entity: DyffEntity) -> str:
+def files_version(entity: DyffEntity) -> str:
     """Return the version of an entity's files. They never change once they are there, so one entity has one."""
-    if not isinstance(entity, Dataset) or data_source_of(entity):
+    if not isinstance(entity, Dataset) or find_data_source(entity):
         return entity.id
     lines = sorted(f"{artifact.path} {artifact.digest.md5 or ''}\n" for artifact in entity.artifacts)
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
-def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
+def list_fields(entity: DyffEntity) -> list[tuple[str, str]]:
     """Return the names and types of the rows' fields; nothing for an entity without readable rows."""
     match entity:
         case Dataset() | Measurement():
@@ -78,8 +78,7 @@ def fields_of(entity: DyffEntity) -> list[tuple[str, str]]:
         case _:
             return []
     try:
-        arrow = read_schema(schema)
+        return [(field.name, field.type.text) for field in read_fields(schema)]
     # The uploader of a dataset names its schema: an invalid one is no reason to report nothing.
-    except ValueError:
+    except BadArrowSchema:
         return []
-    return [(field.name, str(field.type)) for field in arrow]

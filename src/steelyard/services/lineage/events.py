@@ -16,9 +16,9 @@ from openlineage.client.facet_v2 import (
     schema_dataset,
 )
 
-from steelyard import __version__
-from steelyard.services.lineage.datasets import Files, fields_of, files_of, version_of
+from steelyard.services.lineage.datasets import Files, files_version, list_fields, list_files
 from steelyard.services.lineage.occurrences import Occurrence
+from steelyard_common import __version__
 from steelyard_schema.base import DyffEntity
 
 PRODUCER = f"https://github.com/steelyard/steelyard/tree/v{__version__}"
@@ -41,13 +41,13 @@ def run_id(id: str, attempt: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"steelyard:{id}:{attempt}"))
 
 
-async def event_of(entity: DyffEntity, occurrence: Occurrence, names: Names, find: FindEntity) -> RunEvent:
+async def make_event(entity: DyffEntity, occurrence: Occurrence, names: Names, find: FindEntity) -> RunEvent:
     """Return the event of an occurrence.
 
     A job is one entity's workflow, so that what it reads and writes is exact: other evaluations read other datasets.
     """
     kind: str = entity.dump()["kind"]
-    inputs, outputs = files_of(entity, names.storage)
+    inputs, outputs = list_files(entity, names.storage)
     facets: dict[str, RunFacet] = {}
     if occurrence.type == "FAIL":
         text = ": ".join(part for part in (entity.reason, entity.message) if part) or entity.status
@@ -70,20 +70,20 @@ async def event_of(entity: DyffEntity, occurrence: Occurrence, names: Names, fin
         inputs=[
             InputDataset(files.namespace, files.name, facets=await _facets(files, find)) for files in inputs
         ],
-        outputs=[OutputDataset(files.namespace, files.name, facets=_described(entity)) for files in outputs],
+        outputs=[OutputDataset(files.namespace, files.name, facets=_describe(entity)) for files in outputs],
     )
 
 
 async def _facets(files: Files, find: FindEntity) -> dict[str, DatasetFacet]:
     entity = await find(files.entity) if files.entity else None
-    return _described(entity) if entity else {}
+    return _describe(entity) if entity else {}
 
 
-def _described(entity: DyffEntity) -> dict[str, DatasetFacet]:
+def _describe(entity: DyffEntity) -> dict[str, DatasetFacet]:
     """Return the facets of an entity's files: their version, and the schema of their rows."""
-    version = dataset_version_dataset.DatasetVersionDatasetFacet(version_of(entity), producer=PRODUCER)
+    version = dataset_version_dataset.DatasetVersionDatasetFacet(files_version(entity), producer=PRODUCER)
     described: dict[str, DatasetFacet] = {"version": version}
-    if fields := _fields(fields_of(entity)):
+    if fields := _fields(list_fields(entity)):
         described["schema"] = schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER)
     return described
 

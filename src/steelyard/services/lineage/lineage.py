@@ -18,13 +18,13 @@ from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
-from steelyard.errors import UsageError, is_engine_failure
-from steelyard.services.aggregator.messages import State, state_of
+from steelyard.services.aggregator.messages import State, read_state
 from steelyard.services.lineage.occurrences import Occurrence, Runs
-from steelyard.storage.store import ObjectMissing, StorageError, Store
+from steelyard_common.errors import UsageError, is_engine_failure
+from steelyard_evaluation.storage.store import ObjectMissing, StorageError, Store
 from steelyard_kube.leader import until
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.entities import entity_of
+from steelyard_schema.entities import parse_entity
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
@@ -193,7 +193,7 @@ class LineageOutlet:
 
     async def _send_events(self, record: Record) -> None:
         try:
-            state = state_of(record)
+            state = read_state(record)
             if state is None:
                 return
             if state.content is None:
@@ -213,22 +213,22 @@ class LineageOutlet:
             self._runs.note(record.key, occurrence, deleted=deleted)
 
     async def _events(self, state: State) -> "list[tuple[Occurrence, RunEvent]]":
-        from steelyard.services.lineage.events import event_of
+        from steelyard.services.lineage.events import make_event
 
         assert state.content is not None
         commanded = datetime.fromisoformat(state.headers["time"])
         occurrences = self._runs.occurrences(state.content, commanded)
         if not occurrences:
             return []
-        entity = entity_of(state.content)
+        entity = parse_entity(state.content)
         return [
-            (occurrence, await event_of(entity, occurrence, self._names, self._find))
+            (occurrence, await make_event(entity, occurrence, self._names, self._find))
             for occurrence in occurrences
         ]
 
     async def _find(self, id: str) -> DyffEntity | None:
-        state = state_of(await self._log.latest(STATE, id))
-        return entity_of(state.content) if state is not None and state.content is not None else None
+        state = read_state(await self._log.latest(STATE, id))
+        return parse_entity(state.content) if state is not None and state.content is not None else None
 
     async def _send(self, event: "RunEvent") -> None:
         pause = FIRST_PAUSE

@@ -30,8 +30,8 @@ from steelyard.services.simulation.entities import (
     make_measurement,
     make_model,
 )
-from steelyard.storage.store import Store, open_store
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.commands import command_time
 

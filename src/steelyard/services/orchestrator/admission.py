@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.holdings import Holdings
 from steelyard.accounts.quotas import GLOBAL, Shortage
 from steelyard.services.orchestrator.waiting import Admit, Decision, Wait

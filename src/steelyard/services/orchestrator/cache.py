@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from steelyard.services.informer.status import entity_of
+from steelyard.accounts.claims import Claim
+from steelyard.services.informer.status import entity_id
 from steelyard.services.informer.status import slim as slim_resource
 from steelyard.services.orchestrator.manifest import ENTITY
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.informer import Informer
-from steelyard_kube.objects import conditions_of
+from steelyard_kube.objects import read_conditions
 from steelyard_kube.resource import DYFF
+from steelyard_schema.names import account_namespace
 
-OnChange = Callable[[str, Json | None], None]
-"""Receives an entity's id and, when its resource has gone, that resource."""
+OnChange = Callable[[str, Json, bool], None]
+"""Receives an entity's id, a resource that claims to be the entity's, and whether it has gone."""
 
 
 class ResourceCache:
@@ -39,16 +41,22 @@ class ResourceCache:
             for informer in self._informers.values():
                 tasks.create_task(informer.run())
 
-    async def synced(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Wait until every kind was listed once."""
         for informer in self._informers.values():
             await informer.synced.wait()
 
-    def resources_of(self, id: str) -> list[Json]:
+    def find_resources(self, id: str) -> list[Json]:
         """Return the entity's resources: one or none; several if a user made more by hand."""
         return [
             resource for informer in self._informers.values() for resource in informer.by_index(ENTITY, id)
         ]
+
+    def find_own(self, claim: Claim) -> list[Json]:
+        """Return the resource of a claim's entity: only in the namespace of its account does one speak for it."""
+        own = account_namespace(claim.account)
+        resources = self.find_resources(claim.id)
+        return [resource for resource in resources if resource["metadata"]["namespace"] == own]
 
     def entities(self) -> Iterable[str]:
         """Return the ids of entities that have a resource."""
@@ -63,8 +71,10 @@ class ResourceCache:
         # The operator writes statuses all the time; of these only the end concerns the orchestrator.
         if old and new and (_identity(old), is_finished(old)) == (_identity(new), is_finished(new)):
             return
+        resource = new or old
+        assert resource
         for id in {*_entities(old), *_entities(new)}:
-            self._notify(id, old if new is None else None)
+            self._notify(id, resource, new is None)
 
 
 def _identity(resource: Json) -> tuple[str, str | None]:
@@ -80,10 +90,10 @@ def slim(resource: Json) -> Json:
 
 def is_finished(resource: Json) -> bool:
     """Return whether the resource's workflow has ended, well or badly."""
-    conditions = conditions_of(resource)
+    conditions = read_conditions(resource)
     return any(condition["type"] == "Finished" and condition["status"] == "True" for condition in conditions)
 
 
 def _entities(resource: Json | None) -> Iterable[str]:
-    id = entity_of(resource) if resource else None
+    id = entity_id(resource) if resource else None
     return (id,) if id else ()

@@ -6,35 +6,35 @@ from datetime import datetime
 import orjson
 from pydantic import ValidationError
 
-from steelyard.accounts.database import Claim, Forgotten
+from steelyard.accounts.claims import Claim, ForgottenClaim
 from steelyard.broker.log import Record
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard_common.types import Json
 from steelyard_schema.dependencies import dependencies, has_workflow
-from steelyard_schema.entities import AnyEntity, stored_of
+from steelyard_schema.entities import AnyEntity, parse_stored
 from steelyard_schema.quota import Quota
 from steelyard_schema.status import TERMINAL
 
 
 def parse_claim(
     record: Record, allocation: Callable[[AnyEntity], Mapping[str, str]]
-) -> tuple[str, Claim | Forgotten | None]:
+) -> tuple[str, Claim | ForgottenClaim | None]:
     """Return the entity's id and its new claim; None for a tombstone that does not name its command.
 
     `allocation` says what quantities an entity takes.
     """
     if record.value is None or "forgotten" in record.headers:
-        return record.key, Forgotten(position_of(record)) if "offset" in record.headers else None
+        return record.key, ForgottenClaim(read_position(record)) if "offset" in record.headers else None
     try:
-        entity = stored_of(record.value)
+        entity = parse_stored(record.value)
     except ValidationError:
         content = orjson.loads(record.value)
         if content.get("status") not in TERMINAL:
             raise
-        return record.key, _settled_claim(record, content)
+        return record.key, _make_ended_claim(record, content)
     since = entity.lastTransitionTime or entity.creationTime
     if isinstance(entity, Quota):
-        return record.key, _settled_claim(record, orjson.loads(record.value))
+        return record.key, _make_ended_claim(record, orjson.loads(record.value))
     blocked = (dependency.id for dependency in dependencies(entity)) if entity.status == "Created" else ()
     return record.key, Claim(
         id=record.key,
@@ -42,7 +42,7 @@ def parse_claim(
         account=entity.account,
         status=entity.status,
         json=record.value,
-        position=position_of(record),
+        position=read_position(record),
         created=entity.creationTime,
         reason=entity.reason,
         message=entity.message,
@@ -55,7 +55,7 @@ def parse_claim(
     )
 
 
-def _settled_claim(record: Record, content: Json) -> Claim:
+def _make_ended_claim(record: Record, content: Json) -> Claim:
     """Return the claim of what takes nothing: a quota, or an entity that has ended and that this schema refuses."""
     return Claim(
         id=record.key,
@@ -63,7 +63,7 @@ def _settled_claim(record: Record, content: Json) -> Claim:
         account=content["account"],
         status=content["status"],
         json=record.value or b"",
-        position=position_of(record),
+        position=read_position(record),
         created=datetime.fromisoformat(content["creationTime"]),
         reason=content.get("reason"),
         message=content.get("message"),
@@ -71,6 +71,6 @@ def _settled_claim(record: Record, content: Json) -> Claim:
     )
 
 
-def position_of(record: Record) -> tuple[int, int]:
+def read_position(record: Record) -> tuple[int, int]:
     """Return epoch and offset of the last command that the entity has seen."""
     return int(record.headers["epoch"]), int(record.headers["offset"])

@@ -6,11 +6,11 @@ Each function is about one entity. The leader calls it for every one, and a fail
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.broker.log import Message
-from steelyard.services.informer.status import command_of, status_of
+from steelyard.services.informer.status import make_command, read_status
 from steelyard.services.orchestrator.cache import ResourceCache
-from steelyard.services.orchestrator.desired import desired_resource
+from steelyard.services.orchestrator.desired import decide_resource
 from steelyard.services.status_commands import Status, command_id, status_command
 from steelyard_schema.status import failure_status
 
@@ -18,12 +18,12 @@ from steelyard_schema.status import failure_status
 def is_unsettled(claim: Claim, cache: ResourceCache) -> bool:
     """Return whether a claim holds something although its entity does not run: its resource is missing or has ended."""
     is_held = claim.admitted_at is not None and claim.released_at is None
-    return is_held and (claim.status != "Admitted" or not cache.resources_of(claim.id))
+    return is_held and (claim.status != "Admitted" or not cache.find_own(claim))
 
 
 def is_unwanted(claim: Claim | None, now: datetime, keep_seconds: float) -> bool:
     """Return whether an entity's resource, which exists, should not."""
-    return desired_resource(claim, now, keep_seconds).presence == "absent"
+    return decide_resource(claim, now, keep_seconds).presence == "absent"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class UnreportedStatus:
     command: Message
 
 
-def unreported_status(claim: Claim, cache: ResourceCache) -> UnreportedStatus | None:
+def find_unreported(claim: Claim, cache: ResourceCache) -> UnreportedStatus | None:
     """Return what the entity's resource shows and the entity does not; None if they agree.
 
     As a rule the informer's command is on its way. It never arrives if the informer sent it before the entity was
@@ -44,14 +44,14 @@ def unreported_status(claim: Claim, cache: ResourceCache) -> UnreportedStatus | 
     """
     if not (claim.admitted_at and not claim.released_at and claim.status in {"Created", "Admitted"}):
         return None
-    for resource in cache.resources_of(claim.id):
-        observed, metadata = status_of(resource), resource["metadata"]
+    for resource in cache.find_own(claim):
+        observed, metadata = read_status(resource), resource["metadata"]
         if observed is None or metadata["deletionTimestamp"]:
             continue
         if (observed.status.status, observed.status.reason) != (claim.status, claim.reason):
             uid, version = metadata["uid"], metadata["resourceVersion"]
             id = command_id("informer", uid, version, *(str(number) for number in claim.position))
-            return UnreportedStatus(claim.position, uid, version, command_of(resource, observed, id))
+            return UnreportedStatus(claim.position, uid, version, make_command(resource, observed, id))
     return None
 
 

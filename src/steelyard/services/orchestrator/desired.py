@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard_schema.status import TERMINAL
 
 
 @dataclass(frozen=True)
-class Desired:
+class DesiredResource:
     """A `present` resource is made if it is missing, an `absent` one is deleted, and `as it is` changes nothing.
 
     `until` is the time at which the decision may be another one.
@@ -20,17 +20,17 @@ class Desired:
     until: datetime | None = None
 
 
-def desired_resource(claim: Claim | None, now: datetime, keep_seconds: float) -> Desired:
+def decide_resource(claim: Claim | None, now: datetime, keep_seconds: float) -> DesiredResource:
     """Decide by the entity's newest state. An unknown entity has no resource."""
     if claim is None or claim.kind not in KUBE or claim.status in {"Deleted", "Terminated"}:
-        return Desired("absent")
+        return DesiredResource("absent")
     if claim.status in TERMINAL:
         expiry = (claim.terminal_at or now) + timedelta(seconds=keep_seconds)
-        return Desired("absent") if now >= expiry else Desired("as it is", expiry)
+        return DesiredResource("absent") if now >= expiry else DesiredResource("as it is", expiry)
     if claim.admitted_at is not None:
-        return Desired("present")
+        return DesiredResource("present")
     # A leader whose claims were lost may have made the resource of an entity that waits again.
-    return Desired("as it is")
+    return DesiredResource("as it is")
 
 
 def is_over(claim: Claim | None) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
-from steelyard.services.orchestrator.desired import desired_resource, is_over
+from steelyard.services.orchestrator.desired import decide_resource, is_over
 from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
 from steelyard.services.orchestrator.secrets import (
@@ -21,11 +21,11 @@ from steelyard.services.orchestrator.secrets import (
     SecretLacking,
     SecretValues,
     WorkflowSecrets,
-    needed_by,
+    list_needed,
 )
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.status_commands import Status
-from steelyard.tracing import span
+from steelyard.telemetry.tracing import span
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import (
@@ -38,13 +38,13 @@ from steelyard_kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 from steelyard_kube.pods import is_terminal
 from steelyard_kube.refusals import ToldRefusals
 from steelyard_kube.resource import PODS
 from steelyard_schema.bounds import MESSAGE_LENGTH, cut
-from steelyard_schema.entities import entity_of
-from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.entities import parse_entity
+from steelyard_schema.names import account_namespace, resource_name
 from steelyard_schema.status import NEVER_RAN, TERMINAL
 
 _log = logging.getLogger(__name__)
@@ -104,9 +104,8 @@ class Edge:
         self._cache = cache
         self._entities = entities
         self._settings = settings
-        credentials = {name: value.get_secret_value() for name, value in settings.storage_credentials.items()}
-        self._secret = STORAGE_SECRET if credentials else None
-        self._namespaces = Namespaces(cluster, credentials, entities.ensure_leader)
+        self._secret = STORAGE_SECRET if settings.storage_credentials else None
+        self._namespaces = Namespaces(cluster, settings, entities.ensure_leader)
         self._secrets = WorkflowSecrets(cluster, secrets or NoSecrets())
         self._refusals: ToldRefusals[str] = ToldRefusals()
         self._noted: dict[str, list[Json]] = {}
@@ -119,7 +118,7 @@ class Edge:
         claim = await self._entities.claim(id)
         if claim is None or claim.status != "Created":
             self._refusals.forget(id)
-        desired = desired_resource(claim, now, self._settings.keep_seconds)
+        desired = decide_resource(claim, now, self._settings.keep_seconds)
         if desired.presence == "present" and claim:
             # A resource that has just gone may have finished: its workflow must not run again before the log has said
             # so.
@@ -137,20 +136,21 @@ class Edge:
             await self._entities.release(id)
         if is_over(claim):
             await self._secrets.delete(noted)
-        if desired.until and self._cache.resources_of(id):
+        if desired.until and self._cache.find_resources(id):
             return max(0.0, (desired.until - now).total_seconds())
         return None
 
     async def note_secrets(self) -> Collection[str]:
-        """Note the Secrets of all workflows; return the ids of their entities.
+        """Note the Secrets of workflows in the next namespaces of accounts; return the ids of their entities.
 
         The next reconciliation of an entity whose workflow is over deletes them.
         """
+        self._noted = {}
         try:
-            self._noted = await self._secrets.by_entity()
+            for namespace in await self._namespaces.next_round():
+                self._noted |= await self._secrets.by_entity(namespace)
             self._lists_secrets = True
         except ApiError as error:
-            self._noted = {}
             # Once per series: an orchestrator without the right would say so every minute.
             level = logging.WARNING if self._lists_secrets else logging.DEBUG
             _log.log(level, "Secrets that are left over are not searched for: %s", error)
@@ -169,7 +169,7 @@ class Edge:
         try:
             if not self._is_cached(claim):
                 await self._create(claim, now)
-            elif claim.status == "Created" and needed_by(claim):
+            elif claim.status == "Created" and list_needed(claim):
                 # An earlier attempt died before it could report, and perhaps before the Secrets had their owner.
                 await self._secrets.set_owner(claim)
         except Unresolvable as fault:
@@ -186,11 +186,11 @@ class Edge:
 
     def _is_cached(self, claim: Claim) -> bool:
         """Return whether the cache shows the resource under its name, and not being deleted."""
-        expected = (namespace_of(claim.account), resource_name(claim.kind, claim.id))
+        expected = (account_namespace(claim.account), resource_name(claim.kind, claim.id))
         return any(
             (resource["metadata"]["namespace"], resource["metadata"]["name"]) == expected
             and not resource["metadata"]["deletionTimestamp"]
-            for resource in self._cache.resources_of(claim.id)
+            for resource in self._cache.find_resources(claim.id)
         )
 
     async def _create(self, claim: Claim, now: datetime) -> None:
@@ -203,11 +203,11 @@ class Edge:
         attributes = {"steelyard.entity.id": claim.id}
         try:
             with span(f"create {claim.kind}", trace, kind="producer", attributes=attributes) as opened:
-                resource = manifest(entity_of(claim.json), self._secret, opened.traceparent)
+                resource = manifest(parse_entity(claim.json), self._secret, opened.traceparent)
                 await self._namespaces.ensure(claim.account)
                 await self._secrets.make(claim)
                 await self._put(claim, resource)
-                if needed_by(claim):
+                if list_needed(claim):
                     await self._secrets.set_owner(claim)
         except SecretLacking as lack:
             if claim.status == "Created" and (claim.reason, claim.message) != (WAITING, str(lack)):
@@ -261,7 +261,7 @@ class Edge:
 
     async def _get(self, claim: Claim) -> Json:
         name = resource_name(claim.kind, claim.id)
-        return await self._cluster.get(KUBE[claim.kind], name, namespace_of(claim.account))
+        return await self._cluster.get(KUBE[claim.kind], name, account_namespace(claim.account))
 
     async def _get_own(self, claim: Claim) -> Json | None:
         """Return the entity's resource as the API has it now."""
@@ -277,7 +277,7 @@ class Edge:
 
     async def _remove(self, id: str, claim: Claim | None) -> None:
         """Delete every resource of the entity."""
-        resources = {resource["metadata"]["uid"]: resource for resource in self._cache.resources_of(id)}
+        resources = {resource["metadata"]["uid"]: resource for resource in self._cache.find_resources(id)}
         # A resource that was made a moment ago may be missing from the cache.
         is_held = claim is not None and claim.admitted_at is not None and claim.released_at is None
         if claim and is_held and (own := await self._get_own(claim)):
@@ -301,11 +301,11 @@ class Edge:
         if resource and not is_finished(resource):
             return False
         pods = await self._cluster.list(
-            PODS, namespace_of(claim.account), label_selector=f"{POD_ENTITY}={claim.id}"
+            PODS, account_namespace(claim.account), label_selector=f"{POD_ENTITY}={claim.id}"
         )
         # Asked of the API, not of a cache: a quota that is released too early gives the same GPU to two.
         return all(map(is_terminal, pods.items))
 
 
 def _belongs_to(resource: Json, claim: Claim) -> bool:
-    return bool(labels_of(resource).get(ENTITY) == claim.id)
+    return bool(read_labels(resource).get(ENTITY) == claim.id)

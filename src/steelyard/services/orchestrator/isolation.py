@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from steelyard.broker.scan import PIECE
-from steelyard.errors import is_engine_failure
+from steelyard_common.errors import is_engine_failure
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -10,19 +10,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from steelyard.accounts.database import Claim, Claims
+from steelyard.accounts.claims import Claim, Claims
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Message, Record
-from steelyard.errors import is_engine_failure
 from steelyard.services.leadership import Leadership, ensure_leader
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
-from steelyard.services.orchestrator.claim_parser import parse_claim, position_of
+from steelyard.services.orchestrator.claim_parser import parse_claim, read_position
 from steelyard.services.orchestrator.comparison import (
     UnreportedStatus,
     expiry_command,
+    find_unreported,
     is_unsettled,
     is_unwanted,
-    unreported_status,
 )
 from steelyard.services.orchestrator.desired import is_over
 from steelyard.services.orchestrator.edge import Edge
@@ -34,20 +33,21 @@ from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.runs import (
     Follower,
     ObservedRuns,
-    followed_ids,
-    forgotten_ids,
+    find_forgotten,
+    list_followed,
     status_change,
 )
-from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
+from steelyard.services.orchestrator.scheduler import Scheduler, find_claims
 from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.orchestrator.workers import Quarantine, Workers
 from steelyard.services.status_commands import Status
+from steelyard_common.errors import is_engine_failure
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.leader import Candidate
 from steelyard_kube.workqueue import Backoff, WorkQueue, spare_worker
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 from steelyard_schema.quota import Quota, StoredQuota
 from steelyard_schema.status import TERMINAL
 
@@ -138,11 +138,11 @@ class Leader:
                 # Nothing is done before the log is read to its end and the cluster is listed: what a former leader
                 # has done would be done again.
                 await self._caught_up.wait()
-                await self._cache.synced()
+                await self._cache.wait_until_listed()
                 async with self._lock:
                     for claim in await self._claims.quotas():
                         self._note_quota(claim.id, claim)
-                    unfinished = await self._claims.unfinished()
+                    unfinished = await self._claims.list_unfinished()
                     await run_isolated(unfinished, self._begin_with, self._put_aside)
                 tasks.create_task(self._schedule())
                 tasks.create_task(self._compare())
@@ -192,7 +192,7 @@ class Leader:
             # Before that, states are history: what an entity was is no reason to do anything.
             if self._caught_up.is_set():
                 # Read back, because the database keeps admissions and leaves out changes that are old news.
-                newest = await known_claims(self._claims, changes)
+                newest = await find_claims(self._claims, changes)
                 for id in changes:
                     self._observe(id, newest.get(id))
 
@@ -217,7 +217,7 @@ class Leader:
             self._reporter.forget(id)
             self._gone.pop(id, None)
             # A resource or a claim is left over: it has to be removed or released, whatever ended the entity.
-            if self._cache.resources_of(id) or id in self._observed.held:
+            if self._cache.find_resources(id) or id in self._observed.held:
                 self._queue.add(id)
 
     # ---- the scheduler
@@ -257,8 +257,8 @@ class Leader:
         """Publish the statuses of runs and submissions whose workflows have changed."""
         if not (changed := self._runs.take_changed()):
             return
-        known = await known_claims(self._claims, followed_ids(changed))
-        forgotten = await forgotten_ids(self._log, followed_ids(changed) - known.keys())
+        known = await find_claims(self._claims, list_followed(changed))
+        forgotten = await find_forgotten(self._log, list_followed(changed) - known.keys())
 
         async def decide(follower: Follower) -> Message | None:
             return status_change(follower, known, forgotten, now)
@@ -274,26 +274,31 @@ class Leader:
     def _namespace(self, id: str) -> str:
         """Return the namespace of the entity's account; empty if nothing of the entity is known."""
         if account := self._observed.account(id):
-            return namespace_of(account)
-        return next((resource["metadata"]["namespace"] for resource in self._cache.resources_of(id)), "")
+            return account_namespace(account)
+        return next((resource["metadata"]["namespace"] for resource in self._cache.find_resources(id)), "")
 
-    def _resource_changed(self, id: str, gone: Json | None) -> None:
-        if gone is None:
+    def _resource_changed(self, id: str, resource: Json, gone: bool) -> None:
+        account = self._observed.account(id)
+        if account and resource["metadata"]["namespace"] != account_namespace(account):
+            # It only claims to be the entity's: who may write in another namespace must not move the entity's pause.
+            self._queue.add(id)
+            return
+        if not gone:
             self._gone.pop(id, None)
             self._queue.add(id)
             return
-        factor = FINISHED_FACTOR if is_finished(gone) else 1
+        factor = FINISHED_FACTOR if is_finished(resource) else 1
         # Not made again at once: its entity's end may still be on its way through the log.
         pause = self._settings.recreate_seconds * factor
         self._gone[id] = self._candidate.clock.monotonic() + pause
         self._queue.add_after(id, pause)
 
     async def claim(self, id: str) -> Claim | None:
-        return (await self._claims.known([id])).get(id)
+        return (await self._claims.find_claims([id])).get(id)
 
     async def state_headers(self, claim: Claim) -> Mapping[str, str] | None:
         latest = await self._log.latest(STATE, claim.id)
-        if latest is None or not latest.value or position_of(latest) > claim.position:
+        if latest is None or not latest.value or read_position(latest) > claim.position:
             return None
         return latest.headers
 
@@ -332,20 +337,20 @@ class Leader:
         async def compare_claim(claim: Claim) -> Message | None:
             if is_unsettled(claim, self._cache):
                 self._queue.add(claim.id)
-            if unreported := unreported_status(claim, self._cache):
+            if unreported := find_unreported(claim, self._cache):
                 self._unreported[claim.id] = unreported
                 # The informer's command may be on its way: only what has not changed since the last time is lost.
                 if before.get(claim.id) == unreported:
                     return unreported.command
             return expiry_command(claim, now, self._settings.upload_seconds)
 
-        commands = await run_isolated(await self._claims.unfinished(), compare_claim, self._put_aside)
+        commands = await run_isolated(await self._claims.list_unfinished(), compare_claim, self._put_aside)
         with_secrets = frozenset(await self._edge.note_secrets())
         ids = list(with_secrets.union(self._cache.entities()))
         # In chunks: thousands of rows at once would hold the event loop, and with it the lease's renewal.
         for start in range(0, len(ids), STRAYS):
             chunk = ids[start : start + STRAYS]
-            known = await self._claims.known(chunk)
+            known = await self._claims.find_claims(chunk)
             for id in chunk:
                 claim = known.get(id)
                 is_left = id in with_secrets and is_over(claim)

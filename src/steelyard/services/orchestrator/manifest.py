@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
 from steelyard_common.types import Json
 from steelyard_kube.resource import DYFF, Resource
-from steelyard_schema.artifact_images import image_of, with_image
+from steelyard_schema.artifact_images import find_image, with_image
 from steelyard_schema.audit import Audit
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.data_source import chosen_files
+from steelyard_schema.data_source import file_patterns
 from steelyard_schema.dataset import Dataset
-from steelyard_schema.dependencies import baseline_of, data_mounts, data_source_of, modules_of, names_of
+from steelyard_schema.dependencies import (
+    data_mounts,
+    dependency_names,
+    find_baseline,
+    find_data_source,
+    list_modules,
+)
 from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.hosted_model import SPENDING, is_hosted
 from steelyard_schema.inference_service import (
@@ -24,11 +30,11 @@ from steelyard_schema.inference_service import (
 from steelyard_schema.inference_session import InferenceSession
 from steelyard_schema.measurement import Measurement
 from steelyard_schema.model import Model
-from steelyard_schema.names import TRACE, namespace_of, place, resource_kind, resource_name
+from steelyard_schema.names import TRACE, account_namespace, place, resource_kind, resource_name
 from steelyard_schema.report import Report
 from steelyard_schema.resources import RESOURCES, ResourceSpec
 from steelyard_schema.safety_case import SafetyCase
-from steelyard_schema.secrets import needed_secrets, object_name
+from steelyard_schema.secrets import list_needed_secrets, object_name
 from steelyard_schema.status import WITH_WORKFLOW
 
 ENTITY = "dyff.io/entity"
@@ -57,7 +63,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
     `traceparent` is the span that the workflow's own belong to.
     """
     content = entity.dump()
-    if (image := image_of(entity)) is not None:
+    if (image := find_image(entity)) is not None:
         content = with_image(content, image)
     kind = content["kind"]
     return {
@@ -65,7 +71,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
         "kind": KUBE[kind].kind,
         "metadata": {
             "name": resource_name(kind, entity.id),
-            "namespace": namespace_of(entity.account),
+            "namespace": account_namespace(entity.account),
             "labels": {ENTITY: entity.id, KIND: kind, ACCOUNT: label_value(entity.account)},
             **({"annotations": {TRACE: traceparent}} if traceparent else {}),
         },
@@ -75,7 +81,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
             "id": entity.id,
             "account": entity.account,
             "storage": _storage(entity, content, secret),
-            **({"names": names} if (names := names_of(entity)) else {}),
+            **({"names": names} if (names := dependency_names(entity)) else {}),
             **({"secrets": secrets} if (secrets := _secrets(entity, kind)) else {}),
         },
     }
@@ -84,7 +90,7 @@ def manifest(entity: DyffEntity, secret: str | None = None, traceparent: str | N
 def _secrets(entity: DyffEntity, kind: str) -> dict[str, str]:
     """Return the names of the Kubernetes Secrets with what the workflow needs, which the orchestrator makes."""
     name = resource_name(kind, entity.id)
-    return {purpose: object_name(name, purpose) for purpose in needed_secrets(entity)}
+    return {purpose: object_name(name, purpose) for purpose in list_needed_secrets(entity)}
 
 
 def check(entity: DyffEntity) -> None:
@@ -94,8 +100,8 @@ def check(entity: DyffEntity) -> None:
 
 def _source_fields(entity: DyffEntity) -> Json:
     """Return what annotations say of the place that data is taken from: the published entities have no field for it."""
-    fields: Json = {"dataSource": id} if (id := data_source_of(entity)) else {}
-    return fields | ({"files": files} if (files := chosen_files(entity)) else {})
+    fields: Json = {"dataSource": id} if (id := find_data_source(entity)) else {}
+    return fields | ({"files": files} if (files := file_patterns(entity)) else {})
 
 
 def _own_fields(resource: str) -> Iterator[str]:
@@ -118,7 +124,7 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
     match entity:
         case Evaluation():
             service, own = entity.inferenceSession.inferenceService, entity.inferenceSessionReference is None
-            mounted = _mounted(entity, service, "inferenceSession.inferenceService") if own else {}
+            mounted = _mount_locations(entity, service, "inferenceSession.inferenceService") if own else {}
             if "dataset" in mounted:
                 field = "inferenceSession.inferenceService.runner.volumeMounts"
                 raise Unresolvable(
@@ -130,12 +136,12 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
                 **(_spending(service) if own else {}),
             }
         case Dataset():
-            if (source := data_source_of(entity)) is None:
+            if (source := find_data_source(entity)) is None:
                 raise Unresolvable("DataSourceMissing", "dataSource: the dataset names no data source")
             return {"source": place("DataSource", source)}
         case InferenceSession():
             service = entity.inferenceService
-            return _mounted(entity, service, "inferenceService") | _spending(service)
+            return _mount_locations(entity, service, "inferenceService") | _spending(service)
         case InferenceService():
             _check_image(entity, entity, "")
         case Model():
@@ -153,14 +159,14 @@ def _inputs(entity: DyffEntity) -> dict[str, str]:
                 if precondition.kind == "Report"
             )
             inputs = {report: place("Report", report) for report in reports}
-            baseline = baseline_of(entity)
+            baseline = find_baseline(entity)
             return inputs | ({"baseline": place("Audit", baseline)} if baseline else {})
         case Measurement() | SafetyCase():
-            return _analyzed(entity)
+            return _analysis_locations(entity)
     return {}
 
 
-def _analyzed(analysis: Measurement | SafetyCase) -> dict[str, str]:
+def _analysis_locations(analysis: Measurement | SafetyCase) -> dict[str, str]:
     """One location for each entity whose data the method reads, and for each module with its code, by their ids."""
     kinds = {definition.keyword: definition.kind for definition in analysis.method.inputs}
     inputs = {}
@@ -169,7 +175,7 @@ def _analyzed(analysis: Measurement | SafetyCase) -> dict[str, str]:
             field = f"inputs.{number}.keyword"
             raise Unresolvable("BadRequest", f"{field}: {argument.keyword!r} is not an input of the method")
         inputs[argument.entity] = place(kinds[argument.keyword], argument.entity)
-    return inputs | {module: place("Module", module) for module in modules_of(analysis.method)}
+    return inputs | {module: place("Module", module) for module in list_modules(analysis.method)}
 
 
 def _spending(service: ForeignInferenceService) -> dict[str, str]:
@@ -178,7 +184,7 @@ def _spending(service: ForeignInferenceService) -> dict[str, str]:
     return {SPENDING: place("InferenceService", service.id)} if hosted else {}
 
 
-def _mounted(entity: DyffEntity, service: InferenceServiceFields, field: str) -> dict[str, str]:
+def _mount_locations(entity: DyffEntity, service: InferenceServiceFields, field: str) -> dict[str, str]:
     """One location for each data mount, by its name."""
     _check_image(entity, service, f"{field}.")
     inputs = {}
@@ -199,7 +205,7 @@ def _mounted(entity: DyffEntity, service: InferenceServiceFields, field: str) ->
 def _check_image(entity: DyffEntity, service: InferenceServiceFields, field: str) -> None:
     """Raise Unresolvable for an artifact whose image was not looked up with its service. A mock needs none."""
     reference = service.runner.imageRef if service.runner and service.runner.kind != "mock" else None
-    if reference is not None and image_of(entity) is None:
+    if reference is not None and find_image(entity) is None:
         raise Unresolvable(
             "BadImage",
             f"{field}runner.imageRef: the image of {reference.kind} {reference.id} is not known; create the service "

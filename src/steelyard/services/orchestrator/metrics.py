@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from steelyard.figures import Figures
+from steelyard_common.figures import Figures
 from steelyard_kube.metrics import ReconcileMetrics, WorkQueueMetrics
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)

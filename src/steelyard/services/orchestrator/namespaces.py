@@ -6,13 +6,14 @@ The orchestrator makes it. Role bindings, quotas and policies of a cluster hang 
 import base64
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
+from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, NotFound
 from steelyard_kube.resource import NAMESPACES, SECRETS, Resource
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +23,9 @@ ACCOUNT = "dyff.io/account"
 REPLACES = "steelyard/replaces"
 """Annotation of a Secret: version of the one that was there before."""
 _MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
+_SELECTOR = "app.kubernetes.io/managed-by=steelyard-orchestrator"
+PER_ROUND = 50
+"""Namespaces that one comparison looks into."""
 _COMPONENT = "app.kubernetes.io/component"
 
 
@@ -29,18 +33,21 @@ def label_value(text: str) -> str:
     """The text where it may be a label's value, else what its namespace is named after."""
     if re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text):
         return text
-    return namespace_of(text).removeprefix("acct-")
+    return account_namespace(text).removeprefix("acct-")
 
 
-def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tuple[Resource, Json]]:
+def namespace_objects(account: str, settings: OrchestratorSettings) -> list[tuple[Resource, Json]]:
     """Return the objects of the account's namespace in the order in which they are made: policies before any work."""
-    name = namespace_of(account)
-    labels = {**_MADE_BY, ACCOUNT: label_value(account)}
+    name = account_namespace(account)
+    labels = {**settings.namespace_labels, **_MADE_BY, ACCOUNT: label_value(account)}
     namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, policy) for policy in _policies(name))]
-    if credentials:
+    objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, policy) for policy in _policies(name, settings))]
+    if credentials := settings.storage_credentials:
         metadata = {"name": STORAGE_SECRET, "namespace": name, "labels": _MADE_BY}
-        data = {key: base64.b64encode(value.encode()).decode() for key, value in sorted(credentials.items())}
+        data = {
+            key: base64.b64encode(value.get_secret_value().encode()).decode()
+            for key, value in sorted(credentials.items())
+        }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
         objects.append((SECRETS, secret))
     return objects
@@ -50,26 +57,40 @@ class Namespaces:
     """Makes missing objects, once per process and namespace; existing ones are left, Secrets are renewed."""
 
     def __init__(
-        self, cluster: Cluster, credentials: Mapping[str, str], ensure_leader: Callable[[], Awaitable[None]]
+        self, cluster: Cluster, settings: OrchestratorSettings, ensure_leader: Callable[[], Awaitable[None]]
     ) -> None:
         self._cluster = cluster
-        self._credentials = credentials
+        self._settings = settings
         self._ensure_leader = ensure_leader
         self._made: set[str] = set()
         self._without_policies = False
+        self._last = ""
 
     async def ensure(self, account: str) -> str:
         """The name of the account's namespace, which is there when this returns. Raises ApiError."""
-        name = namespace_of(account)
+        name = account_namespace(account)
         if name not in self._made:
-            for resource, obj in namespace_objects(account, self._credentials):
+            for resource, obj in namespace_objects(account, self._settings):
                 await self._put(resource, obj)
             self._made.add(name)
         return name
 
     def forget(self, account: str) -> None:
         """Note that the namespace was deleted by a user: the next `ensure` checks again."""
-        self._made.discard(namespace_of(account))
+        self._made.discard(account_namespace(account))
+
+    async def next_round(self, most: int = PER_ROUND) -> list[str]:
+        """Return the next namespaces of accounts to look into; after the last one it begins again. Raises ApiError.
+
+        The namespaces of others are never looked into, and however many accounts there are, a round stays short.
+        """
+        listed = await self._cluster.list(NAMESPACES, label_selector=_SELECTOR)
+        # One that an administrator has made for an account has no label of ours.
+        names = sorted({*self._made, *(item["metadata"]["name"] for item in listed.items)})
+        later = [name for name in names if name > self._last]
+        chosen = [*later, *(name for name in names if name <= self._last)][:most]
+        self._last = chosen[-1] if chosen else ""
+        return chosen
 
     async def _put(self, resource: Resource, obj: Json) -> None:
         if resource == NETWORK_POLICIES and self._without_policies:
@@ -105,17 +126,22 @@ class Namespaces:
         return True
 
 
-def _policies(namespace: str) -> list[Json]:
-    """Return policies that let only clients of the same account and the platform call runners."""
+def _policies(namespace: str, settings: OrchestratorSettings) -> list[Json]:
+    """Return policies that let only clients of the same account and the platform call runners.
+
+    What Pods themselves may call is bounded where the settings say so.
+    """
     callers: list[Json] = [
         {"podSelector": {"matchLabels": {_COMPONENT: "client"}}},
         {
-            "namespaceSelector": {"matchLabels": {"app.kubernetes.io/part-of": "steelyard"}},
+            "namespaceSelector": {"matchLabels": settings.api_namespace},
             "podSelector": {"matchLabels": {_COMPONENT: "api"}},
         },
     ]
     rule = {"from": callers, "ports": [{"protocol": "TCP", "port": port} for port in (8000, 8001)]}
+    bounds: Json = {"podSelector": {}, "policyTypes": ["Egress"], "egress": settings.egress}
     return [
+        *([] if settings.egress is None else [_policy(namespace, "steelyard-egress", bounds)]),
         _policy(namespace, "steelyard-default", {"podSelector": {}, "policyTypes": ["Ingress"]}),
         _policy(
             namespace,

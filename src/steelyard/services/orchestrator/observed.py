@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from steelyard.accounts.database import Claim
-from steelyard.awake import pause_lasts
-from steelyard.broker.quarantine.dead_letters import described
+from steelyard.accounts.claims import Claim
+from steelyard.broker.quarantine.dead_letters import describe_error
 from steelyard.services.orchestrator.admission import QUOTA, is_news
-from steelyard.services.orchestrator.waiting import Decision, Fail, Wait, Waiter, obstacle, waiter_of
-from steelyard_schema.entities import entity_of
+from steelyard.services.orchestrator.waiting import Decision, Fail, Wait, Waiter, make_waiter, obstacle
+from steelyard_common.awake import pause_lasts
+from steelyard_schema.entities import parse_entity
 from steelyard_schema.status import WITH_WORKFLOW
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class ObservedClaims:
             if was_free:
                 self.free[claim.id] = claim
         else:
-            self._add_waiter(waiter_of(claim, entity_of(claim.json)))
+            self._add_waiter(make_waiter(claim, parse_entity(claim.json)))
             self._changed.add(claim.id)
         return True
 
@@ -103,7 +103,7 @@ class ObservedClaims:
         """Let the next pass decide about every entity that waits."""
         self._changed |= self.waiting.keys()
 
-    def changed_waiters(self) -> list[Waiter]:
+    def list_changed(self) -> list[Waiter]:
         """Return the entities that wait and about which something has changed."""
         return [self.waiting[id] for id in self._changed & self.waiting.keys()]
 
@@ -113,7 +113,7 @@ class ObservedClaims:
         for waiter in waiters:
             id = waiter.claim.id
             self._changed.discard(id)
-            if decision := _isolated_obstacle(waiter, known):
+            if decision := _isolate(waiter, known):
                 obstacles[id] = decision
                 self.free.pop(id, None)
             else:
@@ -165,10 +165,10 @@ class ObservedClaims:
                 del self._waiters[need.id]
 
 
-def _isolated_obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
+def _isolate(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
     """Return the obstacle of one entity. If it cannot be determined, that is the reason why this entity waits."""
     try:
         return obstacle(waiter, known)
     except Exception as error:  # noqa: BLE001 - the function is pure: the entity's content is the only cause
         _log.error("%s: what it waits for cannot be determined", waiter.claim.id, exc_info=error)
-        return Wait("Quarantined", f"what it waits for cannot be determined: {described(error)}")
+        return Wait("Quarantined", f"what it waits for cannot be determined: {describe_error(error)}")

@@ -6,15 +6,16 @@ The platform's process or `steelyard service orchestrator` calls `run_orchestrat
 import asyncio
 from collections.abc import Callable
 
-from steelyard.accounts.database import Claims, Superseded
+from steelyard.accounts.claims import Claims
+from steelyard.accounts.database import Superseded
 from steelyard.broker.log import Log
-from steelyard.errors import leaves
 from steelyard.services.leadership import Leadership, lead_until
 from steelyard.services.orchestrator.leader import Leader
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.secrets import SecretValues
 from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard_common.errors import leaves
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.leader import Candidate, LeaderElector, LeaseLost
 

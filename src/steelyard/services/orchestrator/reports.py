@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.broker.log import Log, Message
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.status_commands import Status, status_command

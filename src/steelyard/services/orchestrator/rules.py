@@ -33,7 +33,7 @@ class AdmissionRules:
     """Makes the rules with quotas that requests have set; None where nothing but these rules counts."""
 
 
-def rules_of(settings: QuotaSettings, quotas: Iterable[Quota] = ()) -> AdmissionRules:
+def make_rules(settings: QuotaSettings, quotas: Iterable[Quota] = ()) -> AdmissionRules:
     """Return the rules of the settings file, and in their place those of quotas that requests have set."""
     in_force = set_quotas(quotas)
     return AdmissionRules(
@@ -41,5 +41,5 @@ def rules_of(settings: QuotaSettings, quotas: Iterable[Quota] = ()) -> Admission
         Rates(settings.rates, in_force),
         resource_allocation,
         CreationRates(in_force),
-        lambda newest: rules_of(settings, newest),
+        lambda newest: make_rules(settings, newest),
     )

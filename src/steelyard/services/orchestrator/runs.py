@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.broker.log import STATE, Log, Message
 from steelyard.services.status_commands import Status as NewStatus
 from steelyard.services.status_commands import command_id, status_command
 from steelyard_schema.answers import Status
-from steelyard_schema.entities import stored_of
+from steelyard_schema.entities import parse_stored
 from steelyard_schema.pipeline_run import PipelineRun
 from steelyard_schema.run_status import status_of_run, status_of_submission
 from steelyard_schema.status import TERMINAL
@@ -67,14 +67,14 @@ class ObservedRuns:
                 del self._by_followed[followed]
 
 
-def followed_ids(followers: Iterable[Follower]) -> set[str]:
+def list_followed(followers: Iterable[Follower]) -> set[str]:
     """Return the ids of everything that these follow."""
     return {id for follower in followers for id in follower.nodes.values()}
 
 
-async def forgotten_ids(log: Log, ids: Set[str]) -> frozenset[str]:
+async def find_forgotten(log: Log, ids: Set[str]) -> frozenset[str]:
     """Return those of the ids that the log knows as forgotten; the others are not there yet."""
-    latest = await log.latest_of(STATE, ids)
+    latest = await log.find_latest(STATE, ids)
     return frozenset(
         id for id, record in latest.items() if record.value is None or "forgotten" in record.headers
     )
@@ -115,7 +115,7 @@ def _follower(claim: Claim) -> Follower | None:
     """Return what a claim follows; None for one of another kind."""
     if claim.kind not in {"PipelineRun", "Submission"}:
         return None
-    entity = stored_of(claim.json)
+    entity = parse_stored(claim.json)
     if isinstance(entity, PipelineRun):
         return Follower(claim, {node: workflow.id for node, workflow in entity.workflows.items()})
     assert isinstance(entity, Submission)

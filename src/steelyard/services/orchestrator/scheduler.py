@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from steelyard.accounts.claims import Claim, Claims
 from steelyard.accounts.creations import Creations
-from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.holdings import GrowingHoldings
 from steelyard.accounts.quotas import NO_CREATION_RATES, TOO_MANY, CreationRates, Rates
 from steelyard.services.orchestrator.admission import QUOTA, AdmissionContext, Limits, admissions
@@ -83,11 +83,11 @@ class Scheduler:
 
     async def _decide(self, now: datetime) -> dict[str, Decision]:
         """Return decisions by id. The caller holds the lock that keeps the observed claims from changing meanwhile."""
-        waiters = self._observed.changed_waiters()
+        waiters = self._observed.list_changed()
         obstacles: dict[str, Decision] = {}
         for start in range(0, len(waiters), CHUNK):
             chunk = waiters[start : start + CHUNK]
-            known = await known_claims(self._claims, {need.id for waiter in chunk for need in waiter.needs})
+            known = await find_claims(self._claims, {need.id for waiter in chunk for need in waiter.needs})
             obstacles |= self._observed.find_obstacles(chunk, known)
             await asyncio.sleep(0)
         obstacles |= await self._excessive_creations(waiters)
@@ -113,7 +113,7 @@ class Scheduler:
             for waiter in waiters
             if waiter.claim.id not in self._accepted and (window := self._creations.window(waiter.claim))
         }
-        created = await self._counted_creations(list(windows.values()))
+        created = await self._count_creations(list(windows.values()))
         refused: dict[str, Decision] = {}
         # In the order of creation: a refused one leaves room for those after it.
         claims = sorted((waiter.claim for waiter in waiters), key=lambda claim: (claim.created, claim.id))
@@ -130,7 +130,7 @@ class Scheduler:
                     created.add(claim)
         return refused
 
-    async def _counted_creations(self, windows: Sequence[tuple[frozenset[str], datetime]]) -> Creations:
+    async def _count_creations(self, windows: Sequence[tuple[frozenset[str], datetime]]) -> Creations:
         """Return what counts in the windows before a pass.
 
         It is read once: with a read for each claim, the time that a burst takes would grow with its square.
@@ -138,7 +138,7 @@ class Scheduler:
         if not windows:
             return Creations()
         kinds = frozenset().union(*(kinds for kinds, _ in windows))
-        claims = await self._claims.created(kinds, min(start for _, start in windows))
+        claims = await self._claims.list_created(kinds, min(start for _, start in windows))
         waiting = self._observed.waiting.keys()
         # One whose turn has not come here does not count yet, whichever was created first.
         return Creations(
@@ -184,9 +184,9 @@ class Scheduler:
         return {id: Wait(QUOTA, refusal) for id, refusal in refusals.items()}
 
 
-async def known_claims(claims: Claims, ids: Iterable[str]) -> Mapping[str, Claim]:
+async def find_claims(claims: Claims, ids: Iterable[str]) -> Mapping[str, Claim]:
     """Return the claims of these ids, as far as there are any."""
     all_ids, known = list(ids), dict[str, Claim]()
     for start in range(0, len(all_ids), CHUNK):
-        known |= await claims.known(all_ids[start : start + CHUNK])
+        known |= await claims.find_claims(all_ids[start : start + CHUNK])
     return known

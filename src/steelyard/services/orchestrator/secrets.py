@@ -18,7 +18,7 @@ from typing import Protocol
 
 from pydantic import SecretStr
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.secrets import SecretUnreadable
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.namespaces import REPLACES
@@ -26,11 +26,11 @@ from steelyard.services.orchestrator.waiting import Decision, Wait
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, Conflict, NotFound
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 from steelyard_kube.resource import SECRETS
-from steelyard_schema.entities import entity_of
-from steelyard_schema.names import namespace_of, resource_name
-from steelyard_schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, needed_secrets, object_name
+from steelyard_schema.entities import parse_entity
+from steelyard_schema.names import account_namespace, resource_name
+from steelyard_schema.secrets import ANNOTATION, PURPOSES, SecretPurpose, list_needed_secrets, object_name
 
 CHUNK = 500
 """Number of claims that are looked at before other tasks have their turn."""
@@ -82,7 +82,7 @@ async def lacking_secrets(claims: Iterable[Claim], values: SecretValues) -> dict
     for number, claim in enumerate(claims, 1):
         if number % CHUNK == 0:
             await asyncio.sleep(0)  # the lease has to be renewed meanwhile
-        for purpose, name in needed_by(claim).items():
+        for purpose, name in list_needed(claim).items():
             secret = (claim.account, name)
             if secret not in known:
                 known[secret] = await values.has(*secret)
@@ -92,10 +92,10 @@ async def lacking_secrets(claims: Iterable[Claim], values: SecretValues) -> dict
     return waits
 
 
-def needed_by(claim: Claim) -> Mapping[SecretPurpose, str]:
+def list_needed(claim: Claim) -> Mapping[SecretPurpose, str]:
     """Return the names of the secrets that an entity's workflow needs, by purpose."""
     # Most entities name no secret, and need not be parsed at every pass.
-    return needed_secrets(entity_of(claim.json)) if _MARK in claim.json else {}
+    return list_needed_secrets(parse_entity(claim.json)) if _MARK in claim.json else {}
 
 
 class WorkflowSecrets:
@@ -110,7 +110,7 @@ class WorkflowSecrets:
 
         Raises SecretLacking, ForeignSecret, ApiError.
         """
-        needed = needed_by(claim)
+        needed = list_needed(claim)
         # Read before the values: a Secret that another orchestrator writes from then on may have a newer one.
         existing = {purpose: await self._find(claim, purpose) for purpose in needed}
         secrets = {
@@ -146,13 +146,13 @@ class WorkflowSecrets:
         secrets = [await self._find(claim, purpose) for purpose in PURPOSES]
         return [secret for secret in secrets if secret is not None and _belongs_to(secret, claim)]
 
-    async def by_entity(self) -> dict[str, list[Json]]:
-        """Return the metadata of the Secrets of all workflows, by the ids of their entities."""
-        listed = await self._cluster.list(SECRETS, label_selector=_SELECTOR)
+    async def by_entity(self, namespace: str) -> dict[str, list[Json]]:
+        """Return the metadata of the Secrets of an account's workflows, by the ids of their entities."""
+        listed = await self._cluster.list(SECRETS, namespace, label_selector=_SELECTOR)
         secrets: dict[str, list[Json]] = {}
         for secret in listed.items:
             metadata = {"metadata": secret["metadata"]}
-            secrets.setdefault(labels_of(secret)[_OWNER_ENTITY], []).append(metadata)
+            secrets.setdefault(read_labels(secret)[_OWNER_ENTITY], []).append(metadata)
         return secrets
 
     async def delete(self, secrets: Iterable[Json]) -> None:
@@ -215,7 +215,7 @@ class WorkflowSecrets:
 
     async def _find(self, claim: Claim, purpose: SecretPurpose) -> Json | None:
         try:
-            return await self._cluster.get(SECRETS, _name(claim, purpose), namespace_of(claim.account))
+            return await self._cluster.get(SECRETS, _name(claim, purpose), account_namespace(claim.account))
         except NotFound:
             return None
 
@@ -229,11 +229,11 @@ class WorkflowSecrets:
 
     async def _resource(self, claim: Claim) -> Json:
         name = resource_name(claim.kind, claim.id)
-        return await self._cluster.get(KUBE[claim.kind], name, namespace_of(claim.account))
+        return await self._cluster.get(KUBE[claim.kind], name, account_namespace(claim.account))
 
 
 def _belongs_to(secret: Json, claim: Claim) -> bool:
-    return bool(labels_of(secret).get(_OWNER_ENTITY) == claim.id)
+    return bool(read_labels(secret).get(_OWNER_ENTITY) == claim.id)
 
 
 def _secret(claim: Claim, purpose: SecretPurpose, value: str) -> Json:
@@ -243,7 +243,7 @@ def _secret(claim: Claim, purpose: SecretPurpose, value: str) -> Json:
         "kind": "Secret",
         "metadata": {
             "name": _name(claim, purpose),
-            "namespace": namespace_of(claim.account),
+            "namespace": account_namespace(claim.account),
             "labels": {**_MADE_BY, _OWNER_ENTITY: claim.id},
         },
         "type": type_,

@@ -1,5 +1,7 @@
 """Settings of the services. `steelyard.settings` reads them from the one settings file."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
@@ -30,7 +32,24 @@ class OrchestratorSettings(BaseModel):
         default=5.0, ge=0, description="Least time between two messages that differ in the position alone."
     )
     workers: int = Field(default=8, ge=1, description="Resources made or deleted at the same time.")
-    lease_namespace: str = Field(default="default", description="Namespace of the leader's lease.")
+    lease_namespace: str = Field(
+        default="default",
+        description="Namespace of the leader's lease. Absent: the setting `lease_namespace`.",
+    )
+    namespace_labels: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further labels of the namespaces of accounts, such as those of Pod Security.",
+    )
+    api_namespace: dict[str, str] = Field(
+        default={"app.kubernetes.io/part-of": "steelyard"},
+        description="Labels of the namespace whose Pods may call runners, if they have the label "
+        "app.kubernetes.io/component: api.",
+    )
+    egress: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="What Pods in the namespaces of accounts may call, as rules of a NetworkPolicy's egress. Absent: "
+        "everything.",
+    )
     storage_credentials: dict[str, SecretStr] = Field(
         default_factory=dict,
         description="Environment variables that open the storage, such as AWS_ACCESS_KEY_ID; kept in a Secret "

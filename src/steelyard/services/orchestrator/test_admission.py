@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.quotas import GLOBAL, Shortage
 from steelyard.services.orchestrator.admission import AdmissionContext, admissions, is_news
 from steelyard.services.orchestrator.exemptions import ExemptingLimits

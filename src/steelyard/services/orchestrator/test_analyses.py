@@ -17,7 +17,7 @@ from steelyard.services.simulation.entities import (
 from steelyard.services.simulation.platform import PlatformHarness, open_harness, until
 from steelyard_kube.resource import ANALYSES
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 
 MEASUREMENT = make_measurement("n1")
 CASE = make_safety_case(
@@ -59,7 +59,7 @@ async def test_they_wait_for_code_and_data_and_each_ends_by_its_own_analysis(
     await until(waits)
     await harness.update_status(module, "Ready")
     await has_status(harness, MEASUREMENT, "Admitted")
-    namespace = namespace_of(ACCOUNT)
+    namespace = account_namespace(ACCOUNT)
     assert harness.cluster.store.find(ANALYSES, "measurement-n1", namespace)
     assert harness.resource(CASE) is None
     assert await harness.status("f1") == "Created"

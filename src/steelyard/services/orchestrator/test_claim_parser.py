@@ -7,7 +7,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from steelyard.accounts.database import Claim, Forgotten
+from steelyard.accounts.claims import Claim, ForgottenClaim
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
 from steelyard.broker.log import STATE, Record
 from steelyard.services.orchestrator.claim_parser import parse_claim
@@ -77,7 +77,7 @@ def test_an_admitted_run_of_a_pipeline_holds_nothing_since_it_has_no_resource() 
     "record", [record_of(None), record_of(make_model(), forgotten="2026-01-01T00:00:00.000000Z")]
 )
 def test_what_is_forgotten_is_no_claim(record: Record) -> None:
-    assert parse_claim(record, resource_allocation) == ("e1", Forgotten((3, 42)))
+    assert parse_claim(record, resource_allocation) == ("e1", ForgottenClaim((3, 42)))
 
 
 def of_an_older_schema(status: str) -> Record:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from steelyard.accounts.database import Claims
+from steelyard.accounts.claims import Claims
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.services.orchestrator.test_secrets import Values
@@ -65,7 +65,7 @@ class Full:
         raise DatabaseError("accounts.db: database or disk is full")
 
 
-class Doomed:
+class DoomedCalls:
     """Something whose effects are counted."""
 
     def __init__(self, target: Any, effects: set[str], doom: Doom) -> None:
@@ -94,9 +94,9 @@ def doomed(harness: PlatformHarness, doom: Doom) -> PlatformHarness:
 
     harness.cluster.before_call = harness.cluster.after_call = count
     return PlatformHarness(
-        Doomed(harness.claims, {"apply", "admit", "release", "lead"}, doom),
+        DoomedCalls(harness.claims, {"apply", "admit", "release", "lead"}, doom),
         harness.limits,
-        Doomed(harness.log, {"publish"}, doom),
+        DoomedCalls(harness.log, {"publish"}, doom),
         harness.cluster,
         SETTINGS,
         secrets=harness.secrets,

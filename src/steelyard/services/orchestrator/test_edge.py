@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
@@ -20,7 +20,7 @@ from steelyard.services.status_commands import Status
 from steelyard_kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import MODELS, SECRETS, Resource
-from steelyard_schema.names import TRACE, namespace_of
+from steelyard_schema.names import TRACE, account_namespace
 
 MODEL = make_model()
 CLAIM = replace(claim_of(MODEL), admitted_at=START)
@@ -64,7 +64,7 @@ class EdgeHarness:
             raise Deposed
 
     async def reconcile(self) -> float | None:
-        cache = ResourceCache(self.cluster, lambda id, gone: None)
+        cache = ResourceCache(self.cluster, lambda id, resource, gone: None)
         edge = Edge(self.cluster, cache, self, self.settings, self.secrets)
         return await edge.reconcile("m1", START)
 
@@ -205,9 +205,9 @@ async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> Non
     await harness.reconcile()
     assert harness.models()[0]["spec"]["storage"]["secret"] == STORAGE_SECRET
     harness.settings = OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "new"}})
-    harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    harness.cluster.store.remove(MODELS, "model-m1", account_namespace(ACCOUNT))
     await harness.reconcile()
-    secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
+    secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, account_namespace(ACCOUNT))
     assert secret
     assert secret["data"] == {"KEY": "bmV3"}
 
@@ -228,7 +228,7 @@ async def test_an_orchestrator_that_was_suspended_writes_no_older_credentials_of
 
     harness = EdgeHarness(settings=with_credentials(before))
     await harness.reconcile()
-    harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    harness.cluster.store.remove(MODELS, "model-m1", account_namespace(ACCOUNT))
     later = EdgeHarness(settings=with_credentials("newer"), cluster=harness.cluster)
 
     def suspend(verb: str, resource: Resource, name: str) -> None:
@@ -243,7 +243,7 @@ async def test_an_orchestrator_that_was_suspended_writes_no_older_credentials_of
     harness.cluster.before_call = suspend
     with pytest.raises((Conflict, Deposed)):
         await harness.reconcile()
-    secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
+    secret = harness.cluster.store.find(SECRETS, STORAGE_SECRET, account_namespace(ACCOUNT))
     assert secret
     assert secret["data"] == {"KEY": base64.b64encode(b"newer").decode()}
 

@@ -8,9 +8,8 @@ import pytest
 
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
-from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
+from steelyard.broker.quarantine.administration import QuarantineEntry, end_quarantine, list_entries
 from steelyard.broker.quarantine.marks import mark
-from steelyard.errors import EngineError
 from steelyard.services.orchestrator.admission import AdmissionContext, admissions
 from steelyard.services.orchestrator.exemptions import ExemptingLimits
 from steelyard.services.orchestrator.isolation import run_isolated
@@ -19,6 +18,7 @@ from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Admit, Wait
 from steelyard.services.simulation.entities import START, make_model, make_report
 from steelyard.services.simulation.platform import PlatformHarness, has_status, open_harness, until
+from steelyard_common.errors import EngineError
 
 GOOD, BAD = make_model("m1"), make_model("m2")
 
@@ -29,14 +29,14 @@ async def harness() -> AsyncIterator[PlatformHarness]:
         yield harness
 
 
-async def held(harness: PlatformHarness, *expected: tuple[str, str]) -> list[Quarantined]:
+async def held(harness: PlatformHarness, *expected: tuple[str, str]) -> list[QuarantineEntry]:
     async def holds() -> bool:
-        return sorted((entity.key, entity.consumer) for entity in await quarantined(harness.log)) == sorted(
+        return sorted((entity.key, entity.consumer) for entity in await list_entries(harness.log)) == sorted(
             expected
         )
 
     await until(holds)
-    return await quarantined(harness.log)
+    return await list_entries(harness.log)
 
 
 async def test_a_state_that_it_cannot_read_is_left_out(harness: PlatformHarness) -> None:

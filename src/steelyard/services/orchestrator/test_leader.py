@@ -14,11 +14,11 @@ from steelyard.services.simulation.entities import make_model
 from steelyard.services.simulation.platform import (
     PlatformHarness,
     Slots,
-    admitted,
     has_status,
     open_harness,
-    released,
     until,
+    wait_for_admission,
+    wait_for_release,
 )
 
 MODEL = make_model()
@@ -48,7 +48,7 @@ async def test_a_leader_that_was_overtaken_stands_for_election_again(
     harness: PlatformHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     leader = harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     overtaker = await harness.claims.lead("another", harness.now)
     other = make_model("m2")
     await harness.create(other)
@@ -63,7 +63,7 @@ async def test_the_claims_have_the_last_word(harness: PlatformHarness) -> None:
     harness.limits = Slots(2)
     harness.start()
     # Once it admits, its start is over, in which a leader removes claims that the log does not know.
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     known = await harness.claim(MODEL.id)
     assert known
     leader = 1  # there was no other
@@ -81,7 +81,7 @@ async def test_the_claims_have_the_last_word(harness: PlatformHarness) -> None:
 async def test_claims_can_be_made_again_from_the_log(harness: PlatformHarness) -> None:
     harness.limits = Slots(1)
     first = harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     await harness.kill(first)
     accounts_database = await open_accounts_database("memory:")
     harness.claims = accounts_database.claims
@@ -111,11 +111,11 @@ async def test_nothing_is_done_before_what_there_was_is_read() -> None:
     harness = PlatformHarness(first.claims, Slots(), log=SlowLog())
     harness.aggregate()
     leader = harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     await harness.kill(leader)
     harness.claims = second.claims
     harness.start()
-    await admitted(harness, make_model("m2"))
+    await wait_for_admission(harness, make_model("m2"))
     assert (harness.creations(MODEL), harness.deletions(MODEL)) == (1, 0)
     await harness.close()
     await first.close()
@@ -126,8 +126,8 @@ async def test_a_log_made_again_is_believed(harness: PlatformHarness) -> None:
     """The log was restored from a backup that lacks one of two entities; offsets begin again."""
     lost, kept = make_model("m1"), make_model("m2")
     leader = harness.start()
-    await admitted(harness, lost)
-    await admitted(harness, kept)
+    await wait_for_admission(harness, lost)
+    await wait_for_admission(harness, kept)
     await harness.kill(leader)
     harness.log = MemoryLog(epoch=2)
     harness.aggregate()
@@ -136,7 +136,7 @@ async def test_a_log_made_again_is_believed(harness: PlatformHarness) -> None:
     harness.start()
     await until(lambda: harness.resource(lost) is None)
     assert await harness.claim("m1") is None
-    await admitted(harness, make_model("m3"))
+    await wait_for_admission(harness, make_model("m3"))
     assert harness.creations(kept) == 1
     claim = await harness.claim("m2")
     assert claim
@@ -146,7 +146,7 @@ async def test_a_log_made_again_is_believed(harness: PlatformHarness) -> None:
 async def test_what_was_forgotten_long_ago_is_let_go_of(harness: PlatformHarness) -> None:
     """The leader was away while it was deleted, forgotten, buried, and its tombstone went."""
     leader = harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     await harness.kill(leader)
     state = await harness.log.latest(STATE, "m1")
     assert state
@@ -159,10 +159,10 @@ async def test_what_was_forgotten_long_ago_is_let_go_of(harness: PlatformHarness
 
 async def test_a_forgotten_entity_leaves_nothing_behind(harness: PlatformHarness) -> None:
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     await harness.update_status(MODEL, "Deleted")
     await until(lambda: harness.resource(MODEL) is None)
-    await released(harness, "m1")
+    await wait_for_release(harness, "m1")
     await harness.forget(MODEL)
 
     async def unknown() -> bool:

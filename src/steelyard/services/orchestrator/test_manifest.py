@@ -28,7 +28,7 @@ from steelyard.services.simulation.entities import (
 from steelyard_schema.base import Annotation, DyffEntity
 from steelyard_schema.data_source import pattern_notes
 from steelyard_schema.dependencies import dependencies
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 from steelyard_schema.resources import RESOURCES
 
 HOSTED = make_service_fields(
@@ -318,19 +318,19 @@ def test_what_an_entity_depends_on(entity: DyffEntity, expected: str) -> None:
     ],
 )
 def test_a_namespace_is_named_after_its_account(account: str, namespace: str) -> None:
-    name = namespace_of(account)
+    name = account_namespace(account)
     assert name.startswith(namespace)
     assert len(name) == len(namespace) + 8
     assert len(name) <= 63
 
 
 def test_accounts_with_similar_names_have_namespaces_of_their_own() -> None:
-    assert len({namespace_of(account) for account in ("acme", "Acme", "ACME", "acme-", "a c m e")}) == 5
+    assert len({account_namespace(account) for account in ("acme", "Acme", "ACME", "acme-", "a c m e")}) == 5
 
 
 def test_a_label_that_cannot_hold_the_account_holds_a_name_for_it() -> None:
     assert label_value("acme_1.x") == "acme_1.x"
-    assert label_value("a c") == namespace_of("a c").removeprefix("acct-")
+    assert label_value("a c") == account_namespace("a c").removeprefix("acct-")
 
 
 def test_the_files_that_are_chosen_stand_in_the_manifest() -> None:

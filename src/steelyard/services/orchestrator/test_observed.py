@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.services.orchestrator.admission import AdmissionContext, admissions
-from steelyard.services.orchestrator.desired import desired_resource
+from steelyard.services.orchestrator.desired import decide_resource
 from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Admit, Fail, Wait
@@ -30,7 +30,7 @@ def make_claim(entity: DyffEntity, **fields: object) -> Claim:
 
 
 def looked_at(observed: ObservedClaims) -> set[str]:
-    waiters = observed.changed_waiters()
+    waiters = observed.list_changed()
     observed.find_obstacles(waiters, {})
     return {waiter.claim.id for waiter in waiters}
 
@@ -123,7 +123,7 @@ def test_a_long_queue_does_not_flood_the_log() -> None:
     messages = 0
     for second in range(300):
         now = START + timedelta(seconds=second + 1)
-        observed.find_obstacles(observed.changed_waiters(), {})
+        observed.find_obstacles(observed.list_changed(), {})
         at = AdmissionContext((), observed.turns, now, timedelta(hours=1))
         for id, decision in admissions(list(observed.free.values()), limits, at).items():
             if isinstance(decision, Admit):
@@ -156,6 +156,6 @@ def test_a_long_queue_does_not_flood_the_log() -> None:
     ],
 )
 def test_which_resource_should_exist(claim: Claim | None, word: str, minutes: int | None) -> None:
-    desired = desired_resource(claim, START, 3600)
+    desired = decide_resource(claim, START, 3600)
     assert desired.presence == word
     assert desired.until == (START + timedelta(minutes=minutes) if minutes else None)

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from steelyard.accounts.database import Claim, Claims
+from steelyard.accounts.claims import Claim, Claims
 from steelyard.accounts.quotas import QuotaSettings
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
 from steelyard.services.orchestrator.orchestrator import run_orchestrator
-from steelyard.services.orchestrator.rules import rules_of
+from steelyard.services.orchestrator.rules import make_rules
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.entities import (
     ACCOUNT,
@@ -26,19 +26,22 @@ from steelyard.services.simulation.platform import (
     QUICK,
     PlatformHarness,
     Slots,
-    admitted,
+    find_place,
     has_status,
     open_harness,
-    released,
     until,
+    wait_for_admission,
+    wait_for_release,
 )
+from steelyard_common.types import Json
 from steelyard_kube.errors import Invalid, NotFound, Unreachable
 from steelyard_kube.leader import Candidate, SystemClock
 from steelyard_kube.resource import NAMESPACES, Resource
-from steelyard_schema.names import namespace_of
+from steelyard_schema.base import DyffEntity
+from steelyard_schema.names import account_namespace
 
 
-class Counted:
+class CountingClaims:
     """Claims that count how often all of them were compared."""
 
     def __init__(self, claims: Claims) -> None:
@@ -48,9 +51,9 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._claims, name)
 
-    async def unfinished(self) -> Sequence[Claim]:
+    async def list_unfinished(self) -> Sequence[Claim]:
         self.comparisons += 1
-        return await self._claims.unfinished()
+        return await self._claims.list_unfinished()
 
 
 @pytest.fixture
@@ -64,7 +67,7 @@ MODEL, SERVICE, EVALUATION = make_model(), make_service(status="Ready"), make_ev
 
 async def test_what_waits_for_nothing_is_made_and_then_admitted(harness: PlatformHarness) -> None:
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     made = harness.resource(MODEL)
     assert made
     assert made["spec"] == manifest(MODEL)["spec"]
@@ -80,9 +83,9 @@ async def test_the_namespace_stands_first_with_its_policies(harness: PlatformHar
         order.append(f"{resource.kind} {name}") if verb == "create" and resource.kind != "Lease" else None
     )
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     assert order == [
-        f"Namespace {namespace_of(ACCOUNT)}",
+        f"Namespace {account_namespace(ACCOUNT)}",
         "NetworkPolicy steelyard-default",
         "NetworkPolicy steelyard-runners",
         "Model model-m1",
@@ -123,7 +126,7 @@ async def test_who_finds_no_room_waits_until_another_lets_go(harness: PlatformHa
     harness.limits = Slots(1)
     first, second = make_model("m1"), make_model("m2")
     harness.start()
-    await admitted(harness, first)
+    await wait_for_admission(harness, first)
     await harness.create(second)
 
     async def waits() -> bool:
@@ -138,7 +141,7 @@ async def test_who_finds_no_room_waits_until_another_lets_go(harness: PlatformHa
     await until(lambda: True)
     assert await harness.status("m2") == "Created"  # a Pod of the first one runs still
     harness.pod(first, "Succeeded")
-    await released(harness, "m1")
+    await wait_for_release(harness, "m1")
     await has_status(harness, "m2", "Admitted")
     assert (await harness.entity("m2")).message is None
 
@@ -149,14 +152,14 @@ async def test_what_is_terminated_goes_at_once_and_what_is_complete_after_a_whil
     harness.start()
     await harness.create(SERVICE)
     one, other = make_session("i1"), make_model("m2")
-    await admitted(harness, one)
-    await admitted(harness, other)
+    await wait_for_admission(harness, one)
+    await wait_for_admission(harness, other)
     harness.finish(other, "Ready")
     await harness.update_status(other, "Ready", source="informer")
     await harness.update_status(one, "Terminated", "TerminateCommand")
     await until(lambda: harness.resource(one) is None)
-    await released(harness, "i1")
-    await released(harness, "m2")
+    await wait_for_release(harness, "i1")
+    await wait_for_release(harness, "m2")
     assert harness.resource(other) is not None
     harness.now += timedelta(hours=2)
     await until(lambda: harness.resource(other) is None)
@@ -167,13 +170,13 @@ async def test_a_resource_deleted_by_hand_comes_back_while_its_entity_is_unfinis
     harness: PlatformHarness,
 ) -> None:
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     harness.remove(MODEL)
     await until(lambda: harness.resource(MODEL) is not None)
     assert harness.creations(MODEL) == 2
     harness.finish(MODEL, "Ready")
     await harness.update_status(MODEL, "Ready", source="informer")
-    await released(harness, "m1")
+    await wait_for_release(harness, "m1")
     harness.remove(MODEL)
     await harness.create(make_model("m2"))
     await has_status(harness, "m2", "Admitted")
@@ -184,25 +187,69 @@ async def test_a_finished_resource_deleted_by_hand_is_not_made_again_by_the_comp
     harness: PlatformHarness,
 ) -> None:
     """The news of its end is on its way: the informer has seen it, and its command has not been read yet."""
-    claims = Counted(harness.claims)
+    claims = CountingClaims(harness.claims)
     harness.claims = cast(Claims, claims)
     harness.settings = QUICK.model_copy(update={"reconcile_seconds": 0.01, "recreate_seconds": 60})
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     harness.finish(MODEL, "Ready")
     harness.remove(MODEL)
     before = claims.comparisons
     await until(lambda: claims.comparisons > before + 3)
     assert harness.resource(MODEL) is None
     await harness.update_status(MODEL, "Ready", source="informer")
-    await released(harness, "m1")
+    await wait_for_release(harness, "m1")
     assert harness.creations(MODEL) == 1
+
+
+def make_forged(entity: DyffEntity) -> Json:
+    """The resource of an entity in the namespace of another account, as its user can make it."""
+    forged = manifest(entity)
+    return forged | {"metadata": forged["metadata"] | {"namespace": account_namespace("mallory")}}
+
+
+async def test_a_resource_of_another_account_does_not_end_the_pause_of_one_that_has_gone(
+    harness: PlatformHarness,
+) -> None:
+    claims = CountingClaims(harness.claims)
+    harness.claims = cast(Claims, claims)
+    harness.settings = QUICK.model_copy(update={"reconcile_seconds": 0.01, "recreate_seconds": 60})
+    harness.start()
+    await wait_for_admission(harness, MODEL)
+    harness.finish(MODEL, "Ready")
+    harness.remove(MODEL)
+    harness.cluster.store.put(make_forged(MODEL))
+    before = claims.comparisons
+    await until(lambda: claims.comparisons > before + 3)
+    assert harness.resource(MODEL) is None
+
+
+async def test_a_resource_of_another_account_that_goes_delays_no_admission(harness: PlatformHarness) -> None:
+    slots = cast(Slots, harness.limits)
+    slots.limit = 1
+    harness.settings = QUICK.model_copy(update={"recreate_seconds": 600})
+    harness.start()
+    await wait_for_admission(harness, make_model("m0"))
+    await harness.create(MODEL)
+    await has_status(harness, "m1", "Created")
+
+    async def waits() -> bool:
+        return (await harness.entity("m1")).reason == "QuotaLimit"
+
+    await until(waits)
+    harness.cluster.store.put(make_forged(MODEL))
+    resource, name = find_place(MODEL)
+    harness.cluster.store.remove(resource, name, account_namespace("mallory"))
+    harness.finish(make_model("m0"), "Ready")
+    await harness.update_status(make_model("m0"), "Ready", source="informer")
+    await has_status(harness, "m1", "Admitted")
+    assert harness.resource(MODEL) is not None
 
 
 async def test_a_restored_entity_ends_as_its_resource_that_is_still_there(harness: PlatformHarness) -> None:
     first = harness.start()
     harness.inform()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     running = await harness.entity("m1")
     harness.finish(MODEL, "Ready")
     await has_status(harness, "m1", "Ready")
@@ -220,11 +267,11 @@ async def test_a_kubernetes_made_again_gets_what_is_unfinished_again(harness: Pl
     running, ended = make_model("m1"), make_model("m2")
     first = harness.start()
     empty = harness.cluster.snapshot()
-    await admitted(harness, running)
-    await admitted(harness, ended)
+    await wait_for_admission(harness, running)
+    await wait_for_admission(harness, ended)
     harness.finish(ended, "Ready")
     await harness.update_status(ended, "Ready", source="informer")
-    await released(harness, "m2")
+    await wait_for_release(harness, "m2")
     await harness.kill(first)
     harness.cluster.restore(empty)
     harness.start()
@@ -241,7 +288,7 @@ async def test_objects_without_our_label_are_never_touched_and_superfluous_ones_
     harness.cluster.store.put(theirs)
     harness.cluster.store.put(stray)
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     await until(lambda: harness.resource(make_model("x2")) is None)
     assert harness.resource(make_model("x1")) is not None
 
@@ -254,7 +301,7 @@ async def test_a_name_that_is_taken_is_said(harness: PlatformHarness) -> None:
     await harness.create(MODEL)
     await has_status(harness, "m1", "Error")
     assert (await harness.entity("m1")).reason == "NameConflict"
-    await released(harness, "m1")
+    await wait_for_release(harness, "m1")
     assert harness.resource(MODEL) is not None
 
 
@@ -276,7 +323,7 @@ async def test_what_the_api_server_refuses_is_said(harness: PlatformHarness) -> 
 
 async def test_while_kubernetes_is_away_everything_waits(harness: PlatformHarness) -> None:
     harness.start()
-    await admitted(harness, make_model("m2"))
+    await wait_for_admission(harness, make_model("m2"))
 
     def away(verb: str, resource: Resource, name: str) -> None:
         raise Unreachable("no route to host")
@@ -298,7 +345,7 @@ async def test_a_namespace_deleted_by_hand_is_made_again(harness: PlatformHarnes
     there = set[str]()
 
     def check(verb: str, resource: Resource, name: str) -> None:
-        if verb == "create" and resource.kind == "Model" and namespace_of(ACCOUNT) not in there:
+        if verb == "create" and resource.kind == "Model" and account_namespace(ACCOUNT) not in there:
             raise NotFound("namespaces not found")
 
     def note(verb: str, resource: Resource, name: str) -> None:
@@ -307,10 +354,10 @@ async def test_a_namespace_deleted_by_hand_is_made_again(harness: PlatformHarnes
 
     harness.cluster.before_call, harness.cluster.after_call = check, note
     harness.start()
-    await admitted(harness, MODEL)
-    harness.cluster.store.remove(NAMESPACES, namespace_of(ACCOUNT))
+    await wait_for_admission(harness, MODEL)
+    harness.cluster.store.remove(NAMESPACES, account_namespace(ACCOUNT))
     there.clear()
-    await admitted(harness, make_model("m2"))
+    await wait_for_admission(harness, make_model("m2"))
     policies = harness.cluster.store.objects(NETWORK_POLICIES)
     assert [policy["metadata"]["name"] for policy in policies] == ["steelyard-default", "steelyard-runners"]
 
@@ -327,7 +374,7 @@ async def test_an_upload_that_is_never_finalized_expires(harness: PlatformHarnes
 
 async def test_it_runs_with_the_settings_as_they_are(harness: PlatformHarness) -> None:
     stop = asyncio.Event()
-    settings, rules = OrchestratorSettings(), rules_of(QuotaSettings())
+    settings, rules = OrchestratorSettings(), make_rules(QuotaSettings())
     running = asyncio.create_task(
         run_orchestrator(
             harness.log,
@@ -340,7 +387,7 @@ async def test_it_runs_with_the_settings_as_they_are(harness: PlatformHarness) -
             stop=stop,
         )
     )
-    await admitted(harness, make_session("i1"), make_service(status="Ready"))
+    await wait_for_admission(harness, make_session("i1"), make_service(status="Ready"))
     claim = await harness.claim("i1")
     assert claim
     assert claim.quantities == {"cpu": "1", "memory": "1Gi", "workflows.dyff.io/admitted": "1"}

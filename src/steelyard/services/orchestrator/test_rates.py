@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounts.database import Claim, Claims
+from steelyard.accounts.claims import Claim, Claims
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import ADMITTED, GLOBAL, Quotas, QuotaSettings, Rates
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingRates
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.observed import ObservedClaims
-from steelyard.services.orchestrator.rules import rules_of
+from steelyard.services.orchestrator.rules import make_rules
 from steelyard.services.orchestrator.scheduler import Scheduler
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import START, make_model
@@ -136,16 +136,16 @@ async def test_a_burst_reads_what_was_created_once(
         "flavor": "Rate",
     }
     quota = Quota.parse({**own, "resource": resource, "limit": "140", "duration": "PT10M"})
-    harness.scheduler.revise(rules_of(QuotaSettings(everything=many, account=many), [quota]))
+    harness.scheduler.revise(make_rules(QuotaSettings(everything=many, account=many), [quota]))
     reads = 0
-    read = harness.claims.created
+    read = harness.claims.list_created
 
     async def counted(*arguments: Any) -> Sequence[Claim]:
         nonlocal reads
         reads += 1
         return await read(*arguments)
 
-    monkeypatch.setattr(harness.claims, "created", counted)
+    monkeypatch.setattr(harness.claims, "list_created", counted)
     said = "Global quota exceeded: models created: 140/140 within 0:10:00"
     for burst, refused in enumerate((0, 100)):
         names = [f"burst-{burst}-{number:04}" for number in range(120)]
@@ -160,7 +160,7 @@ async def test_a_burst_is_admitted_in_a_few_transactions(
     harness: SchedulerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction for each one would read all that is held as many times."""
-    harness.scheduler.revise(rules_of(QuotaSettings(everything={ADMITTED: "47"}), []))
+    harness.scheduler.revise(make_rules(QuotaSettings(everything={ADMITTED: "47"}), []))
     await harness.claims.apply([("unseen", claim("unseen"))], 1, {}, harness.leader)
     await harness.claims.admit(["unseen"], at(0), lambda id, counted: None, harness.leader)
     admit, sizes = harness.claims.admit, list[int]()

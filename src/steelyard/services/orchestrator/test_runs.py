@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.accounts.database import Claim
-from steelyard.services.orchestrator.runs import Follower, ObservedRuns, followed_ids, status_change
+from steelyard.accounts.claims import Claim
+from steelyard.services.orchestrator.runs import Follower, ObservedRuns, list_followed, status_change
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import (
     START,
@@ -129,4 +129,4 @@ def test_the_same_change_is_the_same_command_and_one_that_was_made_is_none() -> 
 
 
 def test_what_is_followed() -> None:
-    assert followed_ids([RUN, SUBMISSION]) == {"e1", "r1", "p1"}
+    assert list_followed([RUN, SUBMISSION]) == {"e1", "r1", "p1"}

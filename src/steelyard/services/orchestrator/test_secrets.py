@@ -11,13 +11,15 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.accounts.secrets import SecretUnreadable
 from steelyard.services.orchestrator.cache import ResourceCache, slim
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
+from steelyard.services.orchestrator.namespaces import PER_ROUND, namespace_objects
 from steelyard.services.orchestrator.secrets import WAITING, lacking_secrets
+from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.orchestrator.test_edge import EdgeHarness
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Wait
@@ -34,18 +36,19 @@ from steelyard.services.simulation.entities import (
 )
 from steelyard.services.simulation.platform import (
     PlatformHarness,
-    admitted,
     has_status,
     open_harness,
-    released,
     until,
+    wait_for_admission,
+    wait_for_release,
 )
 from steelyard.services.status_commands import Status
+from steelyard_kube.cluster import ObjectList
 from steelyard_kube.errors import Conflict, Forbidden, NotFound, Unreachable
 from steelyard_kube.memory import Crash, CrashAt, MemoryCluster
 from steelyard_kube.resource import MODELS, NAMESPACES, SECRETS, Resource
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 
 VALUE = "hf_a-distinctive-value"
 DOCKER = json.dumps({"auths": {"registry.example.com": {"auth": "dXNlcjpwYXNz"}}})
@@ -78,6 +81,11 @@ class Values:
 
 def edge_harness(claim: Claim = CLAIM, values: Values | None = None, **more: Any) -> EdgeHarness:
     return EdgeHarness(claim, secrets=values or Values(), **more)
+
+
+def namespace_of(account: str) -> dict[str, Any]:
+    (_, namespace), *_ = namespace_objects(account, OrchestratorSettings())
+    return namespace
 
 
 def secrets(harness: EdgeHarness | PlatformHarness) -> list[dict[str, Any]]:
@@ -122,7 +130,7 @@ async def test_the_secret_is_made_with_the_resource_which_owns_it() -> None:
     await harness.reconcile()
     (model,), (secret,) = harness.models(), secrets(harness)
     assert harness.reports == [Status("Admitted")]
-    assert secret["metadata"]["namespace"] == namespace_of(ACCOUNT)
+    assert secret["metadata"]["namespace"] == account_namespace(ACCOUNT)
     assert secret["metadata"]["name"] == model["spec"]["secrets"]["source"]
     assert (secret["type"], secret["data"].keys(), value_of(secret)) == ("Opaque", {"value"}, VALUE)
     (owner,) = secret["metadata"]["ownerReferences"]
@@ -180,7 +188,7 @@ async def test_one_that_is_gone_when_the_resource_is_made_is_waited_for(values: 
 
 async def test_a_secret_of_the_name_with_another_owner_is_left_alone() -> None:
     harness = edge_harness()
-    metadata = {"name": "model-m1-source", "namespace": namespace_of(ACCOUNT)}
+    metadata = {"name": "model-m1-source", "namespace": account_namespace(ACCOUNT)}
     harness.cluster.store.put(
         {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"a": "Yg=="}}
     )
@@ -195,7 +203,7 @@ async def test_a_resource_that_is_made_again_has_a_secret_with_the_newest_value(
     harness = edge_harness(replace(CLAIM, status="Admitted"), values)
     await harness.reconcile()
     (first,) = secrets(harness)
-    harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    harness.cluster.store.remove(MODELS, "model-m1", account_namespace(ACCOUNT))
     values.values[ACCOUNT, "hub-token"] = "rotated"
     await harness.reconcile()
     (second,), (model,) = secrets(harness), harness.models()
@@ -210,7 +218,7 @@ async def test_a_workflow_that_has_stopped_leaves_no_secret_though_its_resource_
     await harness.reconcile()
     finished = {"type": "Finished", "status": "True"}
     status = {"conditions": [finished]}
-    harness.cluster.store.set_status(MODELS, "model-m1", namespace_of(ACCOUNT), status)
+    harness.cluster.store.set_status(MODELS, "model-m1", account_namespace(ACCOUNT), status)
     harness.newest_claim = replace(CLAIM, status="Ready", terminal_at=START)
     await harness.reconcile()
     assert harness.released == ["m1"]
@@ -269,7 +277,7 @@ def crash() -> None:
 
 def secret_of_another(harness: EdgeHarness, *owners: str, value: str = "newer") -> dict[str, Any]:
     """Put a Secret there as another orchestrator makes it, with these owners' uids."""
-    namespace, name = namespace_of(ACCOUNT), "model-m1-source"
+    namespace, name = account_namespace(ACCOUNT), "model-m1-source"
     labels = {"app.kubernetes.io/managed-by": "steelyard-orchestrator", "steelyard/entity": "m1"}
     references = [
         {"apiVersion": "dyff.io/v1alpha1", "kind": "Model", "name": "model-m1", "uid": uid} for uid in owners
@@ -334,8 +342,8 @@ async def test_an_orchestrator_that_was_suspended_gives_no_secret_to_a_resource_
     harness = edge_harness()
 
     def make_again() -> None:
-        harness.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
-        harness.cluster.store.remove(SECRETS, "model-m1-source", namespace_of(ACCOUNT))
+        harness.cluster.store.remove(MODELS, "model-m1", account_namespace(ACCOUNT))
+        harness.cluster.store.remove(SECRETS, "model-m1-source", account_namespace(ACCOUNT))
         model = harness.cluster.store.put(manifest(MODEL))
         secret_of_another(harness, model["metadata"]["uid"])
 
@@ -352,7 +360,7 @@ async def test_an_orchestrator_that_was_suspended_deletes_no_secret_of_an_entity
 
     def restore() -> None:
         harness.newest_claim = replace(CLAIM, status="Admitted")
-        harness.cluster.store.remove(SECRETS, "model-m1-source", namespace_of(ACCOUNT))
+        harness.cluster.store.remove(SECRETS, "model-m1-source", account_namespace(ACCOUNT))
         secret_of_another(harness, "a-later-uid")
 
     suspend(harness, "get", "Secret", restore)
@@ -386,8 +394,11 @@ async def test_an_orchestrator_that_goes_on_at_a_deletion_leaves_the_secret_of_a
     """The Secret was made after the workflow had stopped, and another orchestrator uses it for the restored entity."""
     cluster = SuspendingCluster()
     harness = edge_harness(claim, cluster=cluster)
+    cluster.store.put(namespace_of(ACCOUNT))
     secret_of_another(harness, value=VALUE)
-    edge = Edge(cluster, ResourceCache(cluster, lambda id, gone: None), harness, harness.settings, Values())
+    edge = Edge(
+        cluster, ResourceCache(cluster, lambda id, resource, gone: None), harness, harness.settings, Values()
+    )
     await edge.note_secrets()
 
     async def restore() -> None:
@@ -412,7 +423,7 @@ class CacheThatSeesAll:
     def __init__(self, harness: EdgeHarness) -> None:
         self._harness = harness
 
-    def resources_of(self, id: str) -> list[dict[str, Any]]:
+    def find_resources(self, id: str) -> list[dict[str, Any]]:
         return [slim(model) for model in self._harness.models()]
 
 
@@ -511,15 +522,15 @@ async def test_a_secret_that_was_made_after_its_workflow_had_stopped_is_found_an
     values_of(harness).values[ACCOUNT, "hub-token"] = VALUE
     harness.start()
     running = make_model("m2", annotations=MODEL.dump()["annotations"])
-    await admitted(harness, running, MODEL)
+    await wait_for_admission(harness, running, MODEL)
     await has_status(harness, MODEL.id, "Admitted")
     harness.finish(MODEL)
     await harness.update_status(MODEL, "Ready", source="informer")
-    await released(harness, MODEL.id)
+    await wait_for_release(harness, MODEL.id)
     late = copy.deepcopy(secrets(harness)[0])
     late["metadata"] = {
         "name": f"model-{id}-source",
-        "namespace": namespace_of(ACCOUNT),
+        "namespace": account_namespace(ACCOUNT),
         "labels": late["metadata"]["labels"] | {"steelyard/entity": id},
     }
     harness.cluster.store.put(late)
@@ -536,18 +547,45 @@ async def test_where_secrets_may_not_be_listed_the_comparison_goes_on(
     harness.cluster.before_call = refuse
     values_of(harness).values[ACCOUNT, "hub-token"] = VALUE
     harness.start()
-    await admitted(harness, MODEL)
+    await wait_for_admission(harness, MODEL)
     harness.remove(MODEL)
     await until(lambda: harness.creations(MODEL) == 2)
-    assert (
-        "Secrets that are left over are not searched for: Forbidden (403): secrets is forbidden"
-        in caplog.text
+    words = "Secrets that are left over are not searched for: Forbidden (403): secrets is forbidden"
+    await until(lambda: words in caplog.text)
+
+
+class ListingCluster(MemoryCluster):
+    """A cluster that keeps where Secrets were listed."""
+
+    listed: list[str | None]
+
+    async def list(self, resource: Resource, namespace: str | None = None, **selectors: str) -> ObjectList:
+        if resource == SECRETS:
+            self.listed.append(namespace)
+        return await super().list(resource, namespace, **selectors)
+
+
+async def test_secrets_are_listed_in_the_namespaces_of_accounts_alone_some_at_a_time() -> None:
+    cluster = ListingCluster()
+    cluster.listed = []
+    harness = edge_harness(cluster=cluster)
+    accounts = [f"a{number:02}" for number in range(PER_ROUND + 3)]
+    for account in accounts:
+        cluster.store.put(namespace_of(account))
+    cluster.store.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
+    edge = Edge(
+        cluster, ResourceCache(cluster, lambda id, resource, gone: None), harness, harness.settings, Values()
     )
+    await edge.note_secrets()
+    assert len(cluster.listed) == PER_ROUND
+    await edge.note_secrets()
+    assert set(cluster.listed) == {account_namespace(account) for account in accounts}
+    assert len(cluster.listed) == 2 * PER_ROUND, "the second round begins again at its end"
 
 
 async def test_a_namespace_deleted_by_hand_is_made_again_before_a_secret(harness: PlatformHarness) -> None:
     """The double knows no namespaces: what the API would say of a missing one is said here."""
-    there, namespace = set[str](), namespace_of(ACCOUNT)
+    there, namespace = set[str](), account_namespace(ACCOUNT)
 
     def check(verb: str, resource: Resource, name: str) -> None:
         if verb == "create" and resource.kind in {"Model", "Secret"} and namespace not in there:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.accounts.database import Claim
-from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_name, obstacle, waiter_of
+from steelyard.accounts.claims import Claim
+from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_name, make_waiter, obstacle
 from steelyard.services.simulation.entities import (
     make_audit,
     make_data_source,
@@ -39,7 +39,7 @@ def claim_of(entity: DyffEntity) -> Claim:
 
 
 def waiter(entity: DyffEntity) -> Waiter:
-    return waiter_of(claim_of(entity), entity)
+    return make_waiter(claim_of(entity), entity)
 
 
 def known(*entities: DyffEntity) -> dict[str, Claim]:

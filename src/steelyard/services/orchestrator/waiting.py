@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.services.orchestrator.manifest import Unresolvable, check
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.dependencies import Dependency, dependencies
@@ -59,7 +59,7 @@ class Waiter:
     fault: Fail | None = None
 
 
-def waiter_of(claim: Claim, entity: DyffEntity) -> Waiter:
+def make_waiter(claim: Claim, entity: DyffEntity) -> Waiter:
     """Return the waiter for an entity that is Created."""
     try:
         check(entity)
@@ -77,11 +77,11 @@ def obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
     lacking = [need for need in waiter.needs if need.id not in known or known[need.id].status not in SUCCESS]
     for need in lacking:
         if need.id in known and known[need.id].status in TERMINAL:
-            return _failed(waiter.claim.kind, need, known[need.id])
+            return _fail(waiter.claim.kind, need, known[need.id])
     return _waiting(waiter.claim.kind, lacking, known) if lacking else None
 
 
-def _failed(kind: str, dependency: Dependency, claim: Claim) -> Fail:
+def _fail(kind: str, dependency: Dependency, claim: Claim) -> Fail:
     name = display_name(dependency, claim)
     match claim.status:
         case "Deleted":

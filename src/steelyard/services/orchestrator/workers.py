@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from steelyard.broker.log import Log
-from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.dead_letters import describe_error
 from steelyard.broker.quarantine.marks import Aside
-from steelyard.errors import is_engine_failure
 from steelyard.services.leadership import Leadership, ensure_leader
 from steelyard.services.orchestrator.edge import NotYet
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard_common.errors import is_engine_failure
 from steelyard_kube.errors import ApiError
 from steelyard_kube.leader import Clock
 from steelyard_kube.workqueue import WorkQueue
@@ -42,7 +42,7 @@ class Quarantine:
     async def put(self, id: str, error: Exception) -> None:
         """Put an entity in quarantine. It is tried again when it changes, at each comparison and at the next start."""
         _log.error("%s: is put in quarantine", id, exc_info=error)
-        await (await self._aside()).put(id, described(error))
+        await (await self._aside()).put(id, describe_error(error))
 
     async def clear(self, id: str) -> None:
         """Take back the mark of an entity that was reconciled after all."""
@@ -83,7 +83,7 @@ class Workers:
             try:
                 await self._attempt(id)
             finally:
-                self._queue.done(id)
+                self._queue.finish(id)
 
     async def _attempt(self, id: str) -> None:
         began, failed = self._clock.monotonic(), True

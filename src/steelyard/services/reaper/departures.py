@@ -9,10 +9,10 @@ from typing import Literal
 
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.broker.scan import topic_pieces
-from steelyard.services.aggregator.messages import state_of
-from steelyard.services.reaper.files import marker_of, named_by
+from steelyard.services.aggregator.messages import read_state
+from steelyard.services.reaper.files import find_namers, read_marker
 from steelyard_common.types import Json
-from steelyard_schema.retention import files_until, forgotten_at
+from steelyard_schema.retention import files_until, forget_time
 
 _DELETED = b'"Deleted"'
 HEADINGS = ("STATUS", "KIND", "ID", "FORGOTTEN", "FILES UNTIL", "KEPT BY")
@@ -55,19 +55,19 @@ async def departures(log: Log) -> list[Departure]:
     going: dict[str, Departure] = {}
     async for records in topic_pieces(log, STATE):
         going |= {departure.id: departure for record in records if (departure := _departure(record))}
-    kept = await named_by(log, going.keys())
+    kept = await find_namers(log, going.keys())
     named = [replace(departure, kept_by=kept.get(id, "")) for id, departure in going.items()]
     return sorted(named, key=lambda departure: (departure.forgotten, departure.id))
 
 
 def _departure(record: Record) -> Departure | None:
-    if (marker := marker_of(record)) is not None:
+    if (marker := read_marker(record)) is not None:
         return Departure(marker.id, marker.kind, "Forgotten", marker.forgotten)
     if record.value is None or _DELETED not in record.value:
         return None
-    state = state_of(record)
+    state = read_state(record)
     content = state.content if state else None
     if content is None or content["status"] != "Deleted":
         return None
     since = content.get("lastTransitionTime") or content["creationTime"]
-    return Departure(record.key, content["kind"], "Deleted", forgotten_at(datetime.fromisoformat(since)))
+    return Departure(record.key, content["kind"], "Deleted", forget_time(datetime.fromisoformat(since)))

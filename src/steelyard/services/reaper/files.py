@@ -18,12 +18,12 @@ from datetime import datetime, timedelta
 from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.broker.log import AGGREGATOR, EVENTS, STATE, Log, Record
-from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.dead_letters import describe_error
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import topic_pieces
-from steelyard.errors import is_engine_failure
 from steelyard.services.aggregator.messages import FORGOTTEN
-from steelyard.storage.store import Store
+from steelyard_common.errors import is_engine_failure
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.names import place
 from steelyard_schema.retention import files_until
 
@@ -64,14 +64,14 @@ class Marker:
         return now >= files_until(self.forgotten) + GRACE
 
 
-def marker_of(record: Record) -> Marker | None:
+def read_marker(record: Record) -> Marker | None:
     """Return the marker that a state record is; None for an entity that lives, and for a tombstone."""
     if record.value is None or (since := record.headers.get(FORGOTTEN)) is None:
         return None
     return Marker(record.key, record.headers.get("kind", ""), datetime.fromisoformat(since))
 
 
-def folders_of(marker: Marker) -> list[str]:
+def list_folders(marker: Marker) -> list[str]:
     """Return the prefixes below which there are files of this entity alone; none for an id without an entity."""
     if not re.fullmatch("[0-9a-f]{32}", marker.id) or not marker.kind.isalpha():
         return []
@@ -96,7 +96,7 @@ class ForgottenFiles:
     def note(self, records: Iterable[Record], now: datetime) -> None:
         """Note due removals among state records that the reaper reads in any case."""
         for record in records:
-            marker = marker_of(record)
+            marker = read_marker(record)
             if marker is None or record.key in self.gone or record.key in self._left:
                 continue
             if marker.is_due(now) and len(self._due) < MOST_ENTITIES:
@@ -110,7 +110,7 @@ class ForgottenFiles:
         due, self._due = self._due, {}
         if not due or await self._is_behind(now):
             return 0
-        kept, count = await named_by(self.log, due.keys()), 0
+        kept, count = await find_namers(self.log, due.keys()), 0
         for marker in due.values():
             if marker.id in kept:
                 self._left.add(marker.id)
@@ -122,7 +122,7 @@ class ForgottenFiles:
             except Exception as error:
                 if is_engine_failure(error):
                     raise
-                await aside.put(marker.id, described(error))
+                await aside.put(marker.id, describe_error(error))
                 self._left.add(marker.id)
             else:
                 await aside.clear(marker.id)
@@ -133,10 +133,10 @@ class ForgottenFiles:
     async def _empty(self, marker: Marker, most: int) -> int:
         """Remove at most so many files of one entity, unless it was restored or buried meanwhile."""
         latest = await self.log.latest(STATE, marker.id)
-        if latest is None or marker_of(latest) != marker:
+        if latest is None or read_marker(latest) != marker:
             return 0
         count = 0
-        for folder in folders_of(marker):
+        for folder in list_folders(marker):
             async for info in self.store.list(folder):
                 if count >= most:
                     return count
@@ -159,7 +159,7 @@ class ForgottenFiles:
         return any(now - record.written >= GRACE for records in waiting.values() for record in records)
 
 
-async def named_by(log: Log, due: Collection[str]) -> dict[str, str]:
+async def find_namers(log: Log, due: Collection[str]) -> dict[str, str]:
     """Return those of the ids that an entity names which is not forgotten itself, with one such entity."""
     users: dict[str, str] = {}
     async for records in topic_pieces(log, STATE):

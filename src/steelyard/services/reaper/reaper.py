@@ -15,18 +15,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
-from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.dead_letters import describe_error
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import topic_pieces
-from steelyard.errors import is_engine_failure
-from steelyard.services.aggregator.messages import FORGOTTEN, State, state_of
+from steelyard.services.aggregator.messages import FORGOTTEN, State, read_state
 from steelyard.services.backup.archive import Archive
-from steelyard.services.horizon import raised
-from steelyard.services.reaper.files import FileMetrics, ForgottenFiles, marker_of
+from steelyard.services.horizon import raise_horizon
+from steelyard.services.reaper.files import FileMetrics, ForgottenFiles, read_marker
 from steelyard.services.reaper.uploads import discard_leftovers
 from steelyard.services.status_commands import command_id
-from steelyard.storage.store import StorageError, Store
+from steelyard_common.errors import is_engine_failure
 from steelyard_common.types import mapping
+from steelyard_evaluation.storage.store import StorageError, Store
 from steelyard_schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard_schema.retention import DELETED_FOR
 
@@ -60,7 +60,7 @@ async def run_reaper(
     files_aside = await Aside.open(log, FILES)
     files = ForgottenFiles(log, store, metrics) if metrics else ForgottenFiles(log, store)
     while not stop.is_set():
-        await reap(log, clock(), aside, await _archived(log, backup), files)
+        await reap(log, clock(), aside, await _archive_offsets(log, backup), files)
         try:
             await files.remove(clock(), files_aside)
             await discard_leftovers(store, log, clock(), uploads_aside)
@@ -95,7 +95,7 @@ async def reap(
             command
             for record in records
             # A marker is the only thing that says that there are files to remove.
-            if not (files is not None and marker_of(record) is not None and record.key not in files.gone)
+            if not (files is not None and read_marker(record) is not None and record.key not in files.gone)
             if (command := await _due(record, now, aside)) is not None
         ]
         if commands:
@@ -104,7 +104,7 @@ async def reap(
         tombstones += [replace(record, headers={}) for record in records if record.value is None]
     if archived is not None:
         bound = min([bound, *(record.written for record in tombstones if _unread(record, archived))])
-    if horizon := raised(tombstones, bound):
+    if horizon := raise_horizon(tombstones, bound):
         await log.publish(horizon)
     await log.expire(EVENTS, now - COMMANDS_FOR)
     await log.expire(OUTCOMES, now - OUTCOMES_FOR)
@@ -112,7 +112,7 @@ async def reap(
     return count
 
 
-async def _archived(log: Log, backup: Store | None) -> Mapping[int, int] | None:
+async def _archive_offsets(log: Log, backup: Store | None) -> Mapping[int, int] | None:
     """Offsets up to which the backup has the state; empty, so that nothing expires, where it does not answer."""
     if backup is None:
         return None
@@ -135,7 +135,7 @@ async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
     except Exception as error:
         if is_engine_failure(error):
             raise
-        await aside.put(record.key, described(error))
+        await aside.put(record.key, describe_error(error))
         return None
     await aside.clear(record.key)
     return command
@@ -145,7 +145,7 @@ def due(record: Record, now: datetime) -> Message | None:
     """Return the command for which a state record is due."""
     if record.value is not None and FORGOTTEN not in record.headers and DELETED not in record.value:
         return None  # nine of ten: parsing a million entities would take twenty seconds
-    state = state_of(record)
+    state = read_state(record)
     if state is None or state.buried:
         return None
     if state.content is None:

@@ -8,17 +8,17 @@ import pytest
 
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.broker.quarantine.marks import Aside
-from steelyard.services.aggregator.messages import state_of
+from steelyard.services.aggregator.messages import read_state
 from steelyard.services.reaper import files as module
 from steelyard.services.reaper.departures import departures
-from steelyard.services.reaper.files import GRACE, ForgottenFiles, Marker, folders_of
+from steelyard.services.reaper.files import GRACE, ForgottenFiles, Marker, list_folders
 from steelyard.services.reaper.reaper import COMMANDS_FOR, FILES, reap
 from steelyard.services.simulation.commands import aggregate, create, forget, message, restore, status
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import StorageError, Store, open_store
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.store import StorageError, Store, open_store
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.entities import PLURALS
 from steelyard_schema.names import place
@@ -96,8 +96,8 @@ async def test_the_uploaded_files_of_a_model_go_with_it() -> None:
 
 @pytest.mark.parametrize("id", ["", "..", "a/b", "A" * 32, "a" * 31])
 def test_an_id_that_is_no_entitys_has_no_folder(id: str) -> None:
-    assert folders_of(Marker(id, "Dataset", START)) == []
-    assert folders_of(Marker(ID, "", START)) == []
+    assert list_folders(Marker(id, "Dataset", START)) == []
+    assert list_folders(Marker(ID, "", START)) == []
 
 
 async def test_what_another_entity_names_stays_until_that_is_forgotten_too() -> None:
@@ -151,7 +151,7 @@ async def test_a_death_between_any_two_removals_leaves_the_rest_to_the_next(remo
     await aggregate(log)
     assert await keys(store) == set()
     for id in (ID, OTHER):
-        state = state_of(await log.latest(STATE, id))
+        state = read_state(await log.latest(STATE, id))
         assert state is not None
         assert not state.buried
 
@@ -167,7 +167,7 @@ async def test_a_marker_stays_until_its_files_are_gone_and_goes_then() -> None:
     assert await files.remove(now, await Aside.open(log, FILES)) == 1
     assert await reap(log, now, files=files) == 1
     await aggregate(log)
-    state = state_of(await log.latest(STATE, ID))
+    state = read_state(await log.latest(STATE, ID))
     assert state is not None
     assert state.buried
 
@@ -181,7 +181,7 @@ async def test_a_restore_in_time_keeps_the_files_and_a_later_one_is_refused(
     await forgotten(log, data)
     await put(store, f"datasets/{ID}/a")
     await aggregate(log, message(restore(data, ifRevisionUndefined=True), after=after))
-    state = state_of(await log.latest(STATE, ID))
+    state = read_state(await log.latest(STATE, ID))
     assert state is not None
     assert (state.content is not None) == restored
     await make_pass(log, store, DUE)
@@ -236,20 +236,20 @@ async def test_a_pass_is_bounded_and_the_next_goes_on(monkeypatch: pytest.Monkey
 async def test_one_whose_files_cannot_be_removed_is_put_aside_and_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Broken(ObjectStore):
+    class BrokenStore(ObjectStore):
         async def delete(self, key: str) -> None:
             if ID in key:
                 raise ValueError("a defect")
             await super().delete(key)
 
     caplog.set_level(logging.INFO)
-    log, store = MemoryLog(clock=lambda: START), Broken(f"memory://forgotten-{next(names)}")
+    log, store = MemoryLog(clock=lambda: START), BrokenStore(f"memory://forgotten-{next(names)}")
     await forgotten(log, make_dataset(ID), make_dataset(OTHER))
     await put(store, f"datasets/{ID}/a", f"datasets/{OTHER}/a")
     files = ForgottenFiles(log, store)
     await make_pass(log, store, DUE, files)
     assert await keys(store) == {f"datasets/{ID}/a"}
-    assert [(entity.key, entity.consumer) for entity in await quarantined(log)] == [(ID, FILES)]
+    assert [(entity.key, entity.consumer) for entity in await list_entries(log)] == [(ID, FILES)]
     assert f"Dataset {OTHER} was forgotten" in caplog.text
     (metric,) = files.metrics.objects.collect()
     assert metric.samples[0].value == 1.0

@@ -9,9 +9,9 @@ import pytest
 
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, HORIZON, OUTCOMES, STATE, Message, Record
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.services.aggregator.apply import apply_command
-from steelyard.services.aggregator.messages import state_of
+from steelyard.services.aggregator.messages import read_state
 from steelyard.services.backup.archive import Archive, Segment
 from steelyard.services.reaper.reaper import COMMANDS_FOR, due, reap, run_reaper
 from steelyard.services.simulation.commands import (
@@ -25,8 +25,8 @@ from steelyard.services.simulation.commands import (
     status,
 )
 from steelyard.services.simulation.entities import START, make_evaluation
-from steelyard.storage.store import open_store
 from steelyard.testing.engines.log import everything
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.commands import Command
 from steelyard_schema.retention import DELETED_FOR
 
@@ -39,7 +39,7 @@ def state(*commands: Command) -> Record:
     newest: Record | None = None
     for at, command in enumerate(commands):
         sent = record(message(command, "reaper" if command.command == "ForgetEntity" else "api"), at)
-        applied = apply_command(command, sent, state_of(newest), 1)
+        applied = apply_command(command, sent, read_state(newest), 1)
         assert applied
         assert applied.state
         newest = replace(sent, topic=STATE, value=applied.state.value, headers=applied.state.headers)
@@ -162,7 +162,7 @@ async def test_it_ends_on_request() -> None:
     )
     async with asyncio.timeout(60):
         while not _forgets(await everything(log, EVENTS)):
-            await log.changed(log.version(), 0.01)
+            await log.wait_for_change(log.version(), 0.01)
         stop.set()
         await running
 
@@ -185,13 +185,13 @@ async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
     now = START + DELETED_FOR
     for _ in range(2):
         assert await reap(log, now) == 1
-    assert {(entity.key, entity.consumer) for entity in await quarantined(log)} == {
+    assert {(entity.key, entity.consumer) for entity in await list_entries(log)} == {
         ("a", "reaper"),
         ("b", "reaper"),
     }
     await log.publish([Message(STATE, key, None, good.headers) for key in ("a", "b")])
     await reap(log, now)
-    assert await quarantined(log) == []
+    assert await list_entries(log) == []
 
 
 @pytest.mark.parametrize(("behind", "stays"), [(1, True), (0, True), (-1, False), (-2, False)])

@@ -5,20 +5,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from steelyard.broker.in_memory import MemoryLog
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.services.reaper.uploads import LEFT_FOR, discard_leftovers
 from steelyard.services.simulation.commands import aggregate, create, forget, message, status
 from steelyard.services.simulation.entities import make_dataset
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.staging import Area
-from steelyard.storage.store import open_store
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.staging import Area
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.commands import Command
 
 WAITING = create(make_dataset(id="d" * 32, status="WaitingForUpload"))
 ENTITY = WAITING.data
 AREA = Area(ENTITY.id, "nonce")
-FILE, MARK = AREA.key("data.parquet"), AREA.closed
+FILE, MARK = AREA.key("data.parquet"), AREA.closing_mark
 DELETED = status(ENTITY, "Deleted")
 
 
@@ -65,8 +65,8 @@ async def test_a_file_that_cannot_be_removed_stops_no_other() -> None:
         await store.put(f"staging/{id}/nonce/file", b"rows")
     assert await discard_leftovers(store, log, late, aside) == 2
     assert await discard_leftovers(store, log, late, aside) == 0
-    (held,) = await quarantined(log)
+    (held,) = await list_entries(log)
     assert (held.key, held.consumer, held.reason) == ("stubborn", "uploads", "ValueError: cannot be removed")
     await ObjectStore("memory://stubborn").delete("staging/stubborn/nonce/file")
     await discard_leftovers(store, log, late, aside)
-    assert await quarantined(log) == []
+    assert await list_entries(log) == []

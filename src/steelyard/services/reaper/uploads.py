@@ -9,13 +9,13 @@ import asyncio
 from datetime import datetime, timedelta
 
 from steelyard.broker.log import STATE, Log
-from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.dead_letters import describe_error
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
-from steelyard.errors import is_engine_failure
-from steelyard.services.aggregator.messages import state_of
-from steelyard.storage.staging import area_of
-from steelyard.storage.store import Store
+from steelyard.services.aggregator.messages import read_state
+from steelyard_common.errors import is_engine_failure
+from steelyard_evaluation.storage.staging import find_area
+from steelyard_evaluation.storage.store import Store
 
 LEFT_FOR = timedelta(days=1)
 """Age from which on a file is a leftover: longer than a URL is good, and than a new entity takes to be judged."""
@@ -36,10 +36,10 @@ async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside)
         if now - info.last_modified < LEFT_FOR:
             continue
         try:
-            state = state_of(await log.latest(STATE, _entity(info.key)))
+            state = read_state(await log.latest(STATE, _entity(info.key)))
             content = state.content if state else None
             # What no entity waits for: an upload that was finished or given up, or one whose entity is gone.
-            finished = content is not None and area_of(info.key) and content["status"] != "WaitingForUpload"
+            finished = content is not None and find_area(info.key) and content["status"] != "WaitingForUpload"
             if content is None or finished:
                 await store.delete(info.key)
                 count += 1
@@ -47,7 +47,7 @@ async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside)
             if is_engine_failure(error):
                 raise
             failed.add(_entity(info.key))
-            await aside.put(_entity(info.key), described(error))
+            await aside.put(_entity(info.key), describe_error(error))
     for key in aside.keys - failed:
         await aside.clear(key)
     return count

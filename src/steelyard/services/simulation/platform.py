@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from steelyard.accounts.database import Claim, Claims
+from steelyard.accounts.claims import Claim, Claims
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.quotas import GLOBAL, Rates, Shortage
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.informer.status_informer import run_informer
 from steelyard.services.orchestrator.admission import Limits
@@ -33,8 +33,8 @@ from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import PODS, Resource
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.commands import CreateEntity, ForgetEntity, command_time
-from steelyard_schema.entities import AnyEntity, entity_of
-from steelyard_schema.names import namespace_of, resource_name
+from steelyard_schema.entities import AnyEntity, parse_entity
+from steelyard_schema.names import account_namespace, resource_name
 from steelyard_schema.status import Source
 
 QUICK = OrchestratorSettings(
@@ -168,15 +168,15 @@ class PlatformHarness:
         self._set(entity, [{**_condition(condition), "reason": reason, "message": message}])
 
     def _set(self, entity: DyffEntity, conditions: list[Json]) -> None:
-        resource, name = place_of(entity)
+        resource, name = find_place(entity)
         status = {"conditions": conditions}
-        self.cluster.store.set_status(resource, name, namespace_of(entity.account), status)
+        self.cluster.store.set_status(resource, name, account_namespace(entity.account), status)
 
     def pod(self, entity: DyffEntity, phase: str) -> None:
         """Put a Pod of the entity's workflow into the cluster."""
         metadata = {
             "name": f"pod-of-{entity.id}",
-            "namespace": namespace_of(entity.account),
+            "namespace": account_namespace(entity.account),
             "labels": {"steelyard/entity": entity.id},
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
@@ -184,8 +184,8 @@ class PlatformHarness:
 
     def remove(self, entity: DyffEntity) -> None:
         """Delete the entity's resource, as a person does by hand."""
-        resource, name = place_of(entity)
-        self.cluster.store.remove(resource, name, namespace_of(entity.account))
+        resource, name = find_place(entity)
+        self.cluster.store.remove(resource, name, account_namespace(entity.account))
 
     # ---- observations
 
@@ -193,7 +193,7 @@ class PlatformHarness:
         record = await self.log.latest(STATE, id)
         assert record is not None
         assert record.value
-        return entity_of(record.value)
+        return parse_entity(record.value)
 
     async def status(self, id: str) -> str:
         """Return the entity's status; empty before the entity exists."""
@@ -203,8 +203,8 @@ class PlatformHarness:
         return (await self.entity(id)).message or "" if await self.log.latest(STATE, id) else ""
 
     def resource(self, entity: DyffEntity) -> Json | None:
-        resource, name = place_of(entity)
-        return self.cluster.store.find(resource, name, namespace_of(entity.account))
+        resource, name = find_place(entity)
+        return self.cluster.store.find(resource, name, account_namespace(entity.account))
 
     def creations(self, entity: DyffEntity) -> int:
         """Return how often the entity's resource was created."""
@@ -215,12 +215,12 @@ class PlatformHarness:
         return self._count("DELETED", entity)
 
     def _count(self, event_type: str, entity: DyffEntity) -> int:
-        resource, name = place_of(entity)
+        resource, name = find_place(entity)
         keys = [event.key for event in self.cluster.store.since(0) if event.type == event_type]
         return sum(key is not None and key.name == name and key.resource == resource for key in keys)
 
     async def claim(self, id: str) -> Claim | None:
-        return (await self.claims.known([id])).get(id)
+        return (await self.claims.find_claims([id])).get(id)
 
     async def reports(self, id: str) -> list[tuple[str, str | None]]:
         """Return status and reason of each command about the entity, in order, except its creation."""
@@ -235,7 +235,7 @@ class PlatformHarness:
         return [record.headers["id"] for record in events if b"attributes" in (record.value or b"")]
 
     async def _events(self, id: str) -> list[Record]:
-        partition = partition_of(id, self.log.partitions)
+        partition = find_partition(id, self.log.partitions)
         return [record for record in await self.log.read(EVENTS, partition, 0, 10_000) if record.key == id]
 
 
@@ -261,14 +261,14 @@ async def has_status(harness: PlatformHarness, id: str, status: str) -> None:
     await until(holds)
 
 
-async def admitted(harness: PlatformHarness, entity: DyffEntity, *others: DyffEntity) -> None:
+async def wait_for_admission(harness: PlatformHarness, entity: DyffEntity, *others: DyffEntity) -> None:
     """Create entities, and wait until the first one's resource is there and says Admitted."""
     await harness.create(entity, *others)
     await until(lambda: harness.resource(entity) is not None)
     await has_status(harness, entity.id, "Admitted")
 
 
-async def released(harness: PlatformHarness, id: str) -> None:
+async def wait_for_release(harness: PlatformHarness, id: str) -> None:
     """Wait until an entity holds nothing of the quotas any more."""
 
     async def holds() -> bool:
@@ -288,7 +288,7 @@ async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 60
             await asyncio.sleep(0.005)
 
 
-def place_of(entity: DyffEntity) -> tuple[Resource, str]:
+def find_place(entity: DyffEntity) -> tuple[Resource, str]:
     kind = entity.dump()["kind"]
     return KUBE[kind], resource_name(kind, entity.id)
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.broker.log import EVENTS, STATE, Log, Message
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.broker.scan import topic_pieces
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
 from steelyard.services.aggregator.messages import RECENT_ID
 from steelyard.services.sinks.view import ENTITIES
-from steelyard.storage.store import Store
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.commands import command_time
-from steelyard_schema.entities import stored_of
+from steelyard_schema.entities import parse_stored
 
 BATCH = 500
 SOURCE = "restore"
@@ -25,20 +25,20 @@ NEWER = "newer-partitions"
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreResult:
     """Number of entities that were written, and the objects of the backup that cannot be read as entities."""
 
     entities: int
     unreadable: tuple[str, ...]
 
 
-async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, now: datetime) -> Restored:
+async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, now: datetime) -> RestoreResult:
     """Write what the log lacks, as of `epoch`, which is to be the log's next. `origin` is the backup's.
 
     Of an entity that both have, the backup's state counts where the backup had read further than the log now reaches.
     A call that was cut short is simply repeated.
     """
-    newer = await _noted_partitions(log, epoch)
+    newer = await _read_notes(log, epoch)
     if newer is None:
         newer = await _newer_partitions(log, origin)
     events = await log.ends(EVENTS)
@@ -48,11 +48,11 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
     async for info in backup.list(ENTITIES):
         content = await backup.get(info.key)
         try:
-            entity = stored_of(content)
+            entity = parse_stored(content)
         except ValueError:
             unreadable.append(info.key)
             continue
-        partition = partition_of(entity.id, log.partitions)
+        partition = find_partition(entity.id, log.partitions)
         latest = await log.latest(STATE, entity.id)
         if latest is not None and (partition not in newer or latest.value == content):
             continue
@@ -67,10 +67,10 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
             entities += len(await log.publish(messages))
             messages = []
     entities += len(await log.publish(messages))
-    return Restored(entities, tuple(unreadable))
+    return RestoreResult(entities, tuple(unreadable))
 
 
-async def _noted_partitions(log: Log, epoch: int) -> frozenset[int] | None:
+async def _read_notes(log: Log, epoch: int) -> frozenset[int] | None:
     """Return the partitions that an earlier call has noted, before it was cut short; None where there was none.
 
     What that call wrote has made the log longer, and the backup would seem to have read no more than that.

@@ -6,11 +6,11 @@ import pytest
 
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
 from steelyard.services.simulation.commands import aggregate, create, message
 from steelyard.services.simulation.entities import START, make_dataset, make_model
-from steelyard.services.sinks.restore import Restored, restore
-from steelyard.storage.store import Store, open_store
+from steelyard.services.sinks.restore import RestoreResult, restore
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.base import DyffEntity
 
 EPOCH = 2
@@ -50,6 +50,6 @@ async def test_a_restore_that_was_cut_short_leaves_out_nothing_when_it_is_called
     log.is_cut = True
     with pytest.raises(Killed):
         await restore(log, backup, origin, EPOCH, START)
-    assert await restore(log, backup, origin, EPOCH, START) == Restored(1, ())
+    assert await restore(log, backup, origin, EPOCH, START) == RestoreResult(1, ())
     latest = [await log.latest(STATE, id) for id in ("d1", "m1")]
     assert [record.value for record in latest if record] == [lost, edited]

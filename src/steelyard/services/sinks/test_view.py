@@ -12,19 +12,25 @@ import pytest
 from steelyard.broker.follow import follow
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.broker.retries import Retries
 from steelyard.broker.simulation.replay import Crash
-from steelyard.origin import Origin, OriginUnreadable
+from steelyard.engines.origin import Origin, OriginUnreadable
 from steelyard.services.reaper.reaper import reap
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_model
-from steelyard.services.sinks.view import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import ObjectMissing, Store, open_store
+from steelyard.services.sinks.view import (
+    BackupOutlet,
+    ViewOutlet,
+    read_change,
+    run_backup_sink,
+    run_view_sink,
+)
 from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, View
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.store import ObjectMissing, Store, open_store
 from steelyard_schema.base import DyffEntity
 from steelyard_schema.commands import Command
 
@@ -201,7 +207,7 @@ async def swept(view: View, log: MemoryLog) -> None:
 async def test_a_tombstone_that_says_nothing_changes_nothing() -> None:
     log = MemoryLog()
     (record,) = await log.publish([Message(STATE, "e1", None)])
-    assert change_of(record) is None
+    assert read_change(record) is None
 
 
 # ---- the backup's
@@ -439,7 +445,7 @@ async def test_an_entity_that_a_sink_cannot_take_stops_no_other(
     odd = [(state.value or b"").replace(b'"kind":"Model"', b'"kind":"Nothing"'), b"{", b"[]"]
     await log.publish([Message(STATE, f"x{n}", value, state.headers) for n, value in enumerate(odd)])
     await read_to_the_end(log, outlet())
-    assert {entity.key for entity in await quarantined(log)} == {"x0", "x1", "x2"}
+    assert {entity.key for entity in await list_entries(log)} == {"x0", "x1", "x2"}
     before = await contents()
     await aggregate(log, message(labels(EVALUATION, a="1")))
     await read_to_the_end(log, outlet())

@@ -14,11 +14,11 @@ import orjson
 
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
-from steelyard.origin import Origin, OriginUnreadable
-from steelyard.services.aggregator.messages import state_of
+from steelyard.engines.origin import Origin, OriginUnreadable
+from steelyard.services.aggregator.messages import read_state
 from steelyard.services.horizon import left_behind
-from steelyard.storage.store import ObjectMissing, Store
 from steelyard.views.view import Change, Position, View
+from steelyard_evaluation.storage.store import ObjectMissing, Store
 from steelyard_schema.entities import PLURALS
 
 POSITIONS = "positions.json"
@@ -91,16 +91,16 @@ class ViewOutlet:
         return await self._view.positions(epoch)
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
-        changes = [change for record in records if (change := change_of(record)) is not None]
+        changes = [change for record in records if (change := read_change(record)) is not None]
         await self._view.apply(changes, epoch, positions)
 
 
-def change_of(record: Record) -> Change | None:
+def read_change(record: Record) -> Change | None:
     """Return the change of the view that a state record means.
 
     A tombstone forgets too: the marker before it may have been missed.
     """
-    state = state_of(record)
+    state = read_state(record)
     if state is None:
         return None
     at = state.position
@@ -165,7 +165,7 @@ class BackupOutlet:
         self._origin = origin
 
     async def _write(self, record: Record) -> None:
-        state = state_of(record)
+        state = read_state(record)
         if state is None:
             return
         if state.content is None or record.value is None:

@@ -7,6 +7,8 @@ Several senders share the work: they lease a webhook each time.
 """
 
 import asyncio
+import base64
+import hmac
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,19 +19,18 @@ import aiohttp
 from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.accounts.database import Accounts
-from steelyard.accounts.webhooks.events import REPORTED_FOR, event_of
+from steelyard.accounts.webhooks.events import CONTENT_TYPE, REPORTED_FOR, make_event
 from steelyard.accounts.webhooks.registration import Event, signing_key
 from steelyard.accounts.webhooks.scripts import Attempt, Failure
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.accounts.webhooks.webhooks import Webhooks
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
-from steelyard.egress.aiohttp_connector import guarded_session
-from steelyard.egress.policy import EgressRefused
-from steelyard.services.aggregator.messages import state_of
-from steelyard.services.webhooks.signature import headers
+from steelyard.egress.aiohttp_connector import make_guarded_session
+from steelyard.services.aggregator.messages import read_state
+from steelyard_common.backoff import backoff_seconds
 from steelyard_kube.leader import until
-from steelyard_schema.egress import EgressPolicy
+from steelyard_schema.egress import EgressPolicy, EgressRefused
 
 CONSUMER = "webhooks"
 AT_ONCE = 500
@@ -131,8 +132,10 @@ class WebhookOutlet:
                 del self._unstored[partition]
 
     def _event(self, record: Record, now: datetime) -> Event | None:
-        state = state_of(record)
-        return None if state is None or state.content is None else event_of(state.content, self._source, now)
+        state = read_state(record)
+        return (
+            None if state is None or state.content is None else make_event(state.content, self._source, now)
+        )
 
 
 class Sender:
@@ -151,7 +154,7 @@ class Sender:
         seconds = self._sending.settings.timeout_seconds
         running: set[asyncio.Task[None]] = set()
         async with (
-            guarded_session(self._sending.policy, seconds=seconds, limit=0) as session,
+            make_guarded_session(self._sending.policy, seconds=seconds, limit=0) as session,
             asyncio.TaskGroup() as group,
         ):
             group.create_task(self._expire())
@@ -179,11 +182,11 @@ class Sender:
             self._metrics.attempts.labels("accepted").inc()
             return
         settings = self._sending.settings
-        longest = min(settings.longest_pause_seconds, FIRST_PAUSE_SECONDS * 2 ** min(attempt.failures, 30))
+        longest = backoff_seconds(attempt.failures + 1, FIRST_PAUSE_SECONDS, settings.longest_pause_seconds)
         # Half of it is chance: receivers that were away are not called by all webhooks at the same moment.
         pause = longest * (0.5 + self._sending.rng.random() / 2)
         failure = Failure(fault, now + pause, now - settings.disable_hours * 3600, gone)
-        disabled = await self._sending.webhooks.refused(attempt, failure, now)
+        disabled = await self._sending.webhooks.note_refused(attempt, failure, now)
         self._metrics.attempts.labels("disabled" if disabled else "refused").inc()
         if disabled:
             _log.warning("webhook %s is disabled (%s): %s", attempt.hook, disabled, fault)
@@ -194,7 +197,7 @@ class Sender:
         The message is shown to the account: it names no address of the network between.
         """
         body = attempt.body.encode()
-        signed = headers(attempt.event, body, await self._keys(attempt), self._now())
+        signed = sign_headers(attempt.event, body, await self._keys(attempt), self._now())
         try:
             async with session.post(
                 attempt.registration.url, data=body, headers=signed, allow_redirects=False
@@ -233,3 +236,21 @@ class Sender:
 
     def _now(self) -> float:
         return self._sending.clock().timestamp()
+
+
+def sign_headers(event: str, body: bytes, keys: Sequence[bytes], now: float) -> Mapping[str, str]:
+    """Return the headers of one attempt, signed with each of the keys: receivers take any that they know."""
+    timestamp = str(int(now))
+    signed = b".".join((event.encode(), timestamp.encode(), body))
+    signatures = " ".join(f"v1,{_base64(hmac.digest(key, signed, 'sha256'))}" for key in keys)
+    return {
+        "content-type": CONTENT_TYPE,
+        "user-agent": "steelyard-webhooks",
+        "webhook-id": event,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": signatures,
+    }
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -16,7 +16,7 @@ from aiohttp import web
 from standardwebhooks.webhooks import WebhookVerificationError
 
 from steelyard.accounts.open import AccountsDatabase, open_accounts_database
-from steelyard.accounts.webhooks.registration import Registration, shown_secret, signing_key
+from steelyard.accounts.webhooks.registration import Registration, format_secret, signing_key
 from steelyard.accounts.webhooks.settings import WebhookSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
@@ -72,7 +72,7 @@ class SenderHarness:
         grants = (AccessGrant(resources=["*"], functions=["*"], accounts=["*"]),)
         created = (datetime.now(UTC) - ago).timestamp()
         await self.database.webhooks.add(id, self.account.id or "", Registration(url, created, grants), 20)
-        return shown_secret(signing_key(b"pem", id, 1))
+        return format_secret(signing_key(b"pem", id, 1))
 
     async def becomes(
         self, entity: DyffEntity, status: str, since: datetime | None = None, **more: Any
@@ -397,7 +397,7 @@ async def test_events_are_signed_with_the_last_secret_too_for_a_while_after_a_ro
     async with harness.running():
         await harness.becomes(evaluation(), "Complete")
         await target.until(1)
-    target.deliveries[0].verify(shown_secret(signing_key(b"pem", "h1", 2)))
+    target.deliveries[0].verify(format_secret(signing_key(b"pem", "h1", 2)))
     with nullcontext() if both else pytest.raises(WebhookVerificationError):
         target.deliveries[0].verify(first)
 

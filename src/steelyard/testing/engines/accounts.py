@@ -45,12 +45,12 @@ async def refusal(attempt: Awaitable[object], kind: type[AccountsDatabaseError])
     raise AssertionError(f"no {kind.__name__}")
 
 
-async def what_is_created_is_found_by_id_and_by_name(accounts: Accounts) -> None:
+async def an_account_is_found_by_id_and_by_name(accounts: Accounts) -> None:
     made = await accounts.create("alice", Identity(github="al"), NOW)
     assert (made.name, made.status, made.creationTime) == ("alice", "Active", NOW)
     assert made.auth.permissions == []
-    assert await accounts.get(made.id or "") == made == await accounts.named("alice")
-    assert await accounts.get("nobody") is None is await accounts.named("nobody")
+    assert await accounts.get(made.id or "") == made == await accounts.find_by_name("alice")
+    assert await accounts.get("nobody") is None is await accounts.find_by_name("nobody")
 
 
 async def an_account_may_begin_with_permissions(accounts: Accounts) -> None:
@@ -116,7 +116,7 @@ async def a_status_is_set_with_its_reason_and_time(accounts: Accounts) -> None:
     assert alice.creationTime == NOW
 
 
-async def nothing_is_done_to_an_account_that_is_not(accounts: Accounts) -> None:
+async def a_missing_account_cannot_be_changed(accounts: Accounts) -> None:
     for attempt in (
         accounts.set_permissions("x", []),
         accounts.set_status("x", "Suspended", "SuspendCommand", NOW),
@@ -228,7 +228,7 @@ async def the_newest_signing_key_signs(accounts: Accounts) -> None:
     assert await accounts.signing_keys() == {"one": (b"1", False), "two": (b"2", True)}
 
 
-async def every_change_changes_the_version(accounts: Accounts) -> None:
+async def changes_change_the_version(accounts: Accounts) -> None:
     seen = [accounts.version()]
     id = await account(accounts)
     changes: list[Callable[[], Awaitable[object]]] = [
@@ -251,7 +251,7 @@ async def every_change_changes_the_version(accounts: Accounts) -> None:
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
-        what_is_created_is_found_by_id_and_by_name,
+        an_account_is_found_by_id_and_by_name,
         an_account_may_begin_with_permissions,
         a_name_is_given_once,
         a_repeated_request_gives_the_account_that_it_made,
@@ -260,7 +260,7 @@ CASES: dict[str, Case] = {
         labels_are_patched,
         labels_are_bounded_together,
         a_status_is_set_with_its_reason_and_time,
-        nothing_is_done_to_an_account_that_is_not,
+        a_missing_account_cannot_be_changed,
         a_deleted_account_stays_without_keys,
         a_key_is_found_with_its_digest_and_its_account_as_it_is_now,
         a_sessions_key_belongs_to_no_account,
@@ -270,6 +270,6 @@ CASES: dict[str, Case] = {
         an_account_has_at_most_so_many_keys_that_have_not_ended,
         keys_that_ended_long_ago_go,
         the_newest_signing_key_signs,
-        every_change_changes_the_version,
+        changes_change_the_version,
     )
 }

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.database import Claim, Claims, Forgotten, Superseded
+from steelyard.accounts.claims import Claim, Claims, ForgottenClaim
+from steelyard.accounts.database import Superseded
 
 Case = Callable[[Claims], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
@@ -73,7 +74,7 @@ def at_most(limit: int) -> Callable[[Sequence[Claim]], str | None]:
     return lambda held: f"{len(held)}/{limit}" if len(held) >= limit else None
 
 
-async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None = None) -> list[Claim]:
+async def list_seen_claims(claims: Claims, leader: int, since: datetime | None = None) -> list[Claim]:
     """Return the claims that count when one more is to be admitted, by id."""
     seen: list[Claim] = []
 
@@ -83,7 +84,7 @@ async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None 
 
     await put(claims, leader, claim("checked"))
     assert await admit(claims, "checked", at(100), check, leader, since) == "no"
-    shown = await claims.counted(since)
+    shown = await claims.list_counted(since)
     assert sorted(map(repr, shown)) == sorted(map(repr, seen)), "what is counted is what the check counts"
     return sorted(seen, key=lambda claim: claim.id)
 
@@ -99,12 +100,12 @@ async def quotas_and_creations_are_found_by_their_kinds(claims: Claims) -> None:
         claims, leader, quota, claim("e1", minute=1), claim("e2", minute=3), model, claim("e3", minute=3)
     )
     assert await claims.quotas() == [quota]
-    assert [item.id for item in await claims.created({"Evaluation"}, at(1))] == ["e1", "e2", "e3"]
-    both = await claims.created({"Evaluation", "Model"}, at(1.5))
+    assert [item.id for item in await claims.list_created({"Evaluation"}, at(1))] == ["e1", "e2", "e3"]
+    both = await claims.list_created({"Evaluation", "Model"}, at(1.5))
     assert [(item.id, item.created, item.json) for item in both] == [
         ("m1", at(2), b""), ("e2", at(3), b""), ("e3", at(3), b""),
     ]  # fmt: skip
-    assert await claims.created(set(), at(0)) == []
+    assert await claims.list_created(set(), at(0)) == []
 
 
 # ---- states and positions
@@ -114,7 +115,7 @@ async def a_claim_is_kept_as_it_was_given(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     given = [claim("e1"), claim("e2", "Complete")]
     await put(claims, leader, *given)
-    assert await claims.known(["e1", "e2", "e3"]) == {item.id: item for item in given}
+    assert await claims.find_claims(["e1", "e2", "e3"]) == {item.id: item for item in given}
     assert await claims.get("e1") == given[0]
     assert await claims.get("e3") is None
 
@@ -139,7 +140,7 @@ async def an_older_state_is_left_out(claims: Claims) -> None:
     assert (await current(claims, "e1")).status == "Created"
 
 
-async def of_several_states_in_one_batch_the_last_is_kept(claims: Claims) -> None:
+async def the_last_state_of_a_batch_is_kept(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(
         claims, leader, claim("e1", "Created", 1), claim("e1", "Complete", 3), claim("e1", "Admitted", 2)
@@ -147,29 +148,29 @@ async def of_several_states_in_one_batch_the_last_is_kept(claims: Claims) -> Non
     assert (await current(claims, "e1")).status == "Complete"
 
 
-async def what_is_forgotten_goes(claims: Claims) -> None:
+async def a_forgotten_claim_goes(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"), claim("e2"))
     await claims.apply([("e1", None), ("never", None)], 1, {0: 9}, leader)
-    assert list(await claims.known(["e1", "e2"])) == ["e2"]
+    assert list(await claims.find_claims(["e1", "e2"])) == ["e2"]
     there = await current(claims, "e2")
     epoch, offset = there.position
-    await claims.apply([("e2", Forgotten((epoch, offset - 1)))], 1, {0: 9}, leader)
+    await claims.apply([("e2", ForgottenClaim((epoch, offset - 1)))], 1, {0: 9}, leader)
     assert await claims.get("e2") == there, "it was made again since"
     await claims.apply(
-        [("e2", Forgotten((epoch, offset + 1))), ("never", Forgotten((1, 1)))], 1, {0: 9}, leader
+        [("e2", ForgottenClaim((epoch, offset + 1))), ("never", ForgottenClaim((1, 1)))], 1, {0: 9}, leader
     )
     assert await claims.get("e2") is None
 
 
-async def what_is_unfinished_is_listed_oldest_first(claims: Claims) -> None:
+async def claims_without_an_end_are_listed_oldest_first(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
     await admit(claims, "over", at(4), anybody, leader)
     await put(claims, leader, claim("over", "Complete", 2), claim("never ran", "Failed", minute=2))
-    assert [unfinished.id for unfinished in await claims.unfinished()] == ["over", "old", "young"]
+    assert [unfinished.id for unfinished in await claims.list_unfinished()] == ["over", "old", "young"]
     await claims.release("over", at(5), leader)
-    assert [unfinished.id for unfinished in await claims.unfinished()] == ["old", "young"]
+    assert [unfinished.id for unfinished in await claims.list_unfinished()] == ["old", "young"]
 
 
 # ---- admission
@@ -187,7 +188,7 @@ async def an_admission_stays_whatever_comes(claims: Claims) -> None:
     assert (await current(claims, "e1")).admitted_at == at(1)
 
 
-async def what_is_refused_is_not_admitted(claims: Claims) -> None:
+async def a_refused_claim_is_not_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
     assert await admit(claims, "e1", at(1), lambda held: "full", leader) == "full"
@@ -201,7 +202,7 @@ async def the_check_sees_what_is_held(claims: Claims) -> None:
         await admit(claims, id, at(1), anybody, leader)
     await put(claims, leader, claim("over", "Complete", 2))
     await claims.release("over", at(2), leader)
-    [held] = await seen_by_the_check(claims, leader)
+    [held] = await list_seen_claims(claims, leader)
     assert (held.id, held.account, held.quantities, held.admitted_at) == (
         "e1",
         "b",
@@ -210,12 +211,12 @@ async def the_check_sees_what_is_held(claims: Claims) -> None:
     )
 
 
-async def what_is_terminal_counts_until_it_is_released(claims: Claims) -> None:
+async def a_terminal_claim_counts_until_it_is_released(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
     await admit(claims, "e1", at(1), anybody, leader)
     await put(claims, leader, claim("e1", "Complete", 2))
-    assert [counted.id for counted in await seen_by_the_check(claims, leader)] == ["e1"]
+    assert [counted.id for counted in await list_seen_claims(claims, leader)] == ["e1"]
 
 
 async def the_check_sees_what_was_admitted_since(claims: Claims) -> None:
@@ -226,12 +227,12 @@ async def the_check_sees_what_was_admitted_since(claims: Claims) -> None:
     for id in ("early", "late"):
         await put(claims, leader, claim(id, "Complete", 2))
         await claims.release(id, at(5), leader)
-    seen = await seen_by_the_check(claims, leader, since=at(1))
+    seen = await list_seen_claims(claims, leader, since=at(1))
     assert [counted.id for counted in seen] == ["held", "late"]
     assert [counted.released_at for counted in seen] == [None, at(5)]
 
 
-async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claims) -> None:
+async def a_restored_or_forgotten_claim_was_admitted_all_the_same(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     for minute, id in enumerate(("restored", "forgotten")):
         await put(claims, leader, claim(id))
@@ -241,34 +242,34 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
     for state in (3, 3, 4):
         await put(claims, leader, claim("restored", "Created", state))
     await claims.apply(
-        [("forgotten", Forgotten((1, 0))), ("forgotten", Forgotten((9, 9)))], 1, {0: 9}, leader
+        [("forgotten", ForgottenClaim((1, 0))), ("forgotten", ForgottenClaim((9, 9)))], 1, {0: 9}, leader
     )
-    seen = await seen_by_the_check(claims, leader, since=at(0))
+    seen = await list_seen_claims(claims, leader, since=at(0))
     assert [(counted.id, counted.admitted_at) for counted in seen] == [
         ("forgotten", at(1)),
         ("restored", at(0)),
     ]
-    assert not await seen_by_the_check(claims, leader), "they hold nothing"
+    assert not await list_seen_claims(claims, leader), "they hold nothing"
     assert await admit(claims, "restored", at(6), anybody, leader) is None
-    seen = await seen_by_the_check(claims, leader, since=at(0))
+    seen = await list_seen_claims(claims, leader, since=at(0))
     assert {counted.admitted_at for counted in seen if counted.id == "restored"} == {at(0), at(6)}
 
 
-async def nothing_that_is_over_is_admitted(claims: Claims) -> None:
+async def a_claim_that_is_over_is_not_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1", "Deleted"))
     assert "is Deleted" in (await admit(claims, "e1", NOW, anybody, leader) or "")
     assert "not known" in (await admit(claims, "e2", NOW, anybody, leader) or "")
 
 
-async def of_many_at_once_as_many_are_admitted_as_there_is_room(claims: Claims) -> None:
+async def many_at_once_are_admitted_up_to_the_limit(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, *(claim(f"e{n}") for n in range(20)))
     said = await asyncio.gather(*(admit(claims, f"e{n}", NOW, at_most(3), leader) for n in range(20)))
     assert sorted(map(str, said)) == ["3/3"] * 17 + ["None"] * 3
 
 
-async def of_several_given_at_once_each_counts_for_those_after_it(claims: Claims) -> None:
+async def admissions_at_once_count_for_those_after_them(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, *(claim(id) for id in ("before", "b", "a", "c")), claim("over", "Failed"))
     assert await admit(claims, "before", at(0), anybody, leader) is None
@@ -288,12 +289,12 @@ async def of_several_given_at_once_each_counts_for_those_after_it(claims: Claims
         "nobody": "entity nobody is not known",
     }
     assert checks == [("b", ["before"]), ("a", ["b", "before"]), ("c", ["b", "before"])]
-    times = {id: claim.admitted_at for id, claim in (await claims.known(given)).items()}
+    times = {id: claim.admitted_at for id, claim in (await claims.find_claims(given)).items()}
     assert times == {"before": at(0), "b": at(1), "c": at(1), "a": None, "over": None}
     assert await claims.admit([], at(2), check, leader) == {}
 
 
-async def what_is_admitted_anew_counts_twice_for_those_after_it(claims: Claims) -> None:
+async def a_second_admission_counts_twice_for_those_after_it(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("again"), claim("next"))
     await admit(claims, "again", at(0), anybody, leader)
@@ -308,7 +309,9 @@ async def what_is_admitted_anew_counts_twice_for_those_after_it(claims: Claims) 
     assert await claims.admit(["again", "next"], at(2), check, leader, since=at(0)) == {}
     assert sorted(seen, key=str) == [(at(0), at(1)), (at(2), None)]
     shown = [
-        (item.admitted_at, item.released_at) for item in await claims.counted(at(0)) if item.id == "again"
+        (item.admitted_at, item.released_at)
+        for item in await claims.list_counted(at(0))
+        if item.id == "again"
     ]
     assert sorted(shown, key=str) == sorted(seen, key=str)
 
@@ -325,7 +328,10 @@ async def a_check_that_fails_admits_nothing(claims: Claims) -> None:
     try:
         await claims.admit(["e1", "e2"], NOW, check, leader)
     except ValueError:
-        assert [claim.admitted_at for claim in (await claims.known(["e1", "e2"])).values()] == [None, None]
+        assert [claim.admitted_at for claim in (await claims.find_claims(["e1", "e2"])).values()] == [
+            None,
+            None,
+        ]
     else:
         raise AssertionError("the check's failure is gone")
 
@@ -346,7 +352,7 @@ async def a_release_is_noted_once_and_stays(claims: Claims) -> None:
     assert (await current(claims, "never admitted")).released_at is None
 
 
-async def what_was_restored_is_admitted_anew(claims: Claims) -> None:
+async def a_restored_claim_is_admitted_anew(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
     await admit(claims, "e1", at(1), anybody, leader)
@@ -363,12 +369,12 @@ async def what_was_restored_is_admitted_anew(claims: Claims) -> None:
 # ---- leaders
 
 
-async def each_leader_has_a_greater_epoch(claims: Claims) -> None:
+async def a_new_leader_has_a_greater_epoch(claims: Claims) -> None:
     epochs = [await claims.lead(owner, NOW) for owner in ("one", "two", "one")]
     assert epochs == sorted(set(epochs))
 
 
-async def who_no_longer_leads_writes_nothing(claims: Claims) -> None:
+async def a_former_leader_writes_nothing(claims: Claims) -> None:
     old = await claims.lead("one", NOW)
     await put(claims, old, claim("e1"), claim("over"))
     await admit(claims, "over", NOW, anybody, old)
@@ -400,23 +406,23 @@ CASES: dict[str, Case] = {
         a_claim_is_kept_as_it_was_given,
         positions_are_those_of_the_epoch,
         an_older_state_is_left_out,
-        of_several_states_in_one_batch_the_last_is_kept,
-        what_is_forgotten_goes,
-        what_is_unfinished_is_listed_oldest_first,
+        the_last_state_of_a_batch_is_kept,
+        a_forgotten_claim_goes,
+        claims_without_an_end_are_listed_oldest_first,
         an_admission_stays_whatever_comes,
-        what_is_refused_is_not_admitted,
+        a_refused_claim_is_not_admitted,
         the_check_sees_what_is_held,
-        what_is_terminal_counts_until_it_is_released,
+        a_terminal_claim_counts_until_it_is_released,
         the_check_sees_what_was_admitted_since,
-        what_was_restored_or_forgotten_was_admitted_all_the_same,
-        nothing_that_is_over_is_admitted,
-        of_many_at_once_as_many_are_admitted_as_there_is_room,
-        of_several_given_at_once_each_counts_for_those_after_it,
-        what_is_admitted_anew_counts_twice_for_those_after_it,
+        a_restored_or_forgotten_claim_was_admitted_all_the_same,
+        a_claim_that_is_over_is_not_admitted,
+        many_at_once_are_admitted_up_to_the_limit,
+        admissions_at_once_count_for_those_after_them,
+        a_second_admission_counts_twice_for_those_after_it,
         a_check_that_fails_admits_nothing,
         a_release_is_noted_once_and_stays,
-        what_was_restored_is_admitted_anew,
-        each_leader_has_a_greater_epoch,
-        who_no_longer_leads_writes_nothing,
+        a_restored_claim_is_admitted_anew,
+        a_new_leader_has_a_greater_epoch,
+        a_former_leader_writes_nothing,
     )
 }

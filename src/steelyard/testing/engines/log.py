@@ -52,7 +52,7 @@ async def a_compacted_topic_keeps_the_newest(log: Log) -> None:
     assert newest is not None
     assert newest.value == b"3"
     assert await log.latest(STATE, "c") is None
-    several = await log.latest_of(STATE, {"a", "b", "c"})
+    several = await log.find_latest(STATE, {"a", "b", "c"})
     assert {key: record.value for key, record in several.items()} == {"a": b"3", "b": b"2"}
 
 
@@ -86,7 +86,7 @@ async def all_or_nothing_is_published(log: Log) -> None:
     assert await everything(log, EVENTS) == []
 
 
-async def compacted_topics_are_strangers(log: Log) -> None:
+async def state_and_quarantine_are_separate_topics(log: Log) -> None:
     await log.publish([message("a", "state", STATE), message("a", "mark", QUARANTINE)])
     newest = [await log.latest(topic, "a") for topic in (STATE, QUARANTINE, EVENTS)]
     assert [record.value if record else None for record in newest] == [b"state", b"mark", None]
@@ -158,9 +158,9 @@ async def several_partitions_are_read_at_once(log: Log) -> None:
 async def a_write_wakes_who_waits(log: Log) -> None:
     assert await everything(log, EVENTS) == []
     version = log.version()
-    assert await log.changed(version, 0.01) == version
+    assert await log.wait_for_change(version, 0.01) == version
     await log.publish([message("b")])
-    assert await log.changed(version, 30) != version
+    assert await log.wait_for_change(version, 30) != version
 
 
 CASES: dict[str, Case] = {
@@ -173,7 +173,7 @@ CASES: dict[str, Case] = {
         a_tombstone_stays_until_it_expires,
         old_records_expire,
         all_or_nothing_is_published,
-        compacted_topics_are_strangers,
+        state_and_quarantine_are_separate_topics,
         many_at_once_are_all_there_and_each_learns_its_own,
         one_who_gives_up_waiting_disturbs_no_other,
         a_topic_of_any_name_can_be_used,

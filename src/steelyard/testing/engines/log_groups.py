@@ -22,7 +22,7 @@ async def a_group_goes_on_where_it_was(log: Log) -> None:
     await second.close()
 
 
-async def what_was_not_committed_comes_again(log: Log) -> None:
+async def records_without_a_commit_come_again(log: Log) -> None:
     await log.publish([message("a")])
     first = await log.inbox("group", EVENTS)
     assert len((await first.batch(wait=0)).records) == 1
@@ -145,7 +145,7 @@ async def a_batch_stops_at_a_number_of_bytes(log: Log) -> None:
     await inbox.close()
 
 
-async def what_is_paused_is_not_given(log: Log) -> None:
+async def a_paused_partition_is_not_read(log: Log) -> None:
     await log.publish([Message(EVENTS, "a", b"x", partition=0), Message(EVENTS, "b", b"y", partition=1)])
     inbox = await log.inbox("group", EVENTS)
     inbox.pause(0)
@@ -187,7 +187,7 @@ async def a_groups_position_and_what_it_has_not_read_are_known_to_others(log: Lo
     await inbox.close()
 
 
-async def what_a_group_has_yet_to_read_does_not_expire(log: Log) -> None:
+async def records_that_a_group_has_yet_to_read_do_not_expire(log: Log) -> None:
     """A log that was shut for weeks still knows what it has accepted."""
     inbox = await log.inbox("group", EVENTS)
     await log.publish([message("a", "1"), message("a", "2")])
@@ -224,7 +224,7 @@ CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
         a_group_goes_on_where_it_was,
-        what_was_not_committed_comes_again,
+        records_without_a_commit_come_again,
         outputs_and_positions_are_one,
         partitions_are_shared_out,
         one_who_lost_its_partition_writes_nothing,
@@ -233,10 +233,10 @@ CASES: dict[str, Case] = {
         one_who_joins_gets_its_part_and_one_who_goes_gives_it_back,
         no_partition_waits_for_anothers_backlog,
         a_batch_stops_at_a_number_of_bytes,
-        what_is_paused_is_not_given,
+        a_paused_partition_is_not_read,
         groups_are_strangers,
         a_groups_position_and_what_it_has_not_read_are_known_to_others,
-        what_a_group_has_yet_to_read_does_not_expire,
+        records_that_a_group_has_yet_to_read_do_not_expire,
         a_tombstone_that_a_group_has_yet_to_read_does_not_expire,
         a_message_wakes_a_member_that_waits,
     )

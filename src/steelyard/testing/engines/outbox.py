@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.database import LeaseEnded, Outbox, OutboxRow
-from steelyard.processes import this_process
+from steelyard.accounts.database import LeaseEnded
+from steelyard.accounts.outbox import Outbox, OutboxRow
+from steelyard.engines.processes import own_process
 
 Case = Callable[[Outbox], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
@@ -53,12 +54,12 @@ async def a_row_is_kept_as_it_was_given(outbox: Outbox) -> None:
     assert list(await outbox.pending()) == [first] == list(await outbox.unsent())
 
 
-async def what_waits_is_counted_without_being_read(outbox: Outbox) -> None:
+async def the_backlog_is_counted_without_being_read(outbox: Outbox) -> None:
     assert await outbox.backlog() == (0, None)
     await outbox.add(row("c1"))
     await outbox.add(row("c2", seconds=5), [row("c3", seconds=5)])
     assert await outbox.backlog() == (3, NOW)
-    await outbox.sent("c1", (0, 1))
+    await outbox.note_sent("c1", (0, 1))
     assert await outbox.backlog() == (2, NOW + timedelta(seconds=5))
     await outbox.visible(["c2", "c3"])
     assert await outbox.backlog() == (0, None)
@@ -79,13 +80,13 @@ async def rows_of_one_request_are_kept_all_or_none(outbox: Outbox) -> None:
         raise AssertionError("a command's id was taken twice")
 
 
-async def of_rows_added_at_once_a_bad_one_fails_alone(outbox: Outbox) -> None:
+async def a_bad_row_among_others_fails_alone(outbox: Outbox) -> None:
     await outbox.add(row("c1"))
     await outbox.begin("s1", LONG)
     added = await asyncio.gather(
         outbox.add(row("c2", server="s1")),
         outbox.add(row("c3"), [row("c1")]),  # a command has one id
-        outbox.lost(["c1"]),
+        outbox.note_lost(["c1"]),
         outbox.add(row("c4", server="unregistered")),
         outbox.add(row("c5")),
         return_exceptions=True,
@@ -109,13 +110,13 @@ async def a_caller_that_gives_up_takes_no_other_with_it(outbox: Outbox) -> None:
     assert await outbox.add(row("c3")) == row("c3")
 
 
-async def what_is_noted_at_once_is_noted_in_order(outbox: Outbox) -> None:
+async def notes_at_once_keep_their_order(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
     # A lost row is found by the repeat that comes after the note, and is answered by the one after that.
     _, repeat, _, new = await asyncio.gather(
-        outbox.lost(["c1"]),
+        outbox.note_lost(["c1"]),
         outbox.add(row("c2", request="r", seconds=1)),
-        outbox.answered(["c1"]),
+        outbox.note_answered(["c1"]),
         outbox.add(row("c3", request="r", seconds=1)),
     )
     assert (repeat.command, new.command) == ("c1", "c3")
@@ -124,8 +125,8 @@ async def what_is_noted_at_once_is_noted_in_order(outbox: Outbox) -> None:
 
 async def a_key_gives_the_same_row_for_ever(outbox: Outbox) -> None:
     first = await outbox.add(row("c1", key="k"), [row("c2")])
-    await outbox.sent("c1", (3, 14))
-    await outbox.answered(["c1"])
+    await outbox.note_sent("c1", (3, 14))
+    await outbox.note_answered(["c1"])
     await outbox.visible(["c1"])
     again = await outbox.add(row("c3", key="k", request="another", seconds=9000), [row("c4")])
     assert again == replace(first, position=(3, 14), delivery="answered")
@@ -149,7 +150,7 @@ async def equal_requests_in_flight_are_rows_of_their_own(outbox: Outbox) -> None
 
 async def a_repeated_request_gives_the_row_whose_answer_was_lost(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
-    await outbox.lost(["c1", "unknown"])
+    await outbox.note_lost(["c1", "unknown"])
     assert (await outbox.add(row("c3", request="r", seconds=59, account="b"))).command == "c3"
     assert (await outbox.add(row("c4", request="other"))).command == "c4"
     assert await outbox.add(row("c2", request="r", seconds=59)) == row("c1", request="r")
@@ -158,38 +159,38 @@ async def a_repeated_request_gives_the_row_whose_answer_was_lost(outbox: Outbox)
 async def a_lost_row_is_found_by_one_repeat(outbox: Outbox) -> None:
     for number in range(3):
         await outbox.add(row(f"c{number}", request="r"))
-    await outbox.lost(["c2", "c0"])
+    await outbox.note_lost(["c2", "c0"])
     repeats = [await outbox.add(row(f"d{number}", request="r", seconds=1)) for number in range(3)]
     assert commands(repeats) == "c0 c2 d2"
-    await outbox.lost(["c0"])
+    await outbox.note_lost(["c0"])
     assert (await outbox.add(row("e0", request="r", seconds=2))).command == "c0"
 
 
 async def a_repeat_that_is_only_asked_for_adds_nothing(outbox: Outbox) -> None:
-    assert await outbox.repeated(row("c0", request="r")) is None
+    assert await outbox.find_repeat(row("c0", request="r")) is None
     await outbox.add(row("c1", request="r"))
-    assert await outbox.repeated(row("c2", request="r")) is None
-    await outbox.lost(["c1"])
-    assert await outbox.repeated(row("c3", request="r", account="b")) is None
-    assert await outbox.repeated(row("c4", request="r", seconds=61)) is None
-    assert await outbox.repeated(row("c5", request="r", seconds=59)) == row("c1", request="r")
-    assert await outbox.repeated(row("c6", request="r", seconds=59)) is None
+    assert await outbox.find_repeat(row("c2", request="r")) is None
+    await outbox.note_lost(["c1"])
+    assert await outbox.find_repeat(row("c3", request="r", account="b")) is None
+    assert await outbox.find_repeat(row("c4", request="r", seconds=61)) is None
+    assert await outbox.find_repeat(row("c5", request="r", seconds=59)) == row("c1", request="r")
+    assert await outbox.find_repeat(row("c6", request="r", seconds=59)) is None
     await outbox.add(row("c7", key="k"))
-    assert await outbox.repeated(row("c8", key="k")) == row("c7", key="k")
+    assert await outbox.find_repeat(row("c8", key="k")) == row("c7", key="k")
     assert commands(await outbox.pending()) == "c1 c7"
     try:
-        await outbox.repeated(row("c9", request="r", server="unregistered"))
+        await outbox.find_repeat(row("c9", request="r", server="unregistered"))
     except LeaseEnded:
         return
     raise AssertionError("a server that is not registered was answered")
 
 
-async def what_a_server_left_open_is_lost(outbox: Outbox) -> None:
+async def rows_that_a_server_left_open_are_lost(outbox: Outbox) -> None:
     await outbox.begin("s1", 0)
     await outbox.add(row("c1", request="r", server="s1"))
     await outbox.add(row("c2", request="answered", server="s1"))
     await outbox.add(row("c3", request="shown", server="s1"))
-    await outbox.answered(["c2"])
+    await outbox.note_answered(["c2"])
     await outbox.visible(["c3"])
     await outbox.begin("s2", LONG)
     assert commands(await outbox.take_over("s2")) == "c1 c2"
@@ -199,12 +200,12 @@ async def what_a_server_left_open_is_lost(outbox: Outbox) -> None:
     assert (await outbox.add(row("d3", request="shown", seconds=1, server="s2"))).command == "c3"
 
 
-async def each_server_has_rows_of_its_own(outbox: Outbox) -> None:
+async def servers_have_rows_of_their_own(outbox: Outbox) -> None:
     for server in ("s1", "s2"):
         await outbox.begin(server, LONG)
     await outbox.add(row("c1", server="s1"), [row("c2", server="s1")])
     await outbox.add(row("c3", server="s2"))
-    await outbox.sent("c1", (0, 1))
+    await outbox.note_sent("c1", (0, 1))
     assert commands(await outbox.unsent("s1")) == "c2"
     assert commands(await outbox.unsent("s2")) == "c3"
     assert commands(await outbox.unsent()) == "c2 c3"
@@ -217,7 +218,7 @@ async def a_server_whose_lease_has_ended_is_taken_over(outbox: Outbox) -> None:
     for server, seconds in (("ended", 0.0), ("lives", LONG), ("heir", LONG)):
         await outbox.begin(server, seconds)
         await outbox.add(row(f"{server} sent", server=server), [row(f"{server} unsent", server=server)])
-        await outbox.sent(f"{server} sent", (0, 1))
+        await outbox.note_sent(f"{server} sent", (0, 1))
     taken = await outbox.take_over("heir")
     assert commands(taken) == "ended sent ended unsent"
     assert {(given.server, given.delivery) for given in taken} == {("heir", "lost")}
@@ -227,7 +228,7 @@ async def a_server_whose_lease_has_ended_is_taken_over(outbox: Outbox) -> None:
     assert await outbox.take_over("lives") == []
 
 
-async def who_was_taken_over_adds_and_renews_nothing(outbox: Outbox) -> None:
+async def a_server_that_was_taken_over_adds_and_renews_nothing(outbox: Outbox) -> None:
     await outbox.begin("s1", 0)
     await outbox.begin("s2", LONG)
     await outbox.take_over("s2")
@@ -265,17 +266,17 @@ async def a_server_that_ends_is_taken_over_at_once(outbox: Outbox) -> None:
 
 
 async def a_process_that_has_ended_is_taken_over_at_once(outbox: Outbox) -> None:
-    rest, _, started = this_process().rpartition("-")
-    await outbox.begin("lives", LONG, this_process())
+    rest, _, started = own_process().rpartition("-")
+    await outbox.begin("lives", LONG, own_process())
     await outbox.begin("ended", LONG, f"{rest}-{int(started or 1) - 1}")  # this number was another's before
     await outbox.begin("elsewhere", LONG, "another machine-1-1")
-    await outbox.begin("heir", LONG, this_process())
+    await outbox.begin("heir", LONG, own_process())
     for server in ("lives", "ended", "elsewhere"):
         await outbox.add(row(server, server=server))
     assert commands(await outbox.take_over("heir")) == ("ended" if rest else "")
 
 
-async def what_is_nobodys_goes_to_one_server(outbox: Outbox) -> None:
+async def rows_without_a_server_go_to_one_server(outbox: Outbox) -> None:
     await outbox.add(row("c1"), [row("c2")])
     await outbox.begin("ended", 0)
     await outbox.add(row("c3", server="ended"))
@@ -288,10 +289,10 @@ async def what_is_nobodys_goes_to_one_server(outbox: Outbox) -> None:
     assert {given.server for given in await outbox.pending()} == {owner}
 
 
-async def what_the_log_has_lost_is_nobodys(outbox: Outbox) -> None:
+async def rows_that_the_log_has_lost_belong_to_no_server(outbox: Outbox) -> None:
     await outbox.begin("s1", LONG)
     await outbox.add(row("c1", server="s1"))
-    await outbox.sent("c1", (0, 1))
+    await outbox.note_sent("c1", (0, 1))
     await outbox.visible(["c1"])
     await outbox.unsend({"c1": 3})
     assert await outbox.unsent("s1") == []
@@ -315,7 +316,7 @@ async def a_request_that_is_open_elsewhere_is_in_doubt(outbox: Outbox) -> None:
         row("c2", request="r", seconds=61, server="s2"),
     ):
         assert await outbox.in_doubt(other) == {}
-    await outbox.answered(["c1"])
+    await outbox.note_answered(["c1"])
     assert await outbox.in_doubt(new) == {}
     await outbox.add(row("c3", request="r", key="k", server="s1"))
     assert await outbox.in_doubt(new) == {}, "with a key it is no repeat of one without"
@@ -325,7 +326,7 @@ async def a_repeat_belongs_to_the_server_that_it_came_to(outbox: Outbox) -> None
     for server in ("s1", "s2"):
         await outbox.begin(server, LONG)
     await outbox.add(row("c1", request="r", server="s1"))
-    await outbox.lost(["c1"])
+    await outbox.note_lost(["c1"])
     again = await outbox.add(row("c2", request="r", seconds=1, server="s2"))
     assert again == row("c1", request="r", server="s2")
     assert (commands(await outbox.unsent("s1")), commands(await outbox.unsent("s2"))) == ("", "c1")
@@ -336,40 +337,40 @@ async def a_repeat_belongs_to_the_server_that_it_came_to(outbox: Outbox) -> None
 
 async def a_request_is_new_once_the_earlier_one_was_answered(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
-    await outbox.answered(["c1", "unknown"])
-    await outbox.lost(["c1"])
+    await outbox.note_answered(["c1", "unknown"])
+    await outbox.note_lost(["c1"])
     assert (await outbox.add(row("c2", request="r", seconds=1))).command == "c2"
 
 
 async def a_request_is_new_after_its_window(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
-    await outbox.lost(["c1"])
+    await outbox.note_lost(["c1"])
     assert (await outbox.add(row("c2", request="r", seconds=61))).command == "c2"
     assert (await outbox.add(row("c3", request="r", seconds=66), window_seconds=1)).command == "c3"
 
 
 async def a_request_without_a_key_is_no_repeat_of_one_with(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r", key="k"))
-    await outbox.lost(["c1"])
+    await outbox.note_lost(["c1"])
     assert (await outbox.add(row("c2", request="r"))).command == "c2"
 
 
-async def of_many_with_one_key_at_once_one_is_kept(outbox: Outbox) -> None:
+async def one_row_of_many_with_a_key_is_kept(outbox: Outbox) -> None:
     added = await asyncio.gather(*(outbox.add(row(f"c{n}", key="k")) for n in range(20)))
     assert len({stored.command for stored in added}) == 1
     assert len(await outbox.pending()) == 1
 
 
-async def what_is_unsent_is_listed_in_order(outbox: Outbox) -> None:
+async def rows_to_send_are_listed_in_order(outbox: Outbox) -> None:
     for n in range(4):
         await outbox.add(row(f"c{n}"))
-    await outbox.sent("c1", (0, 5))
+    await outbox.note_sent("c1", (0, 5))
     await outbox.visible(["c2"])  # rejected, or shown after all: no server sends it again
     assert commands(await outbox.unsent()) == "c0 c3"
     assert [pending.position for pending in await outbox.pending()] == [None, (0, 5), None]
 
 
-async def what_is_pending_is_found_by_kind_and_by_entity(outbox: Outbox) -> None:
+async def pending_rows_are_found_by_kind_and_by_entity(outbox: Outbox) -> None:
     await outbox.add(row("c1", entity="e1"))
     await outbox.add(row("c2", kind="Model", entity="e2"))
     await outbox.add(row("c3", entity="e1"))
@@ -382,22 +383,22 @@ async def what_is_pending_is_found_by_kind_and_by_entity(outbox: Outbox) -> None
 
 
 async def the_first_row_of_a_key_is_found(outbox: Outbox) -> None:
-    assert await outbox.accepted("a", "k") is None
+    assert await outbox.find_accepted("a", "k") is None
     await outbox.add(row("first", key="k"))
     await outbox.add(row("repeat", key="k"))
     await outbox.add(row("other", key="l"))
-    await outbox.sent("first", (0, 3))
-    first = await outbox.accepted("a", "k")
+    await outbox.note_sent("first", (0, 3))
+    first = await outbox.find_accepted("a", "k")
     assert first is not None
     assert (first.command, first.position, first.request) == ("first", (0, 3), row("first").request)
-    assert await outbox.accepted("b", "k") is None
+    assert await outbox.find_accepted("b", "k") is None
     await outbox.visible(["first"])
-    assert await outbox.accepted("a", "k"), "a repeat may come long after reads do without the row"
+    assert await outbox.find_accepted("a", "k"), "a repeat may come long after reads do without the row"
     await outbox.expire(NOW + timedelta(seconds=50))
-    assert await outbox.accepted("a", "k") is None
+    assert await outbox.find_accepted("a", "k") is None
 
 
-async def what_is_visible_and_old_goes(outbox: Outbox) -> None:
+async def old_visible_rows_go(outbox: Outbox) -> None:
     await outbox.add(row("old", key="k"))
     await outbox.add(row("unseen"))
     await outbox.add(row("new", seconds=100))
@@ -405,50 +406,48 @@ async def what_is_visible_and_old_goes(outbox: Outbox) -> None:
     assert await outbox.expire(NOW) == 0
     assert await outbox.expire(NOW + timedelta(seconds=50)) == 1
     assert commands(await outbox.pending()) == "unseen"
-    assert await outbox.expired_request("a", "k") == row("old").request
-    assert await outbox.expired_request("b", "k") is None
+    assert await outbox.find_expired("a", "k") == row("old").request
+    assert await outbox.find_expired("b", "k") is None
     assert (await outbox.add(row("again", key="k", request="another", seconds=100))).command == "again"
     await outbox.visible(["again"])
     assert await outbox.expire(NOW + timedelta(seconds=200)) == 2
-    assert await outbox.expired_request("a", "k") == row("old").request, (
-        "the first one's, whatever came later"
-    )
+    assert await outbox.find_expired("a", "k") == row("old").request, "the first one's, whatever came later"
 
 
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
         a_row_is_kept_as_it_was_given,
-        what_waits_is_counted_without_being_read,
+        the_backlog_is_counted_without_being_read,
         rows_of_one_request_are_kept_together,
         rows_of_one_request_are_kept_all_or_none,
-        of_rows_added_at_once_a_bad_one_fails_alone,
+        a_bad_row_among_others_fails_alone,
         the_first_row_of_a_key_is_found,
         a_caller_that_gives_up_takes_no_other_with_it,
-        what_is_noted_at_once_is_noted_in_order,
+        notes_at_once_keep_their_order,
         a_key_gives_the_same_row_for_ever,
         a_key_is_its_accounts_own,
         equal_requests_in_flight_are_rows_of_their_own,
         a_repeated_request_gives_the_row_whose_answer_was_lost,
         a_lost_row_is_found_by_one_repeat,
         a_repeat_that_is_only_asked_for_adds_nothing,
-        what_a_server_left_open_is_lost,
-        each_server_has_rows_of_its_own,
+        rows_that_a_server_left_open_are_lost,
+        servers_have_rows_of_their_own,
         a_server_whose_lease_has_ended_is_taken_over,
-        who_was_taken_over_adds_and_renews_nothing,
+        a_server_that_was_taken_over_adds_and_renews_nothing,
         a_lease_that_is_renewed_goes_on,
         a_server_that_ends_is_taken_over_at_once,
         a_process_that_has_ended_is_taken_over_at_once,
-        what_is_nobodys_goes_to_one_server,
-        what_the_log_has_lost_is_nobodys,
+        rows_without_a_server_go_to_one_server,
+        rows_that_the_log_has_lost_belong_to_no_server,
         a_request_that_is_open_elsewhere_is_in_doubt,
         a_repeat_belongs_to_the_server_that_it_came_to,
         a_request_is_new_once_the_earlier_one_was_answered,
         a_request_is_new_after_its_window,
         a_request_without_a_key_is_no_repeat_of_one_with,
-        of_many_with_one_key_at_once_one_is_kept,
-        what_is_unsent_is_listed_in_order,
-        what_is_pending_is_found_by_kind_and_by_entity,
-        what_is_visible_and_old_goes,
+        one_row_of_many_with_a_key_is_kept,
+        rows_to_send_are_listed_in_order,
+        pending_rows_are_found_by_kind_and_by_entity,
+        old_visible_rows_go,
     )
 }

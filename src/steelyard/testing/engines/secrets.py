@@ -25,7 +25,7 @@ def secret(name: str = "token", account: str = "acme", *, key: str = "k1") -> En
     return EncryptedSecret(account, name, key, b"\x00\xff" + name.encode(), "f" * 16, NOW, NOW)
 
 
-async def what_is_put_is_read_as_it_was(secrets: EncryptedSecrets) -> None:
+async def a_secret_is_read_as_it_was_put(secrets: EncryptedSecrets) -> None:
     assert await secrets.put(secret(), MOST) == secret() == await secrets.get("acme", "token")
     assert await secrets.get("acme", "other") is None is await secrets.get("other", "token")
 
@@ -36,7 +36,7 @@ async def another_value_replaces_the_first_and_keeps_its_time(secrets: Encrypted
     assert await secrets.put(newer, MOST) == replace(newer, created=NOW) == await secrets.get("acme", "token")
 
 
-async def each_account_has_its_own_by_name(secrets: EncryptedSecrets) -> None:
+async def accounts_have_secrets_of_their_own_by_name(secrets: EncryptedSecrets) -> None:
     for name in ("b", "a-1", "a"):
         await secrets.put(secret(name), MOST)
     await secrets.put(secret("a", "other"), MOST)
@@ -62,7 +62,7 @@ async def no_account_has_more_than_it_may(secrets: EncryptedSecrets) -> None:
     await secrets.put(secret("s", "other"), MOST)
 
 
-async def what_is_deleted_is_gone(secrets: EncryptedSecrets) -> None:
+async def a_deleted_secret_is_gone(secrets: EncryptedSecrets) -> None:
     await secrets.put(secret("a"), MOST)
     await secrets.put(secret("b"), MOST)
     assert await secrets.delete("acme", "a")
@@ -78,17 +78,17 @@ async def names_of_any_text_are_looked_up(secrets: EncryptedSecrets) -> None:
         assert not await secrets.delete(text, text)
 
 
-async def those_of_other_keys_come_in_pages(secrets: EncryptedSecrets) -> None:
+async def secrets_of_other_keys_come_in_pages(secrets: EncryptedSecrets) -> None:
     for account in ("acme", "zeta"):
         for name in ("a", "b"):
             await secrets.put(secret(name, account), MOST)
     await secrets.put(secret("new", key="k2"), MOST)
     pages, after = [], ("", "")
-    while page := await secrets.of_other_keys("k2", after, 3):
+    while page := await secrets.list_other_keys("k2", after, 3):
         pages.append([(row.account, row.name) for row in page])
         after = pages[-1][-1]
     assert pages == [[("acme", "a"), ("acme", "b"), ("zeta", "a")], [("zeta", "b")]]
-    assert [row.name for row in await secrets.of_other_keys("k1", ("", ""), 3)] == ["new"]
+    assert [row.name for row in await secrets.list_other_keys("k1", ("", ""), 3)] == ["new"]
 
 
 async def bytes_change_alone_unless_the_secret_has_changed(secrets: EncryptedSecrets) -> None:
@@ -131,13 +131,13 @@ async def check_deletion_of_the_account(accounts: Accounts, secrets: EncryptedSe
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
-        what_is_put_is_read_as_it_was,
+        a_secret_is_read_as_it_was_put,
         another_value_replaces_the_first_and_keeps_its_time,
-        each_account_has_its_own_by_name,
+        accounts_have_secrets_of_their_own_by_name,
         no_account_has_more_than_it_may,
-        what_is_deleted_is_gone,
+        a_deleted_secret_is_gone,
         names_of_any_text_are_looked_up,
-        those_of_other_keys_come_in_pages,
+        secrets_of_other_keys_come_in_pages,
         bytes_change_alone_unless_the_secret_has_changed,
     )
 }

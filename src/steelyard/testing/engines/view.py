@@ -6,7 +6,7 @@ from dataclasses import replace
 import orjson
 
 from steelyard.views.fields import cursor
-from steelyard.views.matching import parsed
+from steelyard.views.matching import parse
 from steelyard.views.view import BadQuery, Change, Position, Query, View
 from steelyard_schema.account import Scope
 
@@ -26,7 +26,7 @@ def change(entity: Mapping[str, object], offset: int, epoch: int = 1) -> Change:
     return Change(str(entity["id"]), orjson.dumps(entity), Position(epoch, offset))
 
 
-def gone(id: str, offset: int, epoch: int = 1) -> Change:
+def deletion(id: str, offset: int, epoch: int = 1) -> Change:
     return Change(id, None, Position(epoch, offset))
 
 
@@ -44,14 +44,14 @@ async def pages(view: View, query: Query) -> list[str]:
     listed: list[str] = []
     while page := await view.query(query):
         listed += [stored.id for stored in page]
-        query = replace(query, after=cursor(parsed(page[-1]), query.kind, query.order_by))
+        query = replace(query, after=cursor(parse(page[-1]), query.kind, query.order_by))
     return listed
 
 
 # ---- looking up
 
 
-async def what_is_put_is_got(view: View) -> None:
+async def an_entity_is_got_as_it_was_put(view: View) -> None:
     entity = dataset("d1", text="naïve \u0000 \u2028")
     await put(view, entity)
     stored = await view.get("Dataset", "d1")
@@ -78,7 +78,7 @@ async def the_kinds_of_those_that_are_there_come_by_id(view: View) -> None:
     model = {"kind": "Model", "id": "m1", "account": "a1", "creationTime": "2026-01-31T12:00:00Z"}
     strange = "strange \u0000 $id"
     await put(view, dataset("d1"), dataset("d2"), model, dataset(strange), dataset("d3"))
-    await view.apply([gone("d2", 9)], 1, {0: 10})
+    await view.apply([deletion("d2", 9)], 1, {0: 10})
     assert await view.kinds(["d1", "d2", "m1", "d4", strange]) == {
         "d1": "Dataset",
         "m1": "Model",
@@ -87,7 +87,7 @@ async def the_kinds_of_those_that_are_there_come_by_id(view: View) -> None:
     assert await view.kinds([]) == {}
 
 
-async def each_filter_reads_its_field(view: View) -> None:
+async def filters_read_their_fields(view: View) -> None:
     base = {"account": "a1", "creationTime": "2026-01-31T12:00:00Z", "status": "Created"}
     evaluation = base | {"kind": "Evaluation", "id": "e", "dataset": "d", "reason": "QuotaLimit"}
     report = {"kind": "Report", "id": "r", "rubric": "R", "dataset": "d", "evaluation": "e"}
@@ -138,7 +138,7 @@ async def one_condition_of_any_of_has_to_hold(view: View) -> None:
     assert await ids(view, Query("Dataset", any_of=[{}, {"id": ["d1"]}], limit=2)) == ["d1", "d2"]
 
 
-async def every_label_has_to_be_there(view: View) -> None:
+async def all_labels_have_to_match(view: View) -> None:
     await put(
         view, dataset("d1", labels={"x": "1", "a.b/c": "2"}), dataset("d2", labels={"x": "1"}), dataset("d3")
     )
@@ -154,7 +154,7 @@ async def labels_follow_their_entity(view: View) -> None:
     assert await ids(view, Query("Dataset", labels={"x": "1"})) == []
     assert await ids(view, Query("Dataset", labels={"y": "1"})) == []
     assert await ids(view, Query("Dataset", labels={"x": "2", "z": "1"})) == ["d1"]
-    await view.apply([gone("d1", 3), change(dataset("d2"), 4)], 1, {0: 4})
+    await view.apply([deletion("d1", 3), change(dataset("d2"), 4)], 1, {0: 4})
     assert await ids(view, Query("Dataset", any_of=[{"labels.z": ["1"]}, {"labels.x": ["1", "2"]}])) == []
 
 
@@ -203,7 +203,7 @@ async def entities_without_the_field_come_last(view: View) -> None:
 
 async def a_page_begins_after_an_entity_that_is_gone(view: View) -> None:
     await put(view, *(dataset(f"d{n}") for n in (1, 2, 3)))
-    await view.apply([gone("d2", 9)], 1, {})
+    await view.apply([deletion("d2", 9)], 1, {})
     after = Query("Dataset", order_by="id", after=("d2", "d2"))
     assert await ids(view, after) == ["d3"]
     assert await ids(view, replace(after, order="descending")) == ["d1"]
@@ -231,13 +231,13 @@ async def a_wrong_query_is_refused(view: View) -> None:
 CASES: Mapping[str, Case] = {
     case.__name__: case
     for case in (
-        what_is_put_is_got,
+        an_entity_is_got_as_it_was_put,
         an_id_of_another_kind_is_not_got,
         the_kinds_of_those_that_are_there_come_by_id,
-        each_filter_reads_its_field,
+        filters_read_their_fields,
         values_of_a_filter_are_alternatives_and_filters_are_not,
         one_condition_of_any_of_has_to_hold,
-        every_label_has_to_be_there,
+        all_labels_have_to_match,
         labels_follow_their_entity,
         a_scope_hides_the_rest,
         entities_come_in_order_of_creation,

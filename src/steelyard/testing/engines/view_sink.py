@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Mapping
 
-from steelyard.origin import Origin
-from steelyard.testing.engines.view import Case, change, dataset, gone, ids, put
+from steelyard.engines.origin import Origin
+from steelyard.testing.engines.view import Case, change, dataset, deletion, ids, put
 from steelyard.views.view import STATE, Change, Position, Query, View, ViewError
 
 
@@ -16,10 +16,12 @@ async def an_older_change_is_left_out(view: View) -> None:
     assert await view.positions(1) == {0: 6}, "positions do not go back either"
 
 
-async def of_one_batch_the_latest_change_counts(view: View) -> None:
+async def the_latest_change_of_a_batch_counts(view: View) -> None:
     both = [change(dataset("d1", status="Ready"), 2), change(dataset("d1", status="Created"), 1)]
     await view.apply(
-        [*both, change(dataset("d2"), 3), gone("d2", 4), gone("d3", 5), change(dataset("d3"), 6)], 1, {}
+        [*both, change(dataset("d2"), 3), deletion("d2", 4), deletion("d3", 5), change(dataset("d3"), 6)],
+        1,
+        {},
     )
     assert [(stored.id, stored.position.offset) for stored in await view.query(Query("Dataset"))] == [
         ("d1", 2),
@@ -27,18 +29,18 @@ async def of_one_batch_the_latest_change_counts(view: View) -> None:
     ]
 
 
-async def what_is_forgotten_does_not_come_back(view: View) -> None:
+async def a_forgotten_entity_does_not_come_back(view: View) -> None:
     await put(view, dataset("d1"))
-    await view.apply([gone("d1", 7)], 1, {0: 8})
+    await view.apply([deletion("d1", 7)], 1, {0: 8})
     await view.apply([change(dataset("d1"), 6), change(dataset("d1"), 7)], 1, {})
     assert await view.get("Dataset", "d1") is None
     assert await view.query(Query("Dataset")) == []
-    await view.apply([gone("d1", 5)], 1, {})
+    await view.apply([deletion("d1", 5)], 1, {})
     await view.apply([change(dataset("d1"), 6)], 1, {})
     assert await view.get("Dataset", "d1") is None
     await view.apply([change(dataset("d1"), 8)], 1, {})
     assert await view.get("Dataset", "d1") is not None
-    await view.apply([gone("d1", 7)], 1, {})
+    await view.apply([deletion("d1", 7)], 1, {})
     assert await view.get("Dataset", "d1") is not None
 
 
@@ -51,19 +53,19 @@ async def positions_are_of_one_epoch(view: View) -> None:
     await view.apply([], 2, {1: 1})
     assert await view.positions(2) == {1: 1}
     assert await view.positions(1) == {}
-    await refused(view.apply([change(dataset("d1"), 99)], 1, {0: 9}))
+    await expect_refusal(view.apply([change(dataset("d1"), 99)], 1, {0: 9}))
     assert await view.find("d1") is None
 
 
 async def a_rebuilt_log_is_the_truth(view: View) -> None:
     """Even where it was restored to an earlier state; what it does not name is swept, and only once it is read."""
     await put(view, dataset("d1", status="Error"), dataset("d2"), dataset("d3"))
-    await view.apply([gone("d3", 8)], 1, {0: 9})
+    await view.apply([deletion("d3", 8)], 1, {0: 9})
     restored = [change(dataset("d1", status="Created"), 0), change(dataset("d3"), 1)]
     await view.apply(restored, 2, {0: 2})
     assert await ids(view, Query("Dataset")) == ["d1", "d2", "d3"]
     assert await ids(view, Query("Dataset", filters={"status": ["Created"]})) == ["d1"]
-    await refused(view.sweep(2, {0: 3}))
+    await expect_refusal(view.sweep(2, {0: 3}))
     await view.apply([], 2, {0: 3})
     assert await view.sweep(2, {0: 3}) == 1
     assert await ids(view, Query("Dataset")) == ["d1", "d3"]
@@ -115,22 +117,22 @@ async def a_view_of_an_earlier_version_is_adopted(view: View) -> None:
 async def a_change_that_is_none_changes_nothing(view: View) -> None:
     for wrong in (b"{", b"[]", b"{}", b'{"kind": "Spoon", "id": "x"}'):
         changes = [change(dataset("d1"), 1), Change("x", wrong, Position(1, 2))]
-        await refused(view.apply(changes, 1, {0: 3}))
+        await expect_refusal(view.apply(changes, 1, {0: 3}))
     assert await view.find("d1") is None
     assert await view.positions(1) == {}
 
 
 async def a_change_wakes_those_who_wait(view: View) -> None:
     since = view.version()
-    assert await view.changed(since, 0.01) == since
-    waiting = asyncio.create_task(view.changed(since, 30))
+    assert await view.wait_for_change(since, 0.01) == since
+    waiting = asyncio.create_task(view.wait_for_change(since, 30))
     await asyncio.sleep(0)
     await put(view, dataset("d1"))
     assert await waiting != since
-    assert await view.changed(since, 30) != since, "a change between the look and the call counts"
+    assert await view.wait_for_change(since, 30) != since, "a change between the look and the call counts"
 
 
-async def refused(call: Awaitable[object]) -> None:
+async def expect_refusal(call: Awaitable[object]) -> None:
     try:
         await call
     except ViewError:
@@ -142,8 +144,8 @@ CASES: Mapping[str, Case] = {
     case.__name__: case
     for case in (
         an_older_change_is_left_out,
-        of_one_batch_the_latest_change_counts,
-        what_is_forgotten_does_not_come_back,
+        the_latest_change_of_a_batch_counts,
+        a_forgotten_entity_does_not_come_back,
         positions_are_of_one_epoch,
         a_rebuilt_log_is_the_truth,
         an_empty_rebuilt_log_empties_the_view,

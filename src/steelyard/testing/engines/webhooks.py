@@ -61,7 +61,7 @@ async def claim(database: AccountsDatabase, now: float = NOW + 600) -> Attempt:
     return attempt
 
 
-async def those_who_may_see_an_entity_are_told(database: AccountsDatabase) -> None:
+async def accounts_that_may_see_an_entity_are_told(database: AccountsDatabase) -> None:
     await hook(database, await owner(database, "acme"), "own")
     await hook(database, await owner(database, "auditor", "acme", "other"), "both")
     await hook(database, await owner(database, "stranger"), "none")
@@ -96,7 +96,7 @@ async def an_end_is_told_once(database: AccountsDatabase) -> None:
     assert await take(database, event("e1"), event("e1", 2, status="Deleted")) == 0
 
 
-async def what_ended_before_the_registration_is_not_told(database: AccountsDatabase) -> None:
+async def an_end_before_the_registration_is_not_told(database: AccountsDatabase) -> None:
     await hook(database, await owner(database))
     assert await take(database, event("e1", -1), event("e2", 0)) == 1
     assert await drain(database) == [("h1", "e2")]
@@ -188,7 +188,7 @@ async def a_refused_event_waits_behind_the_others(database: AccountsDatabase) ->
     await hook(database, await owner(database))
     await take(database, event("e1"), event("e2"), event("e3"))
     failure = Failure("it answered 500", NOW + 660, NOW)
-    assert await database.webhooks.refused(await claim(database), failure, NOW + 600) is None
+    assert await database.webhooks.note_refused(await claim(database), failure, NOW + 600) is None
     assert await database.webhooks.claim(NOW + 659, LEASE, 10) == [], "the webhook rests"
     assert [entity for _, entity in await drain(database, NOW + 660)] == ["e2", "e3", "e1"]
 
@@ -201,7 +201,7 @@ async def failures_are_shown_until_one_is_accepted(database: AccountsDatabase) -
         attempt = await claim(database, NOW + 600 + failures)
         assert attempt.failures == failures
         failure = Failure("it answered 500", NOW + 600 + failures, NOW)
-        await database.webhooks.refused(attempt, failure, NOW + 600 + failures)
+        await database.webhooks.note_refused(attempt, failure, NOW + 600 + failures)
     webhook = await database.webhooks.get(account.id or "", "h1")
     assert webhook is not None
     assert (webhook.status, webhook.reason, webhook.message) == (
@@ -223,7 +223,7 @@ async def a_webhook_that_fails_for_long_is_disabled(database: AccountsDatabase) 
     await take(database, event("e1"))
     for time, expected in ((NOW + 600, None), (NOW + 4000, None), (NOW + 4300, "Failing")):
         failure = Failure("it answered 500", time, time - 3600)
-        assert await database.webhooks.refused(await claim(database, time), failure, time) == expected
+        assert await database.webhooks.note_refused(await claim(database, time), failure, time) == expected
     webhook = await database.webhooks.get(id, "h1")
     assert webhook is not None
     assert (webhook.status, webhook.reason, webhook.message) == ("Disabled", "Failing", "it answered 500")
@@ -233,13 +233,13 @@ async def a_webhook_that_fails_for_long_is_disabled(database: AccountsDatabase) 
     assert await drain(database, NOW + 9000) == [("h1", "e1")], "what waited is sent"
 
 
-async def what_ended_while_it_was_disabled_is_not_told_late(database: AccountsDatabase) -> None:
+async def an_end_while_it_was_disabled_is_not_told_late(database: AccountsDatabase) -> None:
     account = await owner(database)
     id = account.id or ""
     await hook(database, account)
     await take(database, event("e0"))
     failure = Failure("it answered 410", NOW + 600, NOW, gone=True)
-    await database.webhooks.refused(await claim(database), failure, NOW + 600)
+    await database.webhooks.note_refused(await claim(database), failure, NOW + 600)
     assert await take(database, event("e1", 11)) == 0
     await database.webhooks.enable(id, "h1")
     # The log is built again, and is read from its beginning.
@@ -247,7 +247,7 @@ async def what_ended_while_it_was_disabled_is_not_told_late(database: AccountsDa
     assert sorted(await drain(database, NOW + 9000)) == [("h1", "e0"), ("h1", "e2")]
 
 
-async def what_ended_while_it_could_not_be_seen_is_not_told_late(database: AccountsDatabase) -> None:
+async def an_end_while_it_could_not_be_seen_is_not_told_late(database: AccountsDatabase) -> None:
     account = await owner(database, "acme", "acme", "other")
     id, now = account.id or "", datetime.fromtimestamp(NOW, UTC)
     await hook(database, account)
@@ -266,7 +266,7 @@ async def a_receiver_that_is_gone_is_not_asked_again(database: AccountsDatabase)
     await hook(database, account)
     await take(database, event("e1"))
     failure = Failure("it answered 410", NOW + 600, NOW, gone=True)
-    assert await database.webhooks.refused(await claim(database), failure, NOW + 600) == "Gone"
+    assert await database.webhooks.note_refused(await claim(database), failure, NOW + 600) == "Gone"
     assert await drain(database, NOW + 9000) == []
 
 
@@ -312,7 +312,7 @@ async def an_account_has_a_bounded_number(database: AccountsDatabase) -> None:
     assert len(await database.webhooks.list(account.id or "")) == 2
 
 
-async def others_webhooks_are_out_of_reach(database: AccountsDatabase) -> None:
+async def webhooks_of_others_are_out_of_reach(database: AccountsDatabase) -> None:
     one, other = await owner(database), await owner(database, "other")
     await hook(database, one)
     webhooks, id = database.webhooks, other.id or ""
@@ -324,7 +324,7 @@ async def others_webhooks_are_out_of_reach(database: AccountsDatabase) -> None:
     assert await webhooks.get(one.id or "", "h1") is not None
 
 
-async def what_is_removed_is_sent_no_more(database: AccountsDatabase) -> None:
+async def a_removed_webhook_gets_no_more(database: AccountsDatabase) -> None:
     account = await owner(database)
     await hook(database, account)
     await take(database, event("e1"))
@@ -343,7 +343,7 @@ async def a_rotation_begins_the_next_secret(database: AccountsDatabase) -> None:
     assert (attempt.generation, attempt.rotated) == (2, NOW + 30)
 
 
-async def what_is_too_old_is_dropped(database: AccountsDatabase) -> None:
+async def an_event_that_is_too_old_is_dropped(database: AccountsDatabase) -> None:
     account = await owner(database)
     await hook(database, account)
     await take(database, event("e1", 1), event("e2", 10))
@@ -369,11 +369,11 @@ async def a_test_is_sent_to_one_webhook(database: AccountsDatabase) -> None:
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
-        those_who_may_see_an_entity_are_told,
+        accounts_that_may_see_an_entity_are_told,
         the_registering_tokens_grants_limit_what_is_told,
         kinds_and_statuses_choose,
         an_end_is_told_once,
-        what_ended_before_the_registration_is_not_told,
+        an_end_before_the_registration_is_not_told,
         a_backlog_is_bounded_and_says_what_is_lost,
         rights_that_were_taken_away_hold_for_what_waits,
         a_deleted_account_has_no_webhooks,
@@ -385,17 +385,17 @@ CASES: dict[str, Case] = {
         a_refused_event_waits_behind_the_others,
         failures_are_shown_until_one_is_accepted,
         a_webhook_that_fails_for_long_is_disabled,
-        what_ended_while_it_was_disabled_is_not_told_late,
-        what_ended_while_it_could_not_be_seen_is_not_told_late,
+        an_end_while_it_was_disabled_is_not_told_late,
+        an_end_while_it_could_not_be_seen_is_not_told_late,
         a_receiver_that_is_gone_is_not_asked_again,
         webhooks_that_wait_take_turns,
         whether_any_is_registered_is_known,
         positions_never_go_back,
         an_account_has_a_bounded_number,
-        others_webhooks_are_out_of_reach,
-        what_is_removed_is_sent_no_more,
+        webhooks_of_others_are_out_of_reach,
+        a_removed_webhook_gets_no_more,
         a_rotation_begins_the_next_secret,
-        what_is_too_old_is_dropped,
+        an_event_that_is_too_old_is_dropped,
         a_test_is_sent_to_one_webhook,
     )
 }

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from steelyard.views.fields import CHANGED, CREATED, FILTERS, Entity, labels, sort_key, value
-from steelyard.views.view import Change, Position, Stored
+from steelyard.views.view import Change, Position, StoredEntity
 
 Document = dict[str, Any]
 
@@ -58,10 +58,10 @@ def document(change: Change, read: tuple[str, Entity] | None, resync: int) -> Do
     }
 
 
-def stored(entity: Mapping[str, Any]) -> Stored:
+def to_stored(entity: Mapping[str, Any]) -> StoredEntity:
     """Return the entity of a document."""
     position = Position(entity["epoch"], entity["position"])
-    return Stored(entity["kind"], entity["_id"], bytes(entity["json"]), position)
+    return StoredEntity(entity["kind"], entity["_id"], bytes(entity["json"]), position)
 
 
 def is_newer(change: Change, resync: int, known: Mapping[str, Any] | None) -> bool:

@@ -77,11 +77,11 @@ def _holds(condition: Mapping[str, Sequence[str]]) -> list[Filter]:
 def _among(name: str, values: Sequence[str]) -> Filter:
     if name.startswith(LABEL):
         key = name.removeprefix(LABEL)
-        return {"labels": _one_of([label(key, text) for text in values])}
-    return {"_id" if name == "id" else f"fields.{name}": _one_of(values)}
+        return {"labels": _any_value([label(key, text) for text in values])}
+    return {"_id" if name == "id" else f"fields.{name}": _any_value(values)}
 
 
-def _one_of(values: Sequence[str]) -> object:
+def _any_value(values: Sequence[str]) -> object:
     return values[0] if len(values) == 1 else {"$in": list(values)}
 
 

@@ -20,8 +20,8 @@ from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from steelyard.addresses import without_password
-from steelyard.origin import Origin
+from steelyard.engines.addresses import without_password
+from steelyard.engines.origin import Origin
 from steelyard.views.fields import read
 from steelyard.views.matching import check
 from steelyard.views.mongodb.documents import (
@@ -33,11 +33,11 @@ from steelyard.views.mongodb.documents import (
     Document,
     document,
     is_newer,
-    stored,
+    to_stored,
 )
 from steelyard.views.mongodb.queries import searches
 from steelyard.views.view import STATE as STATE_TOPIC
-from steelyard.views.view import Change, Query, Stored, ViewError
+from steelyard.views.view import Change, Query, StoredEntity, ViewError
 
 T = TypeVar("T")
 Client = AsyncMongoClient[Document]
@@ -98,7 +98,7 @@ class MongoView:
             raise ViewError(f"view {name!r}: {error}; should be mongodb://HOST/DATABASE") from error
         view = cls(client, database, name)
         try:
-            with view._ours():
+            with view._translate_errors():
                 hello = await client.admin.command("hello")
                 # A router of a sharded cluster has no set name of its own and takes transactions.
                 if "setName" not in hello and hello.get("msg") != "isdbgrid":
@@ -127,36 +127,36 @@ class MongoView:
             raise
         return view
 
-    async def get(self, kind: str, id: str) -> Stored | None:
+    async def get(self, kind: str, id: str) -> StoredEntity | None:
         entity = await self.find(id)
         return entity if entity is not None and entity.kind == kind else None
 
-    async def find(self, id: str) -> Stored | None:
-        with self._ours():
+    async def find(self, id: str) -> StoredEntity | None:
+        with self._translate_errors():
             entity = await self._entities.find_one({"_id": id, "kind": _LIVE})
-        return None if entity is None else stored(entity)
+        return None if entity is None else to_stored(entity)
 
     async def kinds(self, ids: Collection[str]) -> Mapping[str, str]:
         if not ids:
             return {}
-        with self._ours():
+        with self._translate_errors():
             entities = self._entities.find({"_id": {"$in": list(ids)}, "kind": _LIVE}, {"kind": 1})
             return {entity["_id"]: entity["kind"] async for entity in entities}
 
-    async def query(self, query: Query) -> Sequence[Stored]:
+    async def query(self, query: Query) -> Sequence[StoredEntity]:
         check(query)
-        entities: list[Stored] = []
-        with self._ours():
+        entities: list[StoredEntity] = []
+        with self._translate_errors():
             for search in searches(query):
                 left = None if query.limit is None else query.limit - len(entities)
                 if left == 0:
                     break
                 cursor = self._entities.find(search.filter).sort(search.sort).limit(left or 0)
-                entities += [stored(entity) async for entity in cursor]
+                entities += [to_stored(entity) async for entity in cursor]
         return entities
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
-        with self._ours():
+        with self._translate_errors():
             return _positions(await self._fetch_state(), epoch)
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
@@ -217,7 +217,7 @@ class MongoView:
     def version(self) -> int:
         return self._version
 
-    async def changed(self, since: int, timeout: float) -> int:
+    async def wait_for_change(self, since: int, timeout: float) -> int:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while self._version == since and loop.time() < end:
@@ -237,7 +237,7 @@ class MongoView:
             await self._entities.replace_one({"_id": probe}, {"_id": probe}, upsert=True, session=session)
             await self._entities.delete_one({"_id": probe}, session=session)
 
-        with self._ours():
+        with self._translate_errors():
             before = datetime.now(UTC)
             # Answers of commands have times without a zone, in UTC; a server of the protocol alone may give none.
             there = (await self._client.admin.command("hello")).get("localTime")
@@ -292,7 +292,7 @@ class MongoView:
             await self._state.replace_one({"_id": ONLY}, state, session=session)
             return result, int(state["version"])
 
-        with self._ours():
+        with self._translate_errors():
             async with self._client.start_session() as session:
                 result, version = await session.with_transaction(transaction)
         self._version = max(self._version, version)
@@ -306,11 +306,11 @@ class MongoView:
         return state
 
     async def _read_state(self) -> Document:
-        with self._ours():
+        with self._translate_errors():
             return await self._fetch_state()
 
     @contextmanager
-    def _ours(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """The library's errors in our words."""
         try:
             yield

@@ -142,7 +142,7 @@ class Search:
             parts.append((f"({key}, {id}) {than} (?, ?)", after))
         elif after is not None:
             parts.append((f"{id} {than} ?", after[1:]))
-        parts += self._others()
+        parts += self._remaining_conditions()
         order = f"{key} {way}, {id} {way}" if present else f"{id} {way}"
         limit = -1 if self.query.limit is None else self.query.limit
         return Statement(
@@ -167,7 +167,7 @@ class Search:
             parts.append((f"e.{name} {_among(values)}", tuple(values)))
         return f"{kind} e INDEXED BY {index(kind, *(self.lead or (order,)))}", "e", parts
 
-    def _others(self) -> Iterable[tuple[str, tuple[Parameter, ...]]]:
+    def _remaining_conditions(self) -> Iterable[tuple[str, tuple[Parameter, ...]]]:
         """Conditions that are looked up in each row; the plus keeps SQLite from leading with them."""
         for name, values in self.conjunction.items():
             if name in self.lead:

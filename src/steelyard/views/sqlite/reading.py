@@ -6,11 +6,11 @@ from itertools import product
 
 import orjson
 
-from steelyard.origin import Origin
+from steelyard.engines.origin import Origin
 from steelyard.views.fields import CREATED, OWN
 from steelyard.views.matching import Row, page
 from steelyard.views.sqlite.plan import Bounds, Conjunction, Search, Statement, by_rarity, conjunctions, count
-from steelyard.views.view import STATE, Position, Query, Stored
+from steelyard.views.view import STATE, Position, Query, StoredEntity
 
 _STORED = "e.id, e.epoch, e.position, CAST(e.json AS BLOB)"
 _ONE = {kind: f"SELECT {_STORED} FROM {kind} e WHERE e.id = ?" for kind in OWN}
@@ -18,14 +18,14 @@ _KIND = " UNION ALL ".join(f"SELECT '{kind}', e.id FROM {kind} e WHERE e.id = :i
 _ANY = " UNION ALL ".join(f"SELECT '{kind}', {_STORED} FROM {kind} e WHERE e.id = :id" for kind in OWN)
 
 
-def get(connection: sqlite3.Connection, kind: str, id: str) -> Stored | None:
+def get(connection: sqlite3.Connection, kind: str, id: str) -> StoredEntity | None:
     row = connection.execute(_ONE[kind], (id,)).fetchone() if kind in _ONE else None
-    return None if row is None else Stored(kind, row[0], row[3], Position(row[1], row[2]))
+    return None if row is None else StoredEntity(kind, row[0], row[3], Position(row[1], row[2]))
 
 
-def find(connection: sqlite3.Connection, id: str) -> Stored | None:
+def find(connection: sqlite3.Connection, id: str) -> StoredEntity | None:
     row = connection.execute(_ANY, {"id": id}).fetchone()
-    return None if row is None else Stored(row[0], row[1], row[4], Position(row[2], row[3]))
+    return None if row is None else StoredEntity(row[0], row[1], row[4], Position(row[2], row[3]))
 
 
 def kinds(connection: sqlite3.Connection, ids: Collection[str]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def kinds(connection: sqlite3.Connection, ids: Collection[str]) -> dict[str, str
     return {row[1]: row[0] for row in rows if row is not None}
 
 
-def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[Stored]:
+def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[StoredEntity]:
     """Return the entities of a query, in its order."""
     searches = [
         search
@@ -59,13 +59,13 @@ def _rows(connection: sqlite3.Connection, search: Search) -> list[Row[int]]:
     return rows if limit is None else rows[:limit]
 
 
-def _entities(connection: sqlite3.Connection, kind: str, numbers: list[int]) -> list[Stored]:
+def _entities(connection: sqlite3.Connection, kind: str, numbers: list[int]) -> list[StoredEntity]:
     rows = connection.execute(
         # Numbers are ours: one parameter for all of them, where each text needs its own.
         f"SELECT e.number, {_STORED} FROM {kind} e WHERE e.number IN (SELECT value FROM json_each(?))",
         (orjson.dumps(numbers).decode(),),
     )
-    stored = {number: Stored(kind, id, json, Position(*place)) for number, id, *place, json in rows}
+    stored = {number: StoredEntity(kind, id, json, Position(*place)) for number, id, *place, json in rows}
     return [stored[number] for number in numbers]
 
 
@@ -116,7 +116,7 @@ def _rarest(
     """The condition that leaves the fewest entities, and how many; counted to a bound, guessed beyond it."""
     for bound in (bounds.small, bounds.many):
         counts = {
-            name: _counted(connection, count(kind, name, values, bound + 1))
+            name: _count(connection, count(kind, name, values, bound + 1))
             for name, values in conjunction.items()
         }
         best = min(counts, key=lambda name: (counts[name], by_rarity(name)))
@@ -125,7 +125,7 @@ def _rarest(
     return best, counts[best]
 
 
-def _counted(connection: sqlite3.Connection, statement: Statement) -> int:
+def _count(connection: sqlite3.Connection, statement: Statement) -> int:
     return int(connection.execute(statement.sql, statement.parameters).fetchone()[0])
 
 

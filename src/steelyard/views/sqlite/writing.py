@@ -75,7 +75,7 @@ def apply(
     for id, (change, entity) in latest.items():
         if entity is not None:
             by_kind[entity[0]][id] = change, entity[1]
-    forgotten = _forgotten(connection, latest)
+    forgotten = _find_forgotten(connection, latest)
     for kind, entities in by_kind.items():
         _put(connection, kind, entities, resync, forgotten)
     _forget(connection, [change for change, entity in latest.values() if entity is None], resync, forgotten)
@@ -87,7 +87,7 @@ def apply(
     )
 
 
-def _forgotten(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, LogPosition]:
+def _find_forgotten(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, LogPosition]:
     rows = connection.execute(
         "SELECT id, resync, epoch, position FROM forgotten WHERE id IN (SELECT value FROM json_each(?))",
         (_list(ids),),

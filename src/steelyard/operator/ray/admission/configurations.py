@@ -3,7 +3,7 @@
 import base64
 from urllib.parse import urlsplit
 
-from steelyard.operator.ray.owned import MANAGED, address_of
+from steelyard.operator.ray.owned import MANAGED, service_address
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
 from steelyard_schema.ray_annotations import CERTIFICATES
@@ -51,9 +51,9 @@ def configurations(settings: RaySettings, url: str, bundle: str) -> list[Json]:
 
 def _hook(name: str, path: str, rules: list[Json], condition: str, settings: RaySettings, url: str) -> Json:
     if settings.url or url:
-        client: Json = {"url": address_of(settings, url, path)}
+        client: Json = {"url": service_address(settings, url, path)}
     else:
-        place = urlsplit(address_of(settings, url, path))
+        place = urlsplit(service_address(settings, url, path))
         service = {"namespace": settings.namespace, "name": settings.service_name, "path": place.path}
         client = {"service": {**service, "port": 443}}
     own = {

@@ -4,11 +4,11 @@ import base64
 
 import orjson
 
-from steelyard.operator.ray.admission.rules import Fault, faults_of, message_of
+from steelyard.operator.ray.admission.rules import Fault, find_faults, join_faults
 from steelyard.operator.ray.certificates.templates import with_certificates
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
 from steelyard_schema.ray_annotations import CERTIFICATES
 
 
@@ -16,24 +16,24 @@ class NotAReview(ValueError):
     """The body is not a review of the API."""
 
 
-def validated(review: Json) -> Json:
+def validate(review: Json) -> Json:
     """Answer whether an object may be kept as it is. Raises NotAReview."""
     request = _request(review)
-    faults = faults_of(mapping(request, "object"), request.get("oldObject") or None)
+    faults = find_faults(mapping(request, "object"), request.get("oldObject") or None)
     return _answer(request, {"allowed": True} if not faults else _refusal(request, faults))
 
 
-def mutated(review: Json, settings: RaySettings, url: str) -> Json:
+def mutate(review: Json, settings: RaySettings, url: str) -> Json:
     """Answer with the additions to a RayCluster so that its Pods use certificates. Raises NotAReview."""
     request = _request(review)
     obj, old = mapping(request, "object"), request.get("oldObject") or None
     patch: list[Json] = []
     # The Pods of a cluster that was made without certificates go on running: later ones must be like them.
-    if old is None or annotations_of(old).get(CERTIFICATES):
+    if old is None or read_annotations(old).get(CERTIFICATES):
         changed = with_certificates(obj, settings, url)
         if changed != obj:
             patch = [
-                {"op": "add", "path": "/metadata/annotations", "value": annotations_of(changed)},
+                {"op": "add", "path": "/metadata/annotations", "value": read_annotations(changed)},
                 {"op": "replace", "path": "/spec", "value": changed["spec"]},
             ]
     answer: Json = {"allowed": True}
@@ -57,7 +57,7 @@ def _refusal(request: Json, faults: list[Fault]) -> Json:
         "status": "Failure",
         "code": 422,
         "reason": "Invalid",
-        "message": message_of(faults),
+        "message": join_faults(faults),
         "details": {**details, "name": request.get("name", "")},
     }
     return {"allowed": False, "status": status}

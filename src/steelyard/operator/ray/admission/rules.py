@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from steelyard.operator.ray.certificates.templates import CONTAINER, FILES_VOLUME, FOLDER, IDENTITY_VOLUME
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import annotations_of, controller_of, labels_of
+from steelyard_kube.objects import find_controller, read_annotations, read_labels
 from steelyard_schema.object_names import name_faults, value_faults, variable_faults
 from steelyard_schema.quantity import amount
 from steelyard_schema.ray_annotations import CERTIFICATES
@@ -51,15 +51,15 @@ class Fault(NamedTuple):
 Faults = Iterator[Fault]
 
 
-def faults_of(obj: Json, old: Json | None = None) -> list[Fault]:
+def find_faults(obj: Json, old: Json | None = None) -> list[Fault]:
     """Return the first faults of an object that are not faults of `old`, which is kept now: at most 101."""
     # What was kept before this rule was there may still be changed in other respects.
     known: set[Fault] = set() if old is None else set(_all_faults(old))
-    faults = chain(_all_faults(obj), () if old is None else _fixed(obj, old))
-    return list(islice(_others(faults, known), MOST_FAULTS + 1))
+    faults = chain(_all_faults(obj), () if old is None else _check_fixed_fields(obj, old))
+    return list(islice(_without_known(faults, known), MOST_FAULTS + 1))
 
 
-def _others(faults: Iterable[Fault], known: set[Fault]) -> Faults:
+def _without_known(faults: Iterable[Fault], known: set[Fault]) -> Faults:
     """Yield each fault once that is not known."""
     for fault in faults:
         if fault not in known:
@@ -83,15 +83,15 @@ def _all_faults(obj: Json) -> Faults:
         yield Fault("spec", f"has a field of another type: {error}")
 
 
-def message_of(faults: list[Fault]) -> str:
+def join_faults(faults: list[Fault]) -> str:
     shown = "; ".join(map(str, faults[:_MOST]))
     if len(faults) > MOST_FAULTS:
         return f"{shown}; and more than {MOST_FAULTS - _MOST} more"
     return f"{shown}; and {len(faults) - _MOST} more" if len(faults) > _MOST else shown
 
 
-def _fixed(obj: Json, old: Json) -> Faults:
-    before, after = (annotations_of(version).get(CERTIFICATES) for version in (old, obj))
+def _check_fixed_fields(obj: Json, old: Json) -> Faults:
+    before, after = (read_annotations(version).get(CERTIFICATES) for version in (old, obj))
     if before and not after:
         yield Fault(
             f"metadata.annotations[{CERTIFICATES}]", "cannot be taken away: its Pods use certificates"
@@ -104,7 +104,7 @@ def _fixed(obj: Json, old: Json) -> Faults:
 def ray_cluster(obj: Json, prefix: str) -> Faults:
     name = mapping(obj, "metadata").get("name", "")
     # KubeRay names the cluster of a job, whose name it has checked.
-    longest = LABEL if controller_of(obj) else CLUSTER_NAME
+    longest = LABEL if find_controller(obj) else CLUSTER_NAME
     yield from _name(name, f"{prefix}metadata.name", longest)
     yield from _queue(obj, prefix)
     yield from _cluster_spec(mapping(obj, "spec"), f"{prefix}spec")
@@ -120,7 +120,7 @@ def ray_job(obj: Json, prefix: str) -> Faults:
         yield Fault(path, "give either rayClusterSpec, for a cluster of the job's own, or clusterSelector")
     if chosen and not chosen.get("ray.io/cluster"):
         yield Fault(f"{path}.clusterSelector", "needs ray.io/cluster with the name of a RayCluster")
-    if chosen and labels_of(obj).get(QUEUE):
+    if chosen and read_labels(obj).get(QUEUE):
         yield Fault(f"{prefix}metadata.labels[{QUEUE}]", "belongs to a job with a cluster of its own")
     if spec.get("submissionMode") != "InteractiveMode" and not str(spec.get("entrypoint") or "").strip():
         yield Fault(f"{path}.entrypoint", "is required: the command that the job runs")
@@ -165,7 +165,7 @@ def _component(template: Json, path: str, namespace: str) -> Faults:
             f"{path}.metadata.namespace",
             f"{metadata['namespace']!r} is not the namespace of the AppWrapper, {namespace!r}",
         )
-    if labels_of(template).get(QUEUE):
+    if read_labels(template).get(QUEUE):
         yield Fault(f"{path}.metadata.labels[{QUEUE}]", "belongs to the AppWrapper, which is admitted as one")
     rules = {"ray.io/v1/RayCluster": ray_cluster, "ray.io/v1/RayJob": ray_job}
     if kind in rules and metadata.get("name"):
@@ -235,10 +235,10 @@ def _pod(pod: Json, path: str) -> Faults:
                 if mount.get("name") not in volumes:
                     where = f"{path}.{kind}[{index}].volumeMounts[{number}].name"
                     yield Fault(where, f"{mount.get('name')!r}: there is no volume of this name")
-    yield from _reserved(pod, path)
+    yield from _check_reserved(pod, path)
 
 
-def _reserved(pod: Json, path: str) -> Faults:
+def _check_reserved(pod: Json, path: str) -> Faults:
     """Yield what takes the place of the platform's own volumes, container or folder in a Pod."""
     for index, volume in enumerate(sequence(pod, "volumes")):
         kept = {FILES_VOLUME: "emptyDir", IDENTITY_VOLUME: "projected"}.get(str(volume.get("name")))
@@ -294,7 +294,7 @@ def _name(name: str, path: str, longest: int) -> Faults:
 
 
 def _queue(obj: Json, prefix: str) -> Faults:
-    queue = labels_of(obj).get(QUEUE)
+    queue = read_labels(obj).get(QUEUE)
     if queue is not None:
         path = f"{prefix}metadata.labels[{QUEUE}]"
         yield from (Fault(path, f"{queue!r}: {text}") for text in name_faults(queue))

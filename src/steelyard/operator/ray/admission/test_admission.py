@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from steelyard.operator.ray.admission.configurations import configurations
-from steelyard.operator.ray.admission.review import NotAReview, mutated, validated
-from steelyard.operator.ray.admission.rules import MOST_FAULTS, QUEUE, WRAPPED, faults_of, message_of
+from steelyard.operator.ray.admission.review import NotAReview, mutate, validate
+from steelyard.operator.ray.admission.rules import MOST_FAULTS, QUEUE, WRAPPED, find_faults, join_faults
 from steelyard.operator.ray.certificates.templates import CONTAINER, with_certificates
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
@@ -160,7 +160,7 @@ RESOURCES = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
     ],
 )
 def test_each_fault_has_its_path_and_its_words(obj: Json, fault: str) -> None:
-    assert any(str(shown).startswith(fault) for shown in faults_of(obj)), message_of(faults_of(obj))
+    assert any(str(shown).startswith(fault) for shown in find_faults(obj)), join_faults(find_faults(obj))
 
 
 @pytest.mark.parametrize(
@@ -178,43 +178,43 @@ def test_each_fault_has_its_path_and_its_words(obj: Json, fault: str) -> None:
     ids=["head", "groups", "chosen", "own", "wrapped", "certificates", "another kind", "a job's"],
 )
 def test_what_works_is_accepted(obj: Json) -> None:
-    assert faults_of(obj) == []
+    assert find_faults(obj) == []
 
 
 def test_an_object_that_was_kept_before_a_rule_may_change_in_other_respects() -> None:
     old = make_cluster(group(replicas=9))
     new = make_cluster(group(replicas=9), suspend=True)
-    assert faults_of(new, old) == []
+    assert find_faults(new, old) == []
     worse = make_cluster(group(replicas=10))
-    assert [fault.path for fault in faults_of(worse, old)] == ["spec.workerGroupSpecs[0].replicas"]
+    assert [fault.path for fault in find_faults(worse, old)] == ["spec.workerGroupSpecs[0].replicas"]
 
 
 def test_certificates_are_not_taken_away_from_a_cluster() -> None:
     old = with_certificates(make_cluster(), SETTINGS, "")
-    assert [fault.path for fault in faults_of(make_cluster(), old)] == [
+    assert [fault.path for fault in find_faults(make_cluster(), old)] == [
         f"metadata.annotations[{CERTIFICATES}]"
     ]
 
 
 def test_many_faults_are_counted_and_not_all_shown() -> None:
     groups = [group(groupName=f"g{number}", replicas=9) for number in range(30)]
-    assert message_of(faults_of(make_cluster(*groups))).endswith("; and 10 more")
+    assert join_faults(find_faults(make_cluster(*groups))).endswith("; and 10 more")
 
 
 def test_of_very_many_faults_the_first_are_looked_for() -> None:
     """Every byte of an object can cost a hundred bytes of faults, and a search for a name that is alike."""
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": template()["spec"]}
     many = wrapped({**pod, **{f"f{number}": 1 for number in range(MOST_FAULTS)}})
-    assert len(faults_of(many)) == MOST_FAULTS
-    assert message_of(faults_of(many)).endswith(f"; and {MOST_FAULTS - 20} more")
+    assert len(find_faults(many)) == MOST_FAULTS
+    assert join_faults(find_faults(many)).endswith(f"; and {MOST_FAULTS - 20} more")
     more = wrapped({**pod, **{f"f{number}": 1 for number in range(1000)}})
-    assert faults_of(more)[:MOST_FAULTS] == faults_of(many)
-    assert len(faults_of(more)) == MOST_FAULTS + 1
-    assert message_of(faults_of(more)).endswith(f"; and more than {MOST_FAULTS - 20} more")
+    assert find_faults(more)[:MOST_FAULTS] == find_faults(many)
+    assert len(find_faults(more)) == MOST_FAULTS + 1
+    assert join_faults(find_faults(more)).endswith(f"; and more than {MOST_FAULTS - 20} more")
     # What was kept with all of them may still be changed, and a new one is found behind them.
-    assert faults_of(more, more) == []
+    assert find_faults(more, more) == []
     worse = {**more, "spec": {"components": [*more["spec"]["components"], {"template": {**pod, "new": 1}}]}}
-    assert "spec.components[1].template.new" in [fault.path for fault in faults_of(worse, more)]
+    assert "spec.components[1].template.new" in [fault.path for fault in find_faults(worse, more)]
 
 
 def review(obj: Json, old: Json | None = None) -> Json:
@@ -224,15 +224,15 @@ def review(obj: Json, old: Json | None = None) -> Json:
 
 
 def test_a_refusal_has_all_faults_as_causes() -> None:
-    answer = validated(review(make_cluster(group(replicas=9), name="1st")))["response"]
+    answer = validate(review(make_cluster(group(replicas=9), name="1st")))["response"]
     assert (answer["allowed"], answer["uid"], answer["status"]["code"]) == (False, "1", 422)
     fields = [cause["field"] for cause in answer["status"]["details"]["causes"]]
     assert fields == ["metadata.name", "spec.workerGroupSpecs[0].replicas"]
-    assert validated(review(make_cluster()))["response"]["allowed"] is True
+    assert validate(review(make_cluster()))["response"]["allowed"] is True
 
 
 def patched(obj: Json, old: Json | None = None) -> Json:
-    answer = mutated(review(obj, old), SETTINGS, "")["response"]
+    answer = mutate(review(obj, old), SETTINGS, "")["response"]
     assert answer["allowed"] is True
     patch = orjson.loads(base64.b64decode(answer["patch"])) if "patch" in answer else []
     return apply_patch(obj, patch)
@@ -249,7 +249,7 @@ def test_a_new_cluster_gets_certificates_and_one_that_runs_without_does_not() ->
 @pytest.mark.parametrize("body", [{}, {"kind": "AdmissionReview"}, {"kind": "Pod", "request": {"uid": "1"}}])
 def test_what_is_no_review_is_refused(body: Json) -> None:
     with pytest.raises(NotAReview):
-        validated(body)
+        validate(body)
 
 
 def test_webhooks_fail_closed_for_three_kinds_alone() -> None:

@@ -69,7 +69,7 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        return pem_of(self.certificate)
+        return to_pem(self.certificate)
 
     @property
     def key_pem(self) -> str:
@@ -86,7 +86,7 @@ class PlatformKey:
     def era(self, now: datetime) -> int:
         return (now - _BEGIN) // timedelta(days=self.days)
 
-    def end_of(self, era: int) -> datetime:
+    def era_end(self, era: int) -> datetime:
         """Return when certificates end that were issued in an era."""
         return _BEGIN + (era + 2) * timedelta(days=self.days)
 
@@ -114,7 +114,7 @@ def _authority(key: PlatformKey, purpose: Purpose, era: int) -> Authority:
     number = int.from_bytes(derived[:48], "big") % (_ORDER - 1) + 1
     private = ec.derive_private_key(number, _CURVE)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    begin, end = _BEGIN + (era - 1) * timedelta(days=key.days), key.end_of(era)
+    begin, end = _BEGIN + (era - 1) * timedelta(days=key.days), key.era_end(era)
     usage = x509.KeyUsage(
         digital_signature=False, key_cert_sign=True, crl_sign=True, content_commitment=False,
         key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
@@ -170,10 +170,10 @@ def issue(
     )
     if alternatives:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    return pem_of(builder.sign(authority.key, hashes.SHA256()))
+    return to_pem(builder.sign(authority.key, hashes.SHA256()))
 
 
-def requested_key(request: str) -> PublicKey:
+def read_request_key(request: str) -> PublicKey:
     """Return the public key of a certificate request (PEM), whose names do not count. Raises ValueError."""
     try:
         parsed = x509.load_pem_x509_csr(request.encode())
@@ -203,7 +203,7 @@ def request_for(key: ec.EllipticCurvePrivateKey, name: str) -> str:
     return request.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def pem_of(certificate: x509.Certificate) -> str:
+def to_pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
@@ -212,7 +212,7 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(*kinds, serialization.NoEncryption()).decode()
 
 
-def issued_at(certificate: str) -> datetime:
+def read_issue_time(certificate: str) -> datetime:
     """Return when a certificate was issued here (PEM; of several the first). Raises ValueError."""
     return x509.load_pem_x509_certificate(certificate.encode()).not_valid_before_utc + SKEW
 

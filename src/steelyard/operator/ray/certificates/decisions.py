@@ -14,14 +14,15 @@ from steelyard.operator.ray.certificates.authorities import (
     PlatformKey,
     clients,
     issue,
-    issued_at,
     nodes,
-    requested_key,
+    read_issue_time,
+    read_request_key,
 )
-from steelyard.operator.ray.owned import Platform, has_certificates, owned
+from steelyard.operator.ray.owned import Platform, has_certificates, make_owned
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
+from steelyard_kube.times import parse_time
 from steelyard_schema.ray_annotations import ANSWER, REFUSED, REQUEST
 
 KEPT = timedelta(hours=1)
@@ -45,7 +46,7 @@ def certificate_objects(cluster: Json, settings: RaySettings, platform: Platform
     if key is None or not has_certificates(cluster):
         return []
     trust = {"data": {"ca.crt": key.bundle(platform.now, SERVICE)}}
-    objects = [owned(cluster, "v1", "ConfigMap", trust_name(cluster), trust)]
+    objects = [make_owned(cluster, "v1", "ConfigMap", trust_name(cluster), trust)]
     if settings.client_authorities:
         objects.append(_client_authority(cluster, key, platform.now))
     return objects
@@ -60,14 +61,16 @@ def _client_authority(cluster: Json, key: PlatformKey, now: datetime) -> Json:
     authority = key.authority(clients(uid), now)
     texts = {"ca.crt": authority.pem + key.bundle(now, nodes(uid)), "ca.key": authority.key_pem}
     data = {field: base64.b64encode(text.encode()).decode() for field, text in texts.items()}
-    secret = owned(cluster, "v1", "Secret", f"{name}-ca-secret-steelyard", {"type": "Opaque", "data": data})
+    secret = make_owned(
+        cluster, "v1", "Secret", f"{name}-ca-secret-steelyard", {"type": "Opaque", "data": data}
+    )
     secret["metadata"]["labels"][_CODEFLARE] = name
     return secret
 
 
 def certificate_changes(cluster: Json, settings: RaySettings, platform: Platform) -> Json:
     """Return the annotations that answer requests, and None for those that are no longer needed."""
-    annotations = annotations_of(cluster)
+    annotations = read_annotations(cluster)
     requests = {name.removeprefix(REQUEST) for name in annotations if name.startswith(REQUEST)}
     answers = {name.removeprefix(ANSWER) for name in annotations if name.startswith(ANSWER)}
     changes: Json = {ANSWER + identifier: None for identifier in answers - requests}
@@ -87,7 +90,7 @@ def _answer(cluster: Json, request: str, settings: RaySettings, platform: Platfo
     if key is None or not has_certificates(cluster):
         return f"{REFUSED}the cluster has no certificates"
     try:
-        public = requested_key(request)
+        public = read_request_key(request)
     except ValueError as error:
         return f"{REFUSED}{error}"
     authority = key.authority(clients(metadata["uid"]), platform.now)
@@ -100,7 +103,7 @@ def _answer(cluster: Json, request: str, settings: RaySettings, platform: Platfo
 
 def _is_old(answer: str, now: datetime) -> bool:
     try:
-        return issued_at(answer) + KEPT < now
+        return read_issue_time(answer) + KEPT < now
     except ValueError:
         return False  # a refusal stays until the request goes
 
@@ -111,6 +114,6 @@ def ending(pods: Iterable[Json], key: PlatformKey, now: datetime) -> list[tuple[
     ends = []
     for pod in pods:
         started = (pod.get("status") or {}).get("startTime")
-        if started and (end := key.end_of(key.era(datetime.fromisoformat(started)))) < soon:
+        if started and (end := key.era_end(key.era(parse_time(started)))) < soon:
             ends.append((pod["metadata"]["name"], end))
     return ends

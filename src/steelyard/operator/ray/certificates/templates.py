@@ -7,10 +7,10 @@ nothing else, and gets a certificate for the Pod's own address; no Pod sees the 
 from copy import deepcopy
 
 from steelyard.operator.ray.certificates.decisions import trust_name
-from steelyard.operator.ray.owned import address_of
+from steelyard.operator.ray.owned import service_address
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json, mapping, sequence
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
 from steelyard_kube.pods import join_by
 from steelyard_schema.ray_annotations import CERTIFICATES
 
@@ -36,11 +36,11 @@ def with_certificates(cluster: Json, settings: RaySettings, url: str) -> Json:
     A cluster that chooses about TLS by itself stays as it is.
     """
     spec = cluster.get("spec")
-    if not isinstance(spec, dict) or (not annotations_of(cluster).get(CERTIFICATES) and _chooses(spec)):
+    if not isinstance(spec, dict) or (not read_annotations(cluster).get(CERTIFICATES) and _chooses(spec)):
         return cluster
     changed = deepcopy(cluster)
     metadata = changed.setdefault("metadata", {})
-    metadata["annotations"] = {**annotations_of(changed), CERTIFICATES: "v1"}
+    metadata["annotations"] = {**read_annotations(changed), CERTIFICATES: "v1"}
     for group in _groups(changed["spec"]):
         pod = mapping(group, "template", "spec")
         if sequence(pod, "containers"):
@@ -96,7 +96,7 @@ def _container(settings: RaySettings, url: str) -> Json:
         "name": CONTAINER,
         "image": settings.certificate_image,
         "command": ["python", "-m", "steelyard.operator.ray.certificates.fetch"],
-        "args": ["--url", address_of(settings, url, PATH), "--identity", IDENTITY, "--folder", FOLDER],
+        "args": ["--url", service_address(settings, url, PATH), "--identity", IDENTITY, "--folder", FOLDER],
         "volumeMounts": [
             {"name": FILES_VOLUME, "mountPath": FOLDER},
             {"name": IDENTITY_VOLUME, "mountPath": IDENTITY, "readOnly": True},

@@ -21,8 +21,8 @@ from steelyard.operator.ray.certificates.authorities import (
     key_pem,
     new_key,
     nodes,
+    read_request_key,
     request_for,
-    requested_key,
 )
 from steelyard.operator.ray.certificates.decisions import (
     certificate_changes,
@@ -169,7 +169,7 @@ def test_who_accepts_whom(
 )
 def test_a_key_that_is_none_or_weak_is_refused(request_text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        requested_key(request_text)
+        read_request_key(request_text)
 
 
 def changes_of(annotations: dict[str, str], now: datetime = NOW) -> Json:
@@ -240,4 +240,4 @@ def test_pods_whose_certificate_ends_soon_are_named() -> None:
 
 
 def test_keys_are_of_elliptic_curves() -> None:
-    assert isinstance(requested_key(request_for(new_key(), "x")), ec.EllipticCurvePublicKey)
+    assert isinstance(read_request_key(request_for(new_key(), "x")), ec.EllipticCurvePublicKey)

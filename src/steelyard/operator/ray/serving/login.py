@@ -19,7 +19,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from steelyard.operator.ray.dashboards import host_of, login_path
+from steelyard.operator.ray.dashboards import dashboard_host, login_path
 from steelyard.operator.ray.owned import DASHBOARD, head_service
 from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard.operator.ray.settings import RaySettings
@@ -28,7 +28,7 @@ from steelyard_common.types import Json, mapping
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import ApiError
 from steelyard_kube.informer import Informer
-from steelyard_kube.objects import status_of
+from steelyard_kube.objects import read_status
 from steelyard_kube.resource import RAY_CLUSTERS
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ async def login_app(
     """Yield the application; its list of clusters is kept up to date while the block runs."""
     clusters: dict[tuple[str, str], Json] = {}
 
-    def changed(old: Json | None, new: Json | None) -> None:
+    def note_change(old: Json | None, new: Json | None) -> None:
         obj = new or old
         if obj is None:
             return
@@ -74,7 +74,7 @@ async def login_app(
         else:
             clusters[key] = new
 
-    informer = Informer(cluster, RAY_CLUSTERS, on_change=changed, optional=True, transform=_addressed)
+    informer = Informer(cluster, RAY_CLUSTERS, on_change=note_change, optional=True, transform=_keep_address)
     follow = asyncio.create_task(informer.run())
     try:
         async with aiohttp.ClientSession(
@@ -92,20 +92,20 @@ async def login_app(
         await asyncio.gather(follow, return_exceptions=True)
 
 
-def _addressed(obj: Json) -> Json:
+def _keep_address(obj: Json) -> Json:
     """Return the part of a cluster that says where its dashboard is: all clusters are kept in memory."""
     kept = {field: obj["metadata"][field] for field in ("name", "namespace", "uid", "resourceVersion")}
-    return {**obj, "metadata": kept, "spec": {}, "status": {"head": mapping(status_of(obj), "head")}}
+    return {**obj, "metadata": kept, "spec": {}, "status": {"head": mapping(read_status(obj), "head")}}
 
 
-def target_of(
+def find_target(
     clusters: Mapping[tuple[str, str], Json], settings: RaySettings, host: str, path: str
 ) -> Target | None:
     """Return the cluster of a host, or where there is no domain that of the path's first two parts."""
     if settings.domain:
         name = host.partition(":")[0].lower()
         for cluster in clusters.values():
-            if host_of(cluster, settings).lower() == name:
+            if dashboard_host(cluster, settings).lower() == name:
                 return Target(cluster, path.lstrip("/"), "/")
         return None
     namespace, _, rest = path.lstrip("/").partition("/")
@@ -147,7 +147,7 @@ class _Login:
             return web.Response(text=f"the dashboard does not answer: {error}\n", status=502)
 
     def _target(self, request: web.Request) -> Target:
-        target = target_of(self._clusters, self._settings, request.host, request.rel_url.raw_path)
+        target = find_target(self._clusters, self._settings, request.host, request.rel_url.raw_path)
         if target is None:
             raise web.HTTPNotFound(reason="there is no such dashboard")
         if {".", ".."} & set(unquote(target.path).split("/")):
@@ -158,7 +158,7 @@ class _Login:
     async def _refusal(self, request: web.Request, target: Target) -> web.Response | None:
         """Return None where the caller may do what the request does."""
         metadata = target.cluster["metadata"]
-        token, by_cookie = _token_of(request)
+        token, by_cookie = _read_token(request)
         caller = await self._reviews.caller(token) if token else None
         if caller is None:
             return _ask(request, target)
@@ -241,7 +241,7 @@ async def _carry(
 
 def _address(request: web.Request, target: Target, scheme: str) -> URL:
     """Return the dashboard's address: that of the head's Pod, which needs no resolver of the cluster's names."""
-    metadata, head = target.cluster["metadata"], mapping(status_of(target.cluster), "head")
+    metadata, head = target.cluster["metadata"], mapping(read_status(target.cluster), "head")
     host = str(head.get("podIP") or f"{head_service(target.cluster)}.{metadata['namespace']}.svc")
     place = f"[{host}]" if ":" in host else host
     query = f"?{request.rel_url.raw_query_string}" if request.rel_url.raw_query_string else ""
@@ -259,7 +259,7 @@ def _headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
     )
 
 
-def _token_of(request: web.Request) -> tuple[str, bool]:
+def _read_token(request: web.Request) -> tuple[str, bool]:
     """Return the token, and whether a browser sends it by itself."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():

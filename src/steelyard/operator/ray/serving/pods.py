@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from steelyard.operator.ray.certificates.authorities import PlatformKey, issue, nodes, requested_key
+from steelyard.operator.ray.certificates.authorities import PlatformKey, issue, nodes, read_request_key
 from steelyard.operator.ray.certificates.decisions import node_bundle
 from steelyard.operator.ray.certificates.templates import AUDIENCE
 from steelyard.operator.ray.owned import CLUSTER, HEAD, NODE_TYPE, head_service
@@ -10,7 +10,7 @@ from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard_common.types import Json, sequence
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import NotFound
-from steelyard_kube.objects import controller_of, labels_of, status_of
+from steelyard_kube.objects import find_controller, read_labels, read_status
 from steelyard_kube.resource import PODS, RAY_CLUSTERS
 
 _ACCOUNT = "system:serviceaccount:"
@@ -28,11 +28,11 @@ async def certificate_for(
     cluster: Cluster, reviews: Reviews, key: PlatformKey, now: datetime, *, token: str, request: str
 ) -> Json:
     """Return a Pod's certificate and what it trusts. Raises Refused, ApiError."""
-    pod = await _pod_of(cluster, reviews, token)
-    owner = await _ray_cluster_of(cluster, pod)
-    hosts = hosts_of(pod, owner)
+    pod = await _find_pod(cluster, reviews, token)
+    owner = await _find_ray_cluster(cluster, pod)
+    hosts = list_hosts(pod, owner)
     try:
-        public = requested_key(request)
+        public = read_request_key(request)
     except ValueError as error:
         raise Refused(400, str(error)) from error
     metadata = owner["metadata"]
@@ -41,7 +41,7 @@ async def certificate_for(
     return {"certificate": certificate, "ca": node_bundle(key, owner, now)}
 
 
-async def _pod_of(cluster: Cluster, reviews: Reviews, token: str) -> Json:
+async def _find_pod(cluster: Cluster, reviews: Reviews, token: str) -> Json:
     caller = await reviews.caller(token, [AUDIENCE]) if token else None
     if caller is None:
         raise Refused(401, f"a token of the Pod's account for {AUDIENCE} is needed")
@@ -58,10 +58,10 @@ async def _pod_of(cluster: Cluster, reviews: Reviews, token: str) -> Json:
     return pod
 
 
-async def _ray_cluster_of(cluster: Cluster, pod: Json) -> Json:
+async def _find_ray_cluster(cluster: Cluster, pod: Json) -> Json:
     """Return the RayCluster that controls the Pod: a label alone could be anybody's."""
-    controller, metadata = controller_of(pod), pod["metadata"]
-    name, namespace = labels_of(pod).get(CLUSTER, ""), metadata["namespace"]
+    controller, metadata = find_controller(pod), pod["metadata"]
+    name, namespace = read_labels(pod).get(CLUSTER, ""), metadata["namespace"]
     if not name or controller is None or (controller["kind"], controller["name"]) != ("RayCluster", name):
         raise Refused(403, f"Pod {namespace}/{metadata['name']} belongs to no RayCluster")
     try:
@@ -73,15 +73,15 @@ async def _ray_cluster_of(cluster: Cluster, pod: Json) -> Json:
     return owner
 
 
-def hosts_of(pod: Json, owner: Json) -> list[str]:
+def list_hosts(pod: Json, owner: Json) -> list[str]:
     """Return the names and addresses that a Pod's certificate has. Raises Refused while it has no address."""
-    status, metadata = status_of(pod), pod["metadata"]
+    status, metadata = read_status(pod), pod["metadata"]
     addresses = [str(entry["ip"]) for entry in sequence(status, "podIPs")] or [str(status.get("podIP") or "")]
     if not addresses[0]:
         # The node writes it at about the time when the first container starts.
         raise Refused(503, "the Pod's address is not known yet")
     hosts = [*addresses, "127.0.0.1", "::1", "localhost"]
-    if labels_of(pod).get(NODE_TYPE) == HEAD:
+    if read_labels(pod).get(NODE_TYPE) == HEAD:
         service, namespace = head_service(owner), metadata["namespace"]
         ends = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
         hosts += [f"{service}{end}" for end in ends]

@@ -20,10 +20,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from steelyard.errors import SteelyardError
-from steelyard.monitoring import LOOPBACK, address
 from steelyard.operator.ray.admission.configurations import MUTATE, VALIDATE
-from steelyard.operator.ray.admission.review import NotAReview, mutated, validated
+from steelyard.operator.ray.admission.review import NotAReview, mutate, validate
 from steelyard.operator.ray.certificates.authorities import SERVICE, PlatformKey, issue, key_pem, new_key
 from steelyard.operator.ray.certificates.templates import PATH
 from steelyard.operator.ray.key import BadKey, platform_key
@@ -31,8 +29,10 @@ from steelyard.operator.ray.serving.login import login_app
 from steelyard.operator.ray.serving.pods import Refused, certificate_for
 from steelyard.operator.ray.serving.reviews import Reviews
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.serving.aiohttp_server import serving_app
-from steelyard.serving.hosts import EVERY_HOST, Hosts
+from steelyard.telemetry.monitoring import LOOPBACK, address
+from steelyard_common.errors import SteelyardError
+from steelyard_common.serving.aiohttp_server import serving_app
+from steelyard_common.serving.hosts import EVERY_HOST, Hosts
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import ApiError
@@ -45,14 +45,14 @@ _NO_KEY = "the platform's key cannot be read yet"
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedAddresses:
     """Addresses of this process; empty where something is not served, or is called by its Service."""
 
     url: str = ""
     login_url: str = ""
 
 
-NOWHERE = Served()
+NOWHERE = ServedAddresses()
 
 
 def utc_now() -> datetime:
@@ -62,24 +62,24 @@ def utc_now() -> datetime:
 @asynccontextmanager
 async def serving(
     cluster: Cluster, settings: RaySettings, *, now: Callable[[], datetime] = utc_now
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[ServedAddresses]:
     """Serve while the block runs. Raises SteelyardError where it cannot listen."""
     with ExitStack() as stack:
         servers: list[Coroutine[None, None, None]] = []
         url = login_url = ""
         if settings.certificates or settings.admission:
-            listening = stack.enter_context(_bound(settings.listen, "operator.ray.listen"))
-            url = f"https://{_shown(listening)}"
+            listening = stack.enter_context(_bind(settings.listen, "operator.ray.listen"))
+            url = f"https://{_format_address(listening)}"
         if settings.login:
-            entrance = stack.enter_context(_bound(settings.login, "operator.ray.login"))
-            login_url = f"http://{_shown(entrance)}"
+            entrance = stack.enter_context(_bind(settings.login, "operator.ray.login"))
+            login_url = f"http://{_format_address(entrance)}"
         if url:
             servers.append(_Server(cluster, settings, url, now).run(listening))
         if login_url:
             reviews = Reviews(cluster, asyncio.get_running_loop().time)
             servers.append(_run_login(cluster, settings, reviews, entrance))
         async with _beside(servers):
-            yield Served(url, login_url)
+            yield ServedAddresses(url, login_url)
 
 
 @asynccontextmanager
@@ -101,7 +101,7 @@ async def _beside(servers: Iterable[Coroutine[None, None, None]]) -> AsyncIterat
         raise failure
 
 
-def _bound(where: str, setting: str) -> socket.socket:
+def _bind(where: str, setting: str) -> socket.socket:
     place = address(where)
     if place is None:
         raise SteelyardError(f"{setting}: an address is needed")
@@ -116,7 +116,7 @@ def _bound(where: str, setting: str) -> socket.socket:
     return listening
 
 
-def _shown(listening: socket.socket) -> str:
+def _format_address(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = LOOPBACK
@@ -181,13 +181,15 @@ class _Server:
         return web.Response(text="ok\n")
 
     async def _validate(self, request: web.Request) -> web.Response:
-        return await _answered(request, validated)
+        return await _make_response(request, validate)
 
     async def _mutate(self, request: web.Request) -> web.Response:
         # The Service's name, unless this process is called by its own address.
-        return await _answered(request, lambda review: mutated(review, self._settings, self._called()))
+        return await _make_response(
+            request, lambda review: mutate(review, self._settings, self._service_url())
+        )
 
-    def _called(self) -> str:
+    def _service_url(self) -> str:
         return self._url if is_called_directly(self._settings) else ""
 
     async def _certificate(self, request: web.Request) -> web.Response:
@@ -219,7 +221,7 @@ def is_called_directly(settings: RaySettings) -> bool:
     return not settings.url and place is not None and (place.host == LOOPBACK or place.port == 0)
 
 
-async def _answered(request: web.Request, answer: Callable[[Json], Json]) -> web.Response:
+async def _make_response(request: web.Request, answer: Callable[[Json], Json]) -> web.Response:
     try:
         review = await request.json()
         return web.json_response(answer(review if isinstance(review, dict) else {}))

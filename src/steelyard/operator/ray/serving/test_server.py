@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from steelyard.errors import SteelyardError
 from steelyard.operator.ray.serving.server import serving
 from steelyard.operator.ray.settings import RaySettings
+from steelyard_common.errors import SteelyardError
 from steelyard_kube.leader import LeaseLost
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import Resource

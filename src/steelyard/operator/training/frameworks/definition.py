@@ -14,7 +14,7 @@ from steelyard.operator.training.frameworks.framework import Framework, Placemen
 from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
 from steelyard_common.types import Json, mapping
-from steelyard_kube.objects import spec_of, status_of
+from steelyard_kube.objects import read_spec, read_status
 from steelyard_schema.faults import fault_message
 from steelyard_schema.training.dl_job import FrameworkSpec
 
@@ -26,7 +26,7 @@ class NoSuchFramework(Invalid):
     """The Framework is not there, or not yet: who applies both at once gets the job in first now and then."""
 
 
-def framework_of(resource: Json, frameworks: Mapping[str, Json]) -> Framework:
+def find_framework(resource: Json, frameworks: Mapping[str, Json]) -> Framework:
     """Raises Invalid where a DLJob's framework is missing or is not well written."""
     field, definition = _definition(resource, frameworks)
     try:
@@ -40,11 +40,11 @@ def framework_of(resource: Json, frameworks: Mapping[str, Json]) -> Framework:
 
 def _definition(resource: Json, frameworks: Mapping[str, Json]) -> tuple[str, Json]:
     """The definition, and which field it is to be blamed on."""
-    spec = spec_of(resource)
+    spec = read_spec(resource)
     name = spec.get("framework")
     field = f"{FRAMEWORK} {name}" if name else INLINE
     # The definition with which the job began: a change of the Framework must not give one job two kinds of Pods.
-    if kept := status_of(resource).get("framework"):
+    if kept := read_status(resource).get("framework"):
         return field, kept
     if bool(name) == bool(spec.get("frameworkSpec") is not None):
         raise Invalid(FRAMEWORK, "give framework or frameworkSpec, one of them")
@@ -53,7 +53,7 @@ def _definition(resource: Json, frameworks: Mapping[str, Json]) -> tuple[str, Js
     if name not in frameworks:
         there = ", ".join(sorted(frameworks)) or "none"
         raise NoSuchFramework(FRAMEWORK, f"there is no Framework {name!r}; there are: {there}")
-    return field, spec_of(frameworks[name])
+    return field, read_spec(frameworks[name])
 
 
 def _framework(resource: Json, spec: FrameworkSpec, definition: Json, field: str) -> Framework:

@@ -79,7 +79,7 @@ class Placement:
         return (
             ports[index]
             if index < len(ports)
-            else self.job.framework.port_of(self.job, ReplicaId(role, index))
+            else self.job.framework.find_port(self.job, ReplicaId(role, index))
         )
 
     def hosts(self, role: str) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Framework:
     """The field below `spec` with the replica types: pytorchReplicaSpecs."""
     roles: tuple[RoleKind, ...]
     container: str
-    """Name of the container whose end decides, and whose ports count; see `container_of`."""
+    """Name of the container whose end decides, and whose ports count; see `container_name`."""
     port_name: str
     port: int
     environment: Callable[[Placement], Mapping[str, Value]]
@@ -152,7 +152,7 @@ class Framework:
     definition: Json | None = None
     """Definition from which the framework was read, to be kept in the job's status; None for a built-in one."""
 
-    def messages_of(self, job: TrainingJob) -> Messages:
+    def make_messages(self, job: TrainingJob) -> Messages:
         """The messages of this job's conditions."""
         led = any(name in job.roles for name in self.masters)
         return self.messages if led or self.messages_without_master is None else self.messages_without_master
@@ -160,7 +160,7 @@ class Framework:
     def role(self, name: str) -> RoleKind | None:
         return next((role for role in self.roles if role.name == name), None)
 
-    def container_of(self, pod_spec: Json) -> str:
+    def container_name(self, pod_spec: Json) -> str:
         """The name of the container that decides, of a Pod or a template."""
         names = [str(container["name"]) for container in pod_spec["containers"]]
         return self.container if self.requires_container or self.container in names else names[0]
@@ -169,14 +169,14 @@ class Framework:
         name = job.replica_name(replica_id)
         return f"{name}.{job.name}" if self.subdomain else name
 
-    def port_of(self, job: TrainingJob, replica_id: ReplicaId) -> int:
+    def find_port(self, job: TrainingJob, replica_id: ReplicaId) -> int:
         """The container's port of the framework's name, the framework's own where there is none; on a host's network
         the one that was chosen for the replica."""
         if replica_id in job.status.ports:
             return job.status.ports[replica_id]
         template = job.roles[replica_id.role].template
         for container in template["spec"]["containers"]:
-            if container["name"] != self.container_of(template["spec"]):
+            if container["name"] != self.container_name(template["spec"]):
                 continue
             for port in sequence(container, "ports"):
                 if port.get("name") == self.port_name:

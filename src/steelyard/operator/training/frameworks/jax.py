@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from steelyard.operator.training.frameworks.framework import Framework, Messages, Placement, RoleKind, Value
-from steelyard.operator.training.frameworks.success_rules import all_of
+from steelyard.operator.training.frameworks.success_rules import require_all
 
 WORKER = "Worker"
 
@@ -27,7 +27,7 @@ JAX = Framework(
     port_name="jaxjob-port",
     port=6666,
     environment=environment,
-    success_rule=all_of(WORKER),
+    success_rule=require_all(WORKER),
     scalable=WORKER,
     messages=Messages(
         running="{kind} {namespace}/{name} is running.",

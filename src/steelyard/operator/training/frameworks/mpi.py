@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
-from steelyard.operator.training.frameworks.success_rules import all_of, led_by
+from steelyard.operator.training.frameworks.success_rules import led_by, require_all
 from steelyard.operator.training.model import Invalid, Replica, ReplicaId, TrainingJob
 from steelyard_common.types import Json, mapping
 
@@ -184,7 +184,7 @@ MPI = Framework(
     port_name="mpi-port",
     port=9999,
     environment=environment,
-    success_rule=led_by((LAUNCHER,), all_of(WORKER)),
+    success_rule=led_by((LAUNCHER,), require_all(WORKER)),
     requires_container=False,
     every_container=False,
     masters=(LAUNCHER,),

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, RuleResult, Value
-from steelyard.operator.training.frameworks.success_rules import all_of, led_by
+from steelyard.operator.training.frameworks.success_rules import led_by, require_all
 from steelyard.operator.training.model import Tally, TrainingJob
 from steelyard_common.types import sequence
-from steelyard_kube.objects import annotations_of
+from steelyard_kube.objects import read_annotations
 
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
 TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"
@@ -45,7 +45,8 @@ def _config(placement: Placement) -> str:
     }
     templates = {name.lower(): placement.job.roles[name].template for name in names}
     labels = {
-        name: str(annotations_of(template).get(TUNER_SERVER_KEY, "")) for name, template in templates.items()
+        name: str(read_annotations(template).get(TUNER_SERVER_KEY, ""))
+        for name, template in templates.items()
     }
     task = {"type": placement.replica_id.role.lower(), "index": placement.replica_id.index}
     return json.dumps({"cluster": cluster, "labels": labels, "task": task}, separators=(",", ":"))
@@ -62,7 +63,7 @@ def _interface_given(placement: Placement) -> bool:
 def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
     """The Scheduler decides, it ends when all Workers have; a tuning job ends with its Tuner."""
     tuning = job.spec.get("jobMode") == "MXTune"
-    return led_by((TUNER,) if tuning else (SCHEDULER,), all_of(WORKER))(job, tally)
+    return led_by((TUNER,) if tuning else (SCHEDULER,), require_all(WORKER))(job, tally)
 
 
 MXNET = Framework(

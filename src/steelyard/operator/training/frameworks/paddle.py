@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from steelyard.operator.training.frameworks.framework import Framework, Messages, Placement, RoleKind, Value
-from steelyard.operator.training.frameworks.success_rules import all_of, led_by
+from steelyard.operator.training.frameworks.success_rules import led_by, require_all
 
 MASTER, WORKER = "Master", "Worker"
 
@@ -41,7 +41,7 @@ PADDLE = Framework(
     port_name="master",
     port=36543,
     environment=environment,
-    success_rule=led_by((MASTER,), all_of(WORKER)),
+    success_rule=led_by((MASTER,), require_all(WORKER)),
     masters=(MASTER,),
     restart="OnFailure",
     scalable=WORKER,

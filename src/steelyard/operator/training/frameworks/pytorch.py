@@ -10,7 +10,7 @@ from steelyard.operator.training.frameworks.framework import (
     RuleResult,
     Value,
 )
-from steelyard.operator.training.frameworks.success_rules import all_of, any_of, led_by
+from steelyard.operator.training.frameworks.success_rules import led_by, require_all, require_any
 from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
 from steelyard_common.types import Json, mapping
 
@@ -76,7 +76,7 @@ def _elastic(placement: Placement, policy: Json) -> Json:
 
 def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
     """Return the success rule: the Master has succeeded. Without a Master: all Workers, or one of an elastic job."""
-    workers = any_of(WORKER) if _policy(job.spec) else all_of(WORKER)
+    workers = require_any(WORKER) if _policy(job.spec) else require_all(WORKER)
     return led_by((MASTER,), workers)(job, tally)
 
 

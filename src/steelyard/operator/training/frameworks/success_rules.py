@@ -13,38 +13,40 @@ def led_by(leaders: Sequence[str], otherwise: Rule) -> Rule:
 
     def rule(job: TrainingJob, tally: Tally) -> RuleResult:
         leader = next((name for name in leaders if name in job.roles), None)
-        return otherwise(job, tally) if leader is None else _of(leader, job, tally)
+        return otherwise(job, tally) if leader is None else _apply(leader, job, tally)
 
     return rule
 
 
-def all_of(role: str) -> Rule:
+def require_all(role: str) -> Rule:
     """Every replica of one type has to succeed; it runs when any is active."""
-    return lambda job, tally: _of(role, job, tally)
+    return lambda job, tally: _apply(role, job, tally)
 
 
 def everyone(job: TrainingJob, tally: Tally) -> RuleResult:
     """Every replica of every type has to succeed."""
-    every = [_of(name, job, tally) for name in job.roles]
+    every = [_apply(name, job, tally) for name in job.roles]
     return RuleResult(any(result.running for result in every), all(result.succeeded for result in every))
 
 
-def any_of(role: str) -> Rule:
+def require_any(role: str) -> Rule:
     """One replica of the type is enough."""
-    return lambda job, tally: RuleResult(tally.of(role).active > 0, tally.of(role).succeeded > 0)
+    return lambda job, tally: RuleResult(
+        tally.counts_for(role).active > 0, tally.counts_for(role).succeeded > 0
+    )
 
 
-def first_of(role: str) -> Rule:
+def require_first(role: str) -> Rule:
     """Replica 0 of the type is enough, and all of them are, too."""
 
     def rule(job: TrainingJob, tally: Tally) -> RuleResult:
-        every = _of(role, job, tally)
+        every = _apply(role, job, tally)
         return RuleResult(every.running, every.succeeded or ReplicaId(role, 0) in tally.succeeded)
 
     return rule
 
 
-def _of(role: str, job: TrainingJob, tally: Tally) -> RuleResult:
+def _apply(role: str, job: TrainingJob, tally: Tally) -> RuleResult:
     count = job.roles[role].count if role in job.roles else 0
-    counts = tally.of(role)
+    counts = tally.counts_for(role)
     return RuleResult(counts.active > 0, 0 < count <= counts.succeeded)

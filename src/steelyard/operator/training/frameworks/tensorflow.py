@@ -11,7 +11,7 @@ from steelyard.operator.training.frameworks.framework import (
     RuleResult,
     Value,
 )
-from steelyard.operator.training.frameworks.success_rules import all_of, everyone, first_of, led_by
+from steelyard.operator.training.frameworks.success_rules import everyone, led_by, require_all, require_first
 from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, TrainingJob
 from steelyard_common.types import Json
 
@@ -59,7 +59,7 @@ def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
     if WORKER not in job.roles:
         return led_by((CHIEF, MASTER), everyone)(job, tally)
     whole = job.spec.get("successPolicy") == "AllWorkers"
-    return led_by((CHIEF, MASTER), all_of(WORKER) if whole else first_of(WORKER))(job, tally)
+    return led_by((CHIEF, MASTER), require_all(WORKER) if whole else require_first(WORKER))(job, tally)
 
 
 def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:

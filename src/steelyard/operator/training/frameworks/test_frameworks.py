@@ -26,7 +26,7 @@ def job_of(
 ) -> TrainingJob:
     spec = {"jobMode": "MXTrain"} if kind == "MXJob" else {}
     resource = make_job(kind, replicas, **{**spec, **(_spec or {})})
-    return parse.job_of(resource, ALL[kind], OperatorSettings(training=_settings or TrainingSettings()))
+    return parse.parse_job(resource, ALL[kind], OperatorSettings(training=_settings or TrainingSettings()))
 
 
 def environment(job: TrainingJob, role: str, index: int = 0) -> Json:
@@ -230,7 +230,7 @@ def test_an_interface_that_the_user_names_is_not_overruled() -> None:
     resource["spec"]["mxReplicaSpecs"]["Worker"]["template"] = make_template(
         "mxnet", env=[{"name": "DMLC_INTERFACE", "value": "eth1"}]
     )
-    job = parse.job_of(resource, ALL["MXJob"], OperatorSettings())
+    job = parse.parse_job(resource, ALL["MXJob"], OperatorSettings())
     assert "DMLC_NODE_HOST" not in environment(job, "Worker")
     assert "DMLC_NODE_HOST" in environment(job, "Server")
 
@@ -287,7 +287,7 @@ def test_a_port_of_the_template_is_the_one_that_counts() -> None:
     resource = make_job("JAXJob", {"Worker": 2})
     ports = [{"name": "other", "containerPort": 1}, {"name": "jaxjob-port", "containerPort": 7000}]
     resource["spec"]["jaxReplicaSpecs"]["Worker"]["template"] = make_template("jax", ports=ports)
-    job = parse.job_of(resource, ALL["JAXJob"], OperatorSettings())
+    job = parse.parse_job(resource, ALL["JAXJob"], OperatorSettings())
     assert environment(job, "Worker")["COORDINATOR_PORT"] == "7000"
 
 

@@ -63,7 +63,7 @@ def test_a_launcher_with_gpus_takes_part() -> None:
     resource["spec"]["mpiReplicaSpecs"]["Launcher"]["template"] = make_template(
         "mpi", resources={"limits": {"nvidia.com/gpu": 1}}
     )
-    job = parse.job_of(resource, ALL["MPIJob"], OperatorSettings())
+    job = parse.parse_job(resource, ALL["MPIJob"], OperatorSettings())
     assert job.framework.extras(job)[0]["data"]["hostfile"].startswith("job-launcher slots=1\n")
     assert "NVIDIA_VISIBLE_DEVICES" not in environment(job, "Launcher")
 

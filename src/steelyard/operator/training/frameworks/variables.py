@@ -42,7 +42,7 @@ def _value(name: str, placement: Placement, known: Collection[str], field: str) 
     if role not in known or not _is_of_role(rest):
         raise Invalid(field, f"${{{name}}} is not known; there are {THERE_ARE}; roles are {', '.join(known)}")
     if len(rest) == 1:
-        return _of_role(role, rest[0], placement)
+        return _resolve_for_role(role, rest[0], placement)
     index = int(rest[0])
     if index >= placement.count(role):
         raise Invalid(
@@ -62,7 +62,7 @@ def _is_of_role(rest: list[str]) -> bool:
             return False
 
 
-def _of_role(role: str, what: str, placement: Placement) -> object:
+def _resolve_for_role(role: str, what: str, placement: Placement) -> object:
     match what:
         case "count":
             return placement.count(role)

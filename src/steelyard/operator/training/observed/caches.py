@@ -14,7 +14,7 @@ from steelyard.operator.training.policies.gang import VOLCANO
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.informer import Informer
-from steelyard_kube.objects import annotations_of, controller_of, labels_of, spec_of, status_of
+from steelyard_kube.objects import find_controller, read_annotations, read_labels, read_spec, read_status
 from steelyard_kube.resource import (
     CONFIG_MAPS,
     COSCHEDULING_POD_GROUPS,
@@ -105,7 +105,7 @@ class TrainingCaches:
 
     def children(self, job: Json) -> tuple[list[Json], list[Json]]:
         metadata = job["metadata"]
-        labelled = _labelled(metadata["namespace"], metadata["name"], operator_name(job["kind"]))
+        labelled = _index_key(metadata["namespace"], metadata["name"], operator_name(job["kind"]))
         objects: list[Json] = []
         pods: list[Json] = []
         for kind, informer in self._children.items():
@@ -120,7 +120,7 @@ class TrainingCaches:
 
     def apply_write(self, kind: Resource, obj: Json) -> bool:
         informer = self._children.get(kind)
-        labels = labels_of(obj)
+        labels = read_labels(obj)
         # An object without the label would never be shown by the watch, and so never leave the cache again.
         return informer.apply_write(obj) if informer and JOB_NAME in labels else False
 
@@ -148,11 +148,11 @@ class TrainingCaches:
 
     def _adopter(self, obj: Json) -> Iterable[str]:
         """The job whose labels an orphan has."""
-        labels = labels_of(obj)
+        labels = read_labels(obj)
         informer = self._jobs.get(_KINDS.get(labels.get(OPERATOR_NAME, ""), PODS))
         # Only an object without a controller may be adopted; another controller's is left alone, whatever its labels
         # say.
-        if controller_of(obj) is None and informer:
+        if find_controller(obj) is None and informer:
             job = informer.get(obj["metadata"].get("namespace"), labels.get(JOB_NAME, ""))
             if job:
                 yield job["metadata"]["uid"]
@@ -160,23 +160,23 @@ class TrainingCaches:
 
 def _framework(job: Json) -> Iterable[str]:
     """Index DLJobs whose status has no framework yet."""
-    return () if status_of(job).get("framework") else (UNRESOLVED,)
+    return () if read_status(job).get("framework") else (UNRESOLVED,)
 
 
 def _controller(obj: Json) -> Iterable[str]:
-    owner = controller_of(obj)
+    owner = find_controller(obj)
     return (owner["uid"],) if owner else ()
 
 
 def _job_of_orphan(obj: Json) -> Iterable[str]:
-    if controller_of(obj) is not None:
+    if find_controller(obj) is not None:
         return ()
     metadata = obj["metadata"]
-    labels = labels_of(obj)
-    return (_labelled(metadata["namespace"], labels.get(JOB_NAME, ""), labels.get(OPERATOR_NAME, "")),)
+    labels = read_labels(obj)
+    return (_index_key(metadata["namespace"], labels.get(JOB_NAME, ""), labels.get(OPERATOR_NAME, "")),)
 
 
-def _labelled(namespace: str, job: str, operator: str) -> str:
+def _index_key(namespace: str, job: str, operator: str) -> str:
     return f"{namespace}/{operator}/{job}"
 
 
@@ -192,7 +192,7 @@ def slim_job(obj: Json) -> Json:
     """A job without copies of itself."""
     obj["metadata"].pop("managedFields", None)
     # `kubectl apply` keeps a whole copy of the manifest here, and a job's templates are large.
-    annotations_of(obj).pop(_APPLIED, None)
+    read_annotations(obj).pop(_APPLIED, None)
     return obj
 
 
@@ -209,7 +209,7 @@ def slim(obj: Json) -> Json:
 
 def slim_pod(obj: Json) -> Json:
     """A Pod as far as decisions read it: tens of thousands are kept."""
-    metadata, spec, status = obj["metadata"], spec_of(obj), status_of(obj)
+    metadata, spec, status = obj["metadata"], read_spec(obj), read_status(obj)
     metadata.pop("managedFields", None)
     metadata.pop("annotations", None)
     kept = {name: status[name] for name in _POD_STATUS if name in status}

@@ -12,7 +12,7 @@ from steelyard.operator.desired import Patch
 from steelyard.operator.names import OWNER, owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard_common.types import Json
-from steelyard_kube.objects import controller_of, is_deleting, labels_of, owner_references
+from steelyard_kube.objects import find_controller, is_deleting, owner_references, read_labels
 
 
 def operator_name(kind: str) -> str:
@@ -41,21 +41,21 @@ def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Ch
 
 
 def _relation(resource: Json, obj: Json) -> Literal["own", "orphan", "stray", "another's"]:
-    owner, labelled = controller_of(obj), _has_labels(resource, obj)
+    owner, labelled = find_controller(obj), _has_labels(resource, obj)
     if owner is None:
-        if labelled and labels_of(obj).get(OWNER):  # the Pod of a batch Job that this job has created
+        if labelled and read_labels(obj).get(OWNER):  # the Pod of a batch Job that this job has created
             return "own"
         return "orphan" if labelled and not is_deleting(obj) else "another's"
     if owner["uid"] == resource["metadata"]["uid"]:
         return "own" if labelled else "stray"
-    return "own" if labelled and labels_of(obj).get(OWNER) else "another's"
+    return "own" if labelled and read_labels(obj).get(OWNER) else "another's"
 
 
 def ownership_patches(resource: Json, children: Children) -> tuple[Patch, ...]:
     """Make the patches that adopt orphans and release strays."""
     reference = owner_reference(resource)
     adoptions = (
-        Patch(orphan, _owners([*_other_owners(resource, orphan), reference])) for orphan in children.orphans
+        Patch(orphan, _owners([*_foreign_owners(resource, orphan), reference])) for orphan in children.orphans
     )
     return (*adoptions, *(_release(resource, stray) for stray in children.strays))
 
@@ -69,20 +69,20 @@ def release(resource: Json, child: Json) -> Patch | None:
 
 
 def _release(resource: Json, child: Json) -> Patch:
-    return Patch(child, _owners(_other_owners(resource, child)))
+    return Patch(child, _owners(_foreign_owners(resource, child)))
 
 
 def _owners(owners: list[Json]) -> Json:
     return {"metadata": {"ownerReferences": owners or None}}
 
 
-def _other_owners(resource: Json, child: Json) -> list[Json]:
+def _foreign_owners(resource: Json, child: Json) -> list[Json]:
     uid = resource["metadata"]["uid"]
     return [owner for owner in owner_references(child) if owner["uid"] != uid]
 
 
 def _has_labels(resource: Json, obj: Json) -> bool:
-    labels = labels_of(obj)
+    labels = read_labels(obj)
     if labels.get(OWNER):
         return bool(labels[OWNER] == resource["metadata"]["uid"])
     name = resource["metadata"]["name"]

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from steelyard.operator import children
-from steelyard.operator.conditions import parse_time
 from steelyard.operator.times import later
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, ReplicaId, TrainingJob
 from steelyard_common.types import Json, mapping
-from steelyard_kube.objects import labels_of, spec_of, status_of, true_condition
+from steelyard_kube.objects import read_labels, read_spec, read_status, true_condition
 from steelyard_kube.pods import (
     conditions_by_type,
     container_statuses,
+    find_end,
     init_container_statuses,
     last_termination,
-    terminated_state,
     waiting_state,
 )
+from steelyard_kube.times import parse_time
 
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 """Reasons of Pods that failed without a fault of their program."""
@@ -103,11 +103,11 @@ class ObservedPod:
 
     @property
     def node(self) -> str:
-        return str(spec_of(self.pod).get("nodeName") or "")
+        return str(read_spec(self.pod).get("nodeName") or "")
 
     @property
-    def started(self) -> datetime | None:
-        text = status_of(self.pod).get("startTime")
+    def start_time(self) -> datetime | None:
+        text = read_status(self.pod).get("startTime")
         return parse_time(text) if text else None
 
     @property
@@ -127,9 +127,9 @@ class ObservedPod:
         return next((str(reason) for reason in reasons if reason), "")
 
 
-def replica_id_of(obj: Json, framework: Framework) -> ReplicaId | None:
+def read_replica_id(obj: Json, framework: Framework) -> ReplicaId | None:
     """Read from the labels of a Pod or Service which replica it belongs to."""
-    labels = labels_of(obj)
+    labels = read_labels(obj)
     type = labels.get(REPLICA_TYPE)
     role = next((role.name for role in framework.roles if role.name.lower() == type), None)
     index = str(labels.get(REPLICA_INDEX, ""))
@@ -138,22 +138,22 @@ def replica_id_of(obj: Json, framework: Framework) -> ReplicaId | None:
 
 def observe_pod(pod: Json, job: TrainingJob) -> ObservedPod | None:
     """Read a Pod of a job; None if its labels name no replica."""
-    replica_id = replica_id_of(pod, job.framework)
+    replica_id = read_replica_id(pod, job.framework)
     if replica_id is None:
         return None
     role = job.roles.get(replica_id.role)
-    name = job.framework.container_of(role.template["spec"]) if role else job.framework.container
+    name = job.framework.container_name(role.template["spec"]) if role else job.framework.container
     # The framework's container decides. It has no status before the kubelet has seen the Pod.
     own: Json = {}
     container = next((status for status in container_statuses(pod) if status["name"] == name), own)
-    termination = _termination(terminated_state(container))
+    termination = _termination(find_end(container))
     last = _termination(last_termination(container))
     phase = _phase(pod, termination)
     final = termination if phase in {"Succeeded", "Failed"} else None
     disruption, since = _disruption(pod, final)
     if phase == "Failed" and final is None:
         final = _failure_before_start(pod)
-    attempt = labels_of(pod).get(ATTEMPT, "0")
+    attempt = read_labels(pod).get(ATTEMPT, "0")
     return ObservedPod(
         pod=pod,
         replica_id=replica_id,
@@ -164,7 +164,7 @@ def observe_pod(pod: Json, job: TrainingJob) -> ObservedPod | None:
         disrupted=since,
         in_place=_restarts_in_place(pod),
         last_termination=last if final else termination or last,
-        lost_since=_lost_since(pod),
+        lost_since=_read_lost_time(pod),
     )
 
 
@@ -185,19 +185,19 @@ def _termination(terminated: Json | None) -> Termination | None:
 def _failure_before_start(pod: Json) -> Termination:
     """The end of a Pod whose container never ran, in the words of its init container or of the Pod."""
     for container in init_container_statuses(pod):
-        termination = _termination(terminated_state(container))
+        termination = _termination(find_end(container))
         if termination is not None and termination.exit_code:
             message = f"init container {container['name']} exited with code {termination.exit_code}: "
             message += termination.message
             return replace(termination, exit_code=UNKNOWN_EXIT, message=message.removesuffix(": "))
-    status = status_of(pod)
+    status = read_status(pod)
     return Termination(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
 
 
 def _phase(pod: Json, termination: Termination | None) -> Phase:
-    phase = status_of(pod).get("phase")
+    phase = read_status(pod).get("phase")
     if termination is not None:
-        policy = spec_of(pod).get("restartPolicy") or "Never"
+        policy = read_spec(pod).get("restartPolicy") or "Never"
         stays = policy == "Never" or (policy == "OnFailure" and termination.exit_code == 0)
         if stays or phase in {"Succeeded", "Failed"}:
             return "Succeeded" if termination.exit_code == 0 else "Failed"
@@ -212,7 +212,7 @@ def _phase(pod: Json, termination: Termination | None) -> Phase:
 
 def _restarts_in_place(pod: Json) -> int:
     """Count the kubelet's restarts. A container that has failed counts at once, not only after its back-off."""
-    policy = spec_of(pod).get("restartPolicy")
+    policy = read_spec(pod).get("restartPolicy")
     return sum(
         int(container.get("restartCount") or 0) + _will_restart(container, policy)
         for container in container_statuses(pod)
@@ -223,7 +223,7 @@ def _will_restart(container: Json, policy: str | None) -> bool:
     # The kubelet will restart it after its back-off and counts it only then; the failure itself is certain already.
     if waiting_state(container).get("reason") == "CrashLoopBackOff":
         return True
-    terminated = terminated_state(container)
+    terminated = find_end(container)
     if not terminated:
         return False
     return policy == "Always" or (policy == "OnFailure" and bool(terminated.get("exitCode")))
@@ -231,7 +231,7 @@ def _will_restart(container: Json, policy: str | None) -> bool:
 
 def _disruption(pod: Json, termination: Termination | None) -> tuple[str, datetime | None]:
     """Reason and time of a disruption. A program that ended before it was asked to end did so by itself."""
-    status = status_of(pod)
+    status = read_status(pod)
     if status.get("phase") == "Failed" and (reason := status.get("reason")) in DISRUPTIONS:
         return str(reason), termination.at if termination else None
     for time, reason in _requests_to_end(pod):
@@ -252,7 +252,7 @@ def _requests_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
         yield later(parse_time(metadata["deletionTimestamp"]), -grace), "Deleted"
 
 
-def _lost_since(pod: Json) -> datetime | None:
+def _read_lost_time(pod: Json) -> datetime | None:
     """Time of the marks that the control plane leaves on Pods of a node which it does not hear from."""
     conditions = conditions_by_type(pod)
     ready, target = conditions.get("Ready"), conditions.get("DisruptionTarget")

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from steelyard.awake import pause_lasts
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Precondition, unchanged
+from steelyard.operator.desired import Precondition, require_unchanged
 from steelyard.operator.training.model import Counts, JobStatus, Replica, ReplicaId, Tally, TrainingJob
 from steelyard.operator.training.observed.pods import ObservedPod, observe_pod
 from steelyard.operator.training.policies.restart import UNKNOWN_END, ReplicaFailure, replicas_in_scope
 from steelyard.operator.training.replica_objects import leader
+from steelyard_common.awake import pause_lasts
 from steelyard_common.types import Json
 
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -40,14 +40,14 @@ class ObservedJob:
 
     @cached_property
     def _pods(self) -> tuple[ObservedPod, ...]:
-        own = self.children.pods_of(self.job.resource)
+        own = self.children.list_pods(self.job.resource)
         return tuple(observed for pod in own if (observed := observe_pod(pod, self.job)))
 
     @cached_property
-    def unlabelled(self) -> tuple[Json, ...]:
+    def pods_without_replica(self) -> tuple[Json, ...]:
         """Own Pods whose labels name no replica any more."""
         labelled = {pod.uid for pod in self._pods}
-        own = self.children.pods_of(self.job.resource)
+        own = self.children.list_pods(self.job.resource)
         return tuple(pod for pod in own if pod["metadata"]["uid"] not in labelled)
 
     @cached_property
@@ -62,7 +62,7 @@ class ObservedJob:
                 return pod
         return None
 
-    def outdated(self) -> Iterator[ObservedPod]:
+    def list_outdated(self) -> Iterator[ObservedPod]:
         """Pods that should go: those of earlier attempts, and of replicas that the job has no more."""
         for pod in self._pods:
             replica = self.job.status.replicas.get(pod.replica_id)
@@ -70,7 +70,7 @@ class ObservedJob:
                 yield pod
 
 
-def updated_status(observed: ObservedJob) -> JobStatus:
+def update_status(observed: ObservedJob) -> JobStatus:
     """Add to the status what the Pods show, without a decision about replicas that have failed."""
     status = observed.job.status
     replicas: dict[ReplicaId, Replica] = {}
@@ -78,7 +78,7 @@ def updated_status(observed: ObservedJob) -> JobStatus:
         # The Pod's name is on record, so that the Pod is still looked for when the job no longer has the replica.
         pod = observed.job.replica_name(replica_id)
         known = replace(status.replicas.get(replica_id, Replica(replica_id)), pod=pod)
-        replicas[replica_id] = _updated_replica(observed, known)
+        replicas[replica_id] = _update_replica(observed, known)
     for replica_id, pods in observed.pods.items():
         if replica_id not in replicas:
             known = status.replicas.get(replica_id, Replica(replica_id, pod=pods[-1].name))
@@ -95,7 +95,7 @@ def updated_status(observed: ObservedJob) -> JobStatus:
     return replace(status, replicas=replicas)
 
 
-def _updated_replica(observed: ObservedJob, replica: Replica) -> Replica:
+def _update_replica(observed: ObservedJob, replica: Replica) -> Replica:
     newest = observed.pods.get(replica.replica_id, ())[-1:]
     if newest and newest[0].attempt > replica.attempt:  # adopted from an earlier job that had got so far
         replica = replace(replica, attempt=newest[0].attempt, uid="", phase="Pending", in_place=0)
@@ -112,7 +112,7 @@ def _updated_replica(observed: ObservedJob, replica: Replica) -> Replica:
         last_reason = replica.reason if replica.exit_code is not None or replica.restarts else ""
         waiting = pod.waiting if pod.phase == "Pending" else ""
         phase, reason = pod.phase, waiting or last_reason
-    started = pod.started or replica.started
+    started = pod.start_time or replica.started
     new = (pod.uid, pod.node, started, phase, code, reason)
     if new == (replica.uid, replica.node, replica.started, replica.phase, replica.exit_code, replica.reason):
         return replica  # the usual case: a copy would cost as much as all of the above
@@ -169,10 +169,10 @@ def _causes(
         if failed_ids & replicas_in_scope(
             observed.job, replica_id, observed.job.roles[replica_id.role].scope
         ):
-            yield _lost_node(replica, pod, pod.lost_since)
+            yield _node_failure(replica, pod, pod.lost_since)
 
 
-def _lost_node(replica: Replica, pod: ObservedPod, since: datetime) -> ReplicaFailure:
+def _node_failure(replica: Replica, pod: ObservedPod, since: datetime) -> ReplicaFailure:
     return ReplicaFailure(
         replica.replica_id, replica.attempt, pod.name, pod.uid, since, disruption="NodeLost"
     )
@@ -199,7 +199,7 @@ def _failure(observed: ObservedJob, replica: Replica, now: datetime) -> ReplicaF
     if pod.lost_since is not None:
         limit = timedelta(seconds=observed.job.settings.node_lost_seconds)
         if now >= pod.lost_since + limit:
-            return _lost_node(replica, pod, pod.lost_since)
+            return _node_failure(replica, pod, pod.lost_since)
     # The kubelet's restarts are compared with those on record, so that each counts once, however often it is observed.
     if pod.in_place > replica.in_place:
         last = pod.last_termination or UNKNOWN_END
@@ -228,7 +228,7 @@ def failure_preconditions(
     names = (observed.job.replica_name(replica_id) for replica_id in sorted(absent))
     return (
         *(Precondition("v1", "Pod", name) for name in names if name not in adopted),
-        *(unchanged(pod.pod) for pod in given_up if pod is not None),
+        *(require_unchanged(pod.pod) for pod in given_up if pod is not None),
     )
 
 

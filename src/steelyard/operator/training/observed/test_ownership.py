@@ -17,7 +17,7 @@ from steelyard.operator.training.simulation.job_simulation import (
 from steelyard_common.types import Json
 from steelyard_kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from steelyard_kube.memory import MemoryCluster
-from steelyard_kube.objects import controller_of
+from steelyard_kube.objects import find_controller
 from steelyard_kube.resource import PODS, PYTORCH_JOBS, Resource
 
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
@@ -36,7 +36,7 @@ def orphan(name: str = "job-worker-0", index: str = "0", **labels: str) -> Json:
 
 
 def owner(simulation: JobSimulation, name: str) -> Json | None:
-    return controller_of(simulation.pods()[name])
+    return find_controller(simulation.pods()[name])
 
 
 def test_an_object_with_the_labels_and_no_controller_is_adopted() -> None:
@@ -64,7 +64,9 @@ def test_what_has_lost_its_labels_is_let_go_and_stands_in_the_way_of_its_name() 
     simulation.settle()
     assert owner(simulation, "job-worker-0") is None
     assert simulation.state == "Failed"
-    assert simulation.said("Failed") == "Pod job-worker-0 exists and belongs to nobody that controls it"
+    assert (
+        simulation.read_message("Failed") == "Pod job-worker-0 exists and belongs to nobody that controls it"
+    )
 
 
 def test_what_has_lost_the_label_by_which_it_is_watched_is_let_go() -> None:
@@ -91,7 +93,7 @@ def test_a_name_that_is_taken_fails_the_job_and_leaves_the_other_alone(labels: J
     assert simulation.state == "Failed"
     assert simulation.condition("Failed") is not None
     assert (simulation.condition("Failed") or {})["reason"] == "PyTorchJobFailed"
-    assert simulation.said("Failed") == f"Pod job-worker-0 exists and belongs to {whose}"
+    assert simulation.read_message("Failed") == f"Pod job-worker-0 exists and belongs to {whose}"
     assert simulation.pods()["job-worker-0"] == theirs
     assert simulation.status["completionTime"]
 
@@ -121,7 +123,7 @@ def test_a_pod_that_the_api_finds_invalid_or_cannot_read_fails_the_job(error: ty
     simulation.settle()
     assert simulation.state == "Failed"
     assert (simulation.condition("Failed") or {})["reason"] == "PyTorchJobFailedValidation"
-    assert simulation.said("Failed") == "Pod job-worker-1: spec.containers[0].image: is required"
+    assert simulation.read_message("Failed") == "Pod job-worker-1: spec.containers[0].image: is required"
 
 
 def test_a_pod_that_exceeds_a_quota_is_tried_again() -> None:

@@ -7,11 +7,11 @@ import pytest
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.observed.pods import ObservedPod, observe_pod
-from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.parse import parse_job
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, make_job
 from steelyard_common.types import Json
 
-JOB = job_of(make_job(), ALL["PyTorchJob"], SETTINGS)
+JOB = parse_job(make_job(), ALL["PyTorchJob"], SETTINGS)
 LABELS = {REPLICA_TYPE: "worker", REPLICA_INDEX: "1"}
 NOON = "2026-01-01T12:00:00Z"
 

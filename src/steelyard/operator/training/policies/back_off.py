@@ -7,9 +7,10 @@ restart, so that a Pod which a node evicts again and again makes no busy loop.
 
 from datetime import datetime, timedelta
 
-from steelyard.operator.conditions import parse_time
 from steelyard.operator.settings import TrainingSettings
 from steelyard.operator.training.model import JobStatus, TrainingJob
+from steelyard_common.backoff import backoff_seconds
+from steelyard_kube.times import parse_time
 
 
 def limit(job: TrainingJob) -> int | None:
@@ -39,10 +40,10 @@ def restart_at(job: TrainingJob, status: JobStatus, counted: bool, now: datetime
     The first restart never waits; each further one waits twice as long as the one before it, up to a limit.
     """
     before = status.restarts - 1 if counted else _recent_disruptions(status, job.settings, now) - 1
-    if before < 1 or not job.settings.restart_delay_seconds:
+    first, longest = job.settings.restart_delay_seconds, job.settings.longest_restart_delay_seconds
+    if before < 1 or not first:
         return status.restart_at
-    delay = job.settings.restart_delay_seconds * 2 ** min(before - 1, 30)
-    after = now + timedelta(seconds=min(delay, job.settings.longest_restart_delay_seconds))
+    after = now + timedelta(seconds=backoff_seconds(before, first, longest))
     return max(after, status.restart_at) if status.restart_at else after
 
 

@@ -9,7 +9,7 @@ from steelyard.operator.training.model import CleanPods, TrainingJob
 from steelyard.operator.training.policies import back_off, deadline
 from steelyard_common.types import Json
 from steelyard_kube.objects import is_deleting
-from steelyard_kube.pods import phase_of
+from steelyard_kube.pods import read_phase
 
 _LIVE = frozenset({"Pending", "Running", "Unknown"})
 
@@ -22,9 +22,9 @@ class CleanUp(NamedTuple):
     requeue_at: datetime | None = None
 
 
-def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
+def clean_up_finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
     """Decide by `cleanPodPolicy` and `ttlSecondsAfterFinished`. PodGroup and autoscaler are deleted in any case."""
-    always = (*children.of_kind("PodGroup"), *children.of_kind("HorizontalPodAutoscaler"))
+    always = (*children.list_kind("PodGroup"), *children.list_kind("HorizontalPodAutoscaler"))
     delete = (*_pods_and_services(job, children), *(obj for obj in always if not is_deleting(obj)))
     if job.policy.ttl is None or job.status.completed is None:
         return CleanUp(delete)
@@ -33,21 +33,21 @@ def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
     return CleanUp(delete, over, None if over else end)
 
 
-def suspended(job: TrainingJob, children: Children) -> tuple[Json, ...]:
+def clean_up_suspended(job: TrainingJob, children: Children) -> tuple[Json, ...]:
     """Return the objects to delete of a suspended job: Pods, and the objects that are created again when the job
     resumes."""
     kinds = ("Service", "PodGroup", "HorizontalPodAutoscaler")
-    objects = (obj for kind in kinds for obj in children.of_kind(kind))
-    return tuple(obj for obj in (*children.pods_of(job.resource), *objects) if not is_deleting(obj))
+    objects = (obj for kind in kinds for obj in children.list_kind(kind))
+    return tuple(obj for obj in (*children.list_pods(job.resource), *objects) if not is_deleting(obj))
 
 
 def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]:
-    services, own = children.of_kind("Service"), children.pods_of(job.resource)
+    services, own = children.list_kind("Service"), children.list_pods(job.resource)
     match _clean_pod_policy(job):
         case "All":
             delete: tuple[Json, ...] = (*own, *services)
         case "Running":
-            pods = tuple(pod for pod in own if phase_of(pod) in _LIVE)
+            pods = tuple(pod for pod in own if read_phase(pod) in _LIVE)
             names = {pod["metadata"]["name"] for pod in pods}
             delete = (*pods, *(service for service in services if service["metadata"]["name"] in names))
         case _:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from steelyard.awake import Sleeps
 from steelyard.operator.training.model import JobStatus, TrainingJob
+from steelyard_common.awake import Sleeps
 
 
 def at(job: TrainingJob, status: JobStatus) -> datetime | None:
@@ -14,7 +14,7 @@ def at(job: TrainingJob, status: JobStatus) -> datetime | None:
     return later(status.started, job.policy.deadline)
 
 
-def extended_by_sleep(job: TrainingJob, sleeps: Sleeps) -> TrainingJob:
+def extend_by_sleep(job: TrainingJob, sleeps: Sleeps) -> TrainingJob:
     """Put the job's deadline off by the time that the machine has slept since its start."""
     started, seconds = job.status.started, job.policy.deadline
     slept = 0.0 if started is None or seconds is None else sleeps.since(started)

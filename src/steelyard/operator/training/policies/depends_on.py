@@ -3,11 +3,11 @@
 from steelyard.operator.children import Children
 from steelyard.operator.training.labels import REPLICA_TYPE
 from steelyard.operator.training.model import Dependency, Tally, TrainingJob
-from steelyard_kube.objects import is_deleting, labels_of
-from steelyard_kube.pods import is_ready, phase_of
+from steelyard_kube.objects import is_deleting, read_labels
+from steelyard_kube.pods import is_ready, read_phase
 
 
-def held_roles(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:
+def find_blocked_roles(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:
     """Return the types with a dependency that does not hold now. Their existing Pods stay."""
     return frozenset(
         role.name
@@ -19,7 +19,7 @@ def held_roles(job: TrainingJob, tally: Tally, children: Children) -> frozenset[
 def _holds(job: TrainingJob, tally: Tally, children: Children, role: str, condition: Dependency) -> bool:
     if role not in job.roles:
         return True
-    counts, required = tally.of(role), job.roles[role].count
+    counts, required = tally.counts_for(role), job.roles[role].count
     match condition:
         case "Succeeded":
             return counts.succeeded >= required
@@ -32,9 +32,9 @@ def _holds(job: TrainingJob, tally: Tally, children: Children, role: str, condit
 def _ready(job: TrainingJob, children: Children, role: str) -> int:
     """Count the Pods of a type that run and are ready."""
     return sum(
-        labels_of(pod).get(REPLICA_TYPE) == role.lower()
-        and phase_of(pod) == "Running"
+        read_labels(pod).get(REPLICA_TYPE) == role.lower()
+        and read_phase(pod) == "Running"
         and not is_deleting(pod)
         and is_ready(pod)
-        for pod in children.pods_of(job.resource)
+        for pod in children.list_pods(job.resource)
     )

@@ -14,7 +14,7 @@ from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
 from steelyard_common.types import Json, mapping
-from steelyard_kube.objects import annotations_of, labels_of, status_of
+from steelyard_kube.objects import read_annotations, read_labels, read_status
 from steelyard_kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard_schema.quantity import amount, quantity
 
@@ -52,12 +52,12 @@ def decorate(pod: Json, job: TrainingJob) -> Json:
         return pod
     metadata, spec = pod["metadata"], pod["spec"]
     if scheduler == VOLCANO:
-        task = labels_of(pod).get(REPLICA_TYPE, "")
+        task = read_labels(pod).get(REPLICA_TYPE, "")
         group = {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": task}
-        metadata = {**metadata, "annotations": {**annotations_of(pod), **group}}
+        metadata = {**metadata, "annotations": {**read_annotations(pod), **group}}
     else:
         group = {"scheduling.x-k8s.io/pod-group": job.name}
-        metadata = {**metadata, "labels": {**labels_of(pod), **group}}
+        metadata = {**metadata, "labels": {**read_labels(pod), **group}}
     return {**pod, "metadata": metadata, "spec": {"schedulerName": scheduler, **spec}}
 
 
@@ -65,12 +65,12 @@ def is_admitted(job: TrainingJob, children: Children) -> bool:
     """Return whether Pods may be created: with Volcano, once the group is no longer Pending."""
     if job.settings.gang_scheduler != VOLCANO:
         return True
-    groups = children.of_kind("PodGroup")
-    phase = status_of(groups[0]).get("phase") if groups else None
+    groups = children.list_kind("PodGroup")
+    phase = read_status(groups[0]).get("phase") if groups else None
     return phase not in (None, "", "Pending")
 
 
-def ignored_policy_event(job: TrainingJob) -> Event | None:
+def policy_warning(job: TrainingJob) -> Event | None:
     """Warn if a job asks for a gang and the operator makes none, because its Pods may start one by one.
 
     A priority class or a queue alone may be meant for Kueue, and makes no event.

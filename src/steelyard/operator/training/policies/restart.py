@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from steelyard.operator.conditions import time_text
 from steelyard.operator.training.model import (
     SHELL_SIGNAL,
     UNKNOWN_EXIT,
@@ -27,6 +26,7 @@ from steelyard.operator.training.model import (
 from steelyard.operator.training.observed.pods import Termination
 from steelyard.operator.training.policies import back_off, failure_patterns
 from steelyard_common.types import Json
+from steelyard_kube.times import format_time
 
 MAX_FAILURES = 10
 """Number of failures that stay in the status: the first, and the newest."""
@@ -134,7 +134,7 @@ def decide(
         # own, and uses up no restart.
         if failure.replica_id in decision.restarted:
             consequence = FailureResponse("Restart", counted=False)
-            recorded = _recorded(decision.status, failure, consequence, consequence=True)
+            recorded = _record(decision.status, failure, consequence, consequence=True)
             decision = replace(decision, status=recorded)
         # After the end of the job only further permanent failures are recorded, so that the message names all of them.
         elif not decision.ends or (decision.ends, response.action) == ("failed", "Fail"):
@@ -159,12 +159,12 @@ def _apply(
         case "Restart":
             return _restart(job, decision, failure, response, now)
         case "Ignore":
-            return replace(decision, status=_failed(decision.status, failure, response))
+            return replace(decision, status=_fail(decision.status, failure, response))
         case "Fail":
             same = (cause for cause in decision.causes if cause.role == failure.replica_id.role)
             return replace(
                 decision,
-                status=_failed(decision.status, failure, response),
+                status=_fail(decision.status, failure, response),
                 ends="failed",
                 causes=(*same, failure.replica_id),
             )
@@ -174,7 +174,7 @@ def _count_in_place(
     job: TrainingJob, decision: RestartDecision, failure: ReplicaFailure, response: FailureResponse
 ) -> RestartDecision:
     """Count restarts that the kubelet has made before the operator could."""
-    status = _recorded(decision.status, failure, response)
+    status = _record(decision.status, failure, response)
     replica = status.replicas[failure.replica_id]
     # The kubelet counts restarts, and a slow operator sees only the newest number: it may stand for several at once.
     more = failure.in_place - replica.in_place
@@ -182,7 +182,7 @@ def _count_in_place(
     restarts = status.restarts + (more if response.counted else 0)
     status = _with_replica(status, replica)
     if back_off.is_reached(job, restarts):
-        status = replace(status, restarts=_allowed(job, restarts))
+        status = replace(status, restarts=_count_allowed(job, restarts))
         return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
     return replace(decision, status=replace(status, restarts=restarts))
 
@@ -199,10 +199,10 @@ def _restart(
     # The restart is not begun, so the replicas keep their attempts: Pods of a job that has ended are the clean-up's.
     is_last = back_off.is_reached if failure.in_place else back_off.is_spent
     if response.counted and is_last(job, status.restarts + 1):
-        status = _failed(status, failure, replace(response, action="Fail"))
-        status = replace(status, restarts=_allowed(job, status.restarts + 1))
+        status = _fail(status, failure, replace(response, action="Fail"))
+        status = replace(status, restarts=_count_allowed(job, status.restarts + 1))
         return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
-    status = _recorded(status, failure, response)
+    status = _record(status, failure, response)
     # Replicas that an earlier failure of the same moment restarts get one new attempt, not two.
     scope = replicas_in_scope(job, failure.replica_id, response.scope or "Pod") - decision.restarted
     for replica_id in sorted(scope):
@@ -214,7 +214,7 @@ def _restart(
     return replace(decision, status=status, causes=causes, restarted=decision.restarted | scope)
 
 
-def _allowed(job: TrainingJob, restarts: int) -> int:
+def _count_allowed(job: TrainingJob, restarts: int) -> int:
     """Return the number of restarts for the status: the kubelet may have gone beyond the limit before anybody could
     stop it, and the status never says more than is allowed.
     """
@@ -249,9 +249,9 @@ def _next_attempt(replica: Replica, failure: ReplicaFailure) -> Replica:
     )
 
 
-def _failed(status: JobStatus, failure: ReplicaFailure, response: FailureResponse) -> JobStatus:
+def _fail(status: JobStatus, failure: ReplicaFailure, response: FailureResponse) -> JobStatus:
     """Put a failure on record, and let its replica stay failed."""
-    status = _recorded(status, failure, response)
+    status = _record(status, failure, response)
     replica = status.replicas[failure.replica_id]
     exit_code = failure.termination.exit_code
     return _with_replica(status, replace(replica, phase="Failed", exit_code=exit_code, reason=failure.reason))
@@ -263,7 +263,7 @@ def _with_replica(status: JobStatus, replica: Replica) -> JobStatus:
     return status
 
 
-def _recorded(
+def _record(
     status: JobStatus, failure: ReplicaFailure, response: FailureResponse, consequence: bool = False
 ) -> JobStatus:
     """Put a failure on record, with its last log lines, and whether it is the consequence of an earlier one."""
@@ -279,7 +279,7 @@ def _recorded(
         "signal": failure.termination.signal,
         "reason": failure.reason,
         "message": failure.termination.message,
-        "time": time_text(failure.at),
+        "time": format_time(failure.at),
         "action": response.action,
         "counted": response.counted,
         **({"disruption": True} if failure.disruption else {}),

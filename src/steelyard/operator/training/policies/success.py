@@ -32,4 +32,4 @@ def _is_met(policy: Json, job: TrainingJob, roles: Sequence[str], tally: Tally) 
         required = int(policy["count"])
     elif policy.get("percent") is not None:
         required = ceil(total * policy["percent"] / 100)
-    return sum(tally.of(role).succeeded for role in roles) >= max(1, required)
+    return sum(tally.counts_for(role).succeeded for role in roles) >= max(1, required)

@@ -20,9 +20,7 @@ def is_recorded(status: JobStatus) -> bool:
     return conditions.holds(status.conditions, "Suspended")
 
 
-def suspended(
-    job: TrainingJob, status: JobStatus
-) -> tuple[JobStatus, tuple[conditions.ConditionChange, ...]]:
+def suspend(job: TrainingJob, status: JobStatus) -> tuple[JobStatus, tuple[conditions.ConditionChange, ...]]:
     """Record a new suspension. Its Pods are deleted by the next reconciliation."""
     known = {
         replica_id: Replica(replica_id, pod=job.replica_name(replica_id)) for replica_id in job.replica_ids
@@ -33,11 +31,11 @@ def suspended(
         )
         for replica_id, replica in (known | dict(status.replicas)).items()
     }
-    return replace(status, replicas=replicas, restart_at=None), conditions.suspended(job)
+    return replace(status, replicas=replicas, restart_at=None), conditions.suspension(job)
 
 
-def resumed(
+def resume(
     job: TrainingJob, status: JobStatus, now: datetime
 ) -> tuple[JobStatus, tuple[conditions.ConditionChange, ...]]:
     """Record the end of a suspension. Deadlines count from now."""
-    return replace(status, started=now, restart_at=None), (conditions.resumed(job),)
+    return replace(status, started=now, restart_at=None), (conditions.resumption(job),)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.awake import Sleep, Sleeps
 from steelyard.operator.children import Children
 from steelyard.operator.controller import Controller
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
@@ -19,6 +18,7 @@ from steelyard.operator.training.simulation.job_simulation import (
     make_job,
     make_template,
 )
+from steelyard_common.awake import Sleep, Sleeps
 from steelyard_common.types import Json
 from steelyard_kube.errors import ApiError, NotFound
 from steelyard_kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, Resource
@@ -84,7 +84,7 @@ def test_a_deadline_holds_without_any_event() -> None:
     assert simulation.wait(99).state == "Running"
     assert simulation.look == simulation.now.replace(second=40), "the queue is told when"
     simulation.wait(1)
-    assert (simulation.state, simulation.said("Failed")) == ("Failed", DEADLINE)
+    assert (simulation.state, simulation.read_message("Failed")) == ("Failed", DEADLINE)
     assert sorted(simulation.pods()) == [FIRST], (
         "what had to be stopped does not go on, whatever the policy is"
     )
@@ -118,7 +118,7 @@ def test_a_deadline_starts_again_after_a_suspension() -> None:
 def test_a_job_suspended_from_the_start_has_nothing() -> None:
     simulation = JobSimulation(make_job(policy={"suspend": True})).settle()
     assert [condition["type"] for condition in simulation.status["conditions"]] == ["Created", "Suspended"]
-    assert simulation.said("Suspended") == "PyTorchJob job is suspended."
+    assert simulation.read_message("Suspended") == "PyTorchJob job is suspended."
     assert (simulation.pods(), simulation.services(), simulation.status.get("startTime")) == ({}, [], None)
 
 
@@ -135,7 +135,7 @@ def test_a_suspension_takes_all_away_and_its_end_brings_it_back() -> None:
     )
     simulation.patch_spec(runPolicy={})
     assert sorted(simulation.pods()) == PODS, "who had succeeded too: the job begins anew"
-    assert simulation.said("Suspended") == "PyTorchJob job is resumed."
+    assert simulation.read_message("Suspended") == "PyTorchJob job is resumed."
     assert simulation.status["startTime"] > started
     assert (simulation.status["restarts"], simulation.status["disruptions"]) == (0, 0)
 
@@ -145,7 +145,7 @@ def test_a_suspended_job_counts_as_active_until_its_pods_are_gone() -> None:
     simulation = running().on_node(*PODS).patch_spec(runPolicy={"suspend": True})
     assert sorted(simulation.pods()) == PODS, "they are being deleted"
     for name in PODS:
-        simulation.gone(name).settle()
+        simulation.confirm_end(name).settle()
     assert (simulation.state, simulation.pods()) == ("Suspended", {})
     assert all("active" not in counts for counts in simulation.status["replicaStatuses"].values())
 
@@ -312,5 +312,5 @@ def test_replicas_on_their_hosts_network_have_ports_of_their_own() -> None:
 def test_a_range_that_cannot_be_used_is_named(ports: str) -> None:
     simulation = JobSimulation(on_hosts(ports)).settle()
     assert simulation.state == "Failed"
-    assert simulation.said("Failed").startswith("metadata.annotations[steelyard/port-range]: ")
-    assert ports in simulation.said("Failed")
+    assert simulation.read_message("Failed").startswith("metadata.annotations[steelyard/port-range]: ")
+    assert ports in simulation.read_message("Failed")

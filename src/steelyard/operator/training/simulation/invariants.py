@@ -8,17 +8,17 @@ from steelyard.operator.simulation.simulator import Simulator, State, differing
 from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import annotations_of, controller_of, labels_of, status_of
+from steelyard_kube.objects import find_controller, read_annotations, read_labels, read_status
 from steelyard_kube.resource import PODS
 from steelyard_kube.store import Key as StoreKey
-from steelyard_kube.store import Stored
+from steelyard_kube.store import StoredObject
 
-Objects = Mapping[StoreKey, Stored]
+Objects = Mapping[StoreKey, StoredObject]
 
 
 def change_fault(before: Json | None, state: State, simulator: Simulator, actor: Actor) -> str:
     """Say what is wrong with a change; empty if nothing is."""
-    old, new = state.objects.objects, simulator.store.stored
+    old, new = state.objects.objects, simulator.store.all_objects
     changed = differing(old, new)
     if not changed:
         return ""
@@ -28,8 +28,8 @@ def change_fault(before: Json | None, state: State, simulator: Simulator, actor:
         faults.append(_foreign_touched(old, changed))
     if actor == "operator":
         faults += [
-            _made_fault(before, old, new, changed),
-            _ended_fault(before, old, new, changed),
+            _creation_fault(before, old, new, changed),
+            _ending_fault(before, old, new, changed),
         ]
     return next((fault for fault in faults if fault), "")
 
@@ -37,7 +37,7 @@ def change_fault(before: Json | None, state: State, simulator: Simulator, actor:
 def _status_fault(before: Json | None, after: Json | None) -> str:
     if not before or not after or before["metadata"]["uid"] != after["metadata"]["uid"]:
         return ""
-    was, is_now = status_of(before), status_of(after)
+    was, is_now = read_status(before), read_status(after)
     conditions = sequence(is_now, "conditions")
     if holds(conditions, "Succeeded") and holds(conditions, "Failed"):
         return "it has both succeeded and failed"
@@ -61,34 +61,34 @@ def _status_fault(before: Json | None, after: Json | None) -> str:
 
 def _foreign_touched(old: Objects, changed: Iterable[StoreKey]) -> str:
     for key in changed:
-        if key in old and (controller_of(peek(old[key].raw)) or {}).get("kind") == "Other":
+        if key in old and (find_controller(peek(old[key].raw)) or {}).get("kind") == "Other":
             return f"the operator touched {key.name}, which is somebody else's"
     return ""
 
 
-def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
+def _creation_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
     """Pods are made for a job that goes on, for replicas that have not succeeded, and never while an earlier one is
     left."""
     created = [
         peek(new[key].raw) for key in changed if key.resource == PODS and key in new and key not in old
     ]
     for pod in created:
-        if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
+        if before is None or (find_controller(pod) or {}).get("uid") != before["metadata"]["uid"]:
             return f"{pod['metadata']['name']} was made for nobody"
-        status = status_of(before)
+        status = read_status(before)
         conditions = sequence(status, "conditions")
         if not conditions or finished(conditions) or holds(conditions, "Suspended"):
             return f"{pod['metadata']['name']} was made for what has not begun, has finished or is suspended"
-        together = RESTART_SCOPE not in annotations_of(before)
+        together = RESTART_SCOPE not in read_annotations(before)
         there = [peek(stored.raw) for stored in old.values()] if together else []
         if fault := _attempt_fault(pod, status, there):
             return fault
     return ""
 
 
-def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
+def _ending_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
     """Pods of a job that goes on are ended when the status says that they are of the past, and not before."""
-    status = status_of(before)
+    status = read_status(before)
     conditions = sequence(status, "conditions")
     if finished(conditions) or holds(conditions, "Suspended"):
         return ""
@@ -97,7 +97,7 @@ def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Itera
         if key.resource != PODS or key not in old or not _goes(key, old, new):
             continue
         pod = peek(old[key].raw)
-        if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
+        if before is None or (find_controller(pod) or {}).get("uid") != before["metadata"]["uid"]:
             continue  # of one that was there before, as the operator's cache may still show it
         replica = replicas.get(key.name)  # by its name: it may have lost its labels meanwhile
         if replica is None or _attempt(pod) >= replica["attempt"]:
@@ -120,8 +120,8 @@ def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
         if replica.get("phase") == "Succeeded":
             return f"{name} was made although it had succeeded"
     for obj in there:
-        owner = controller_of(obj) or {}
-        if obj["kind"] != "Pod" or owner.get("uid") != (controller_of(pod) or {}).get("uid"):
+        owner = find_controller(obj) or {}
+        if obj["kind"] != "Pod" or owner.get("uid") != (find_controller(pod) or {}).get("uid"):
             continue
         known = replicas.get(_replica_id(obj))
         if known and _attempt(obj) < known["attempt"]:
@@ -130,12 +130,12 @@ def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
 
 
 def _replica_id(pod: Json) -> tuple[str, str]:
-    labels = labels_of(pod)
+    labels = read_labels(pod)
     return labels.get(REPLICA_TYPE, ""), labels.get(REPLICA_INDEX, "")
 
 
 def _attempt(pod: Json) -> int:
-    return int(labels_of(pod).get(ATTEMPT, 0))
+    return int(read_labels(pod).get(ATTEMPT, 0))
 
 
 # ---- the end
@@ -146,7 +146,7 @@ def end_fault(simulator: Simulator) -> str:
     job = simulator.resource()
     if job is None:
         return "" if "to be deleted" in simulator.facts else "the job is gone"
-    status = status_of(job)
+    status = read_status(job)
     conditions = sequence(status, "conditions")
     if not finished(conditions):
         return f"it has not finished: {[condition['type'] for condition in conditions]}"

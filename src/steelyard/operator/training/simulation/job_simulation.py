@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.operator import concurrency
-from steelyard.operator.conditions import time_text
 from steelyard.operator.controller import Controller
-from steelyard.operator.edge import Key, Stale, Synced
+from steelyard.operator.edge import Key, Stale, SyncResult
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.simulator import drive
 from steelyard.operator.training.frameworks import ALL
@@ -16,10 +15,11 @@ from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import child_kinds, slim, slim_job, slim_pod
 from steelyard_common.types import Json, mapping
 from steelyard_kube.memory import MemoryCluster
-from steelyard_kube.objects import controller_of, labels_of, status_of
-from steelyard_kube.pods import phase_of
-from steelyard_kube.resource import PODS, SERVICES, Resource, resource_of
+from steelyard_kube.objects import find_controller, read_labels, read_status
+from steelyard_kube.pods import read_phase
+from steelyard_kube.resource import PODS, SERVICES, Resource, find_resource
 from steelyard_kube.store import Key as StoreKey
+from steelyard_kube.times import format_time
 
 NAMESPACE = "default"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,7 +89,7 @@ class StoreCaches:
     @staticmethod
     def concerns(job: Json, child: Json) -> bool:
         """Return whether an object is of the job with this metadata, or may become so."""
-        owner, labels = controller_of(child), labels_of(child)
+        owner, labels = find_controller(child), read_labels(child)
         if JOB_NAME not in labels:
             return False
         return bool(owner["uid"] == job["uid"] if owner else labels[JOB_NAME] == job["name"])
@@ -110,7 +110,7 @@ class JobSimulation:
         self.store = self.cluster.store
         self.caches = StoreCaches(self.cluster, settings)
         self.controller = Controller(self.cluster, self.caches)
-        self.key = Key(resource_of(job), job["metadata"]["namespace"], job["metadata"]["name"])
+        self.key = Key(find_resource(job), job["metadata"]["namespace"], job["metadata"]["name"])
         self.look: datetime | None = None
         metadata = {
             name: job["metadata"][name] for name in job["metadata"].keys() - {"uid", "resourceVersion"}
@@ -131,7 +131,7 @@ class JobSimulation:
                 return self
         raise AssertionError("the operator never comes to rest")
 
-    def step(self) -> Synced:
+    def step(self) -> SyncResult:
         run = drive if self._few() else asyncio.run
         synced = run(self.controller.sync(self.key, self.now))
         self.look = synced.requeue_at
@@ -165,7 +165,7 @@ class JobSimulation:
 
     @property
     def status(self) -> Json:
-        status: Json = status_of(self.job)
+        status: Json = read_status(self.job)
         return status
 
     @property
@@ -176,7 +176,7 @@ class JobSimulation:
     def condition(self, type: str) -> Json | None:
         return next((condition for condition in self.status["conditions"] if condition["type"] == type), None)
 
-    def said(self, type: str) -> str:
+    def read_message(self, type: str) -> str:
         return str((self.condition(type) or {})["message"])
 
     def pods(self) -> dict[str, Json]:
@@ -201,13 +201,15 @@ class JobSimulation:
 
     def run(self, *names: str, **fields: Any) -> "JobSimulation":
         """These Pods run, or all that wait."""
-        for name in names or [name for name, pod in self.pods().items() if phase_of(pod) == "Pending"]:
-            self._set(name, {"phase": "Running", "startTime": time_text(self.now), **fields}, {"running": {}})
+        for name in names or [name for name, pod in self.pods().items() if read_phase(pod) == "Pending"]:
+            self._set(
+                name, {"phase": "Running", "startTime": format_time(self.now), **fields}, {"running": {}}
+            )
         return self.settle()
 
     def end(self, name: str, code: int = 0, message: str = "", **fields: Any) -> "JobSimulation":
         """The container ends; the operator has not looked yet."""
-        ended = {"exitCode": code, "finishedAt": time_text(self.now), "message": message}
+        ended = {"exitCode": code, "finishedAt": format_time(self.now), "message": message}
         ended |= {"reason": "Completed" if code == 0 else "Error"}
         phase = "Succeeded" if code == 0 else "Failed"
         self._set(name, {"phase": phase, **fields}, {"terminated": ended})
@@ -219,7 +221,7 @@ class JobSimulation:
 
     def again(self, name: str, count: int, code: int = 1) -> "JobSimulation":
         """The kubelet has started its container so often again."""
-        last = {"terminated": {"exitCode": code, "finishedAt": time_text(self.now), "reason": "Error"}}
+        last = {"terminated": {"exitCode": code, "finishedAt": format_time(self.now), "reason": "Error"}}
         self._set(name, {"phase": "Running"}, {"running": {}}, restartCount=count, lastState=last)
         return self
 
@@ -233,7 +235,7 @@ class JobSimulation:
     def lose(self, name: str) -> "JobSimulation":
         """Let the Pod's node answer no more."""
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-        lost = {**ready, "lastTransitionTime": time_text(self.now)}
+        lost = {**ready, "lastTransitionTime": format_time(self.now)}
         self._set(name, {"phase": "Running", "conditions": [lost]}, {"running": {}})
         return self
 
@@ -243,7 +245,7 @@ class JobSimulation:
         self.store.delete(self._key(PODS, name), grace_seconds=grace)
         return self
 
-    def gone(self, name: str) -> "JobSimulation":
+    def confirm_end(self, name: str) -> "JobSimulation":
         """The kubelet confirms that it has ended."""
         self.store.remove(PODS, name, self.key.namespace)
         return self

@@ -5,30 +5,30 @@
 
 from collections.abc import Callable, Iterable
 
-from steelyard.operator.conditions import time_text
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.simulator import Simulator
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE
 from steelyard_common.types import Json, sequence
-from steelyard_kube.objects import controller_of, status_of
-from steelyard_kube.resource import PODS, resource_of
+from steelyard_kube.objects import find_controller, read_status
+from steelyard_kube.resource import PODS, find_resource
 from steelyard_kube.store import Key as StoreKey
+from steelyard_kube.times import format_time
 
 
 def own_pods(simulator: Simulator) -> list[Json]:
     """Return the Pods of training jobs, with a controller or without one."""
     pods = simulator.objects(PODS)
-    return [pod for pod in pods if (controller_of(pod) or {}).get("kind") != "Other"]
+    return [pod for pod in pods if (find_controller(pod) or {}).get("kind") != "Other"]
 
 
 def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     """Return what may happen to a Pod next; `job` has the name of the Pod's owner now."""
-    status, uid = status_of(pod), pod["metadata"]["uid"]
+    status, uid = read_status(pod), pod["metadata"]["uid"]
     lost = any(condition.get("reason") == "NodeNotReady" for condition in sequence(status, "conditions"))
     if pod["metadata"].get("deletionTimestamp"):
         # A Pod on a lost node stays; but one of a predecessor goes, as the cluster's garbage collector forces it.
-        if not lost or job is None or (controller_of(pod) or {}).get("uid") != job["metadata"]["uid"]:
+        if not lost or job is None or (find_controller(pod) or {}).get("uid") != job["metadata"]["uid"]:
             yield Move("Pod is gone", 0, remove(pod))
         return
     if status.get("phase") == "Pending":
@@ -71,7 +71,7 @@ def _starts(pod: Json) -> Callable[[Simulator], None]:
 def _ends(pod: Json, code: int) -> Callable[[Simulator], None]:
     def run(simulator: Simulator) -> None:
         phase = "Failed" if code else "Succeeded"
-        ended = {"exitCode": code, "finishedAt": time_text(simulator.now)}
+        ended = {"exitCode": code, "finishedAt": format_time(simulator.now)}
         _sets(pod, {"phase": phase}, {"terminated": ended})(simulator)
 
     return run
@@ -80,7 +80,7 @@ def _ends(pod: Json, code: int) -> Callable[[Simulator], None]:
 def _sets(pod: Json, status: Json, state: Json | None = None) -> Callable[[Simulator], None]:
     name, main = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
     containers = {"containerStatuses": [{"name": main, "state": state}]} if state else {}
-    return lambda simulator: ignored(
+    return lambda simulator: ignore(
         simulator.store.set_status(PODS, name, NAMESPACE, {**status, **containers})
     )
 
@@ -90,13 +90,13 @@ def _deletes(pod: Json) -> Callable[[Simulator], None]:
 
 
 def remove(obj: Json) -> Callable[[Simulator], None]:
-    return lambda simulator: simulator.store.remove(resource_of(obj), obj["metadata"]["name"], NAMESPACE)
+    return lambda simulator: simulator.store.remove(find_resource(obj), obj["metadata"]["name"], NAMESPACE)
 
 
 def _loses(pod: Json) -> Callable[[Simulator], None]:
     def run(simulator: Simulator) -> None:
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-        lost = {**ready, "lastTransitionTime": time_text(simulator.now)}
+        lost = {**ready, "lastTransitionTime": format_time(simulator.now)}
         _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(simulator)
 
     return run
@@ -105,12 +105,12 @@ def _loses(pod: Json) -> Callable[[Simulator], None]:
 def _unlabels(pod: Json) -> Callable[[Simulator], None]:
     """A person takes it out of the job, to inspect it."""
     metadata = {**pod["metadata"], "labels": {JOB_NAME: "none"}}
-    return lambda simulator: ignored(simulator.store.put({**pod, "metadata": metadata}))
+    return lambda simulator: ignore(simulator.store.put({**pod, "metadata": metadata}))
 
 
 def _again(pod: Json, count: int) -> Callable[[Simulator], None]:
     def run(simulator: Simulator) -> None:
-        last = {"terminated": {"exitCode": 1, "finishedAt": time_text(simulator.now)}}
+        last = {"terminated": {"exitCode": 1, "finishedAt": format_time(simulator.now)}}
         main = {"name": pod["spec"]["containers"][0]["name"], "state": {"running": {}}, "lastState": last}
         status = {**pod["status"], "containerStatuses": [{**main, "restartCount": count}]}
         simulator.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
@@ -120,8 +120,8 @@ def _again(pod: Json, count: int) -> Callable[[Simulator], None]:
 
 def _orphans(pod: Json) -> Callable[[Simulator], None]:
     metadata = {**pod["metadata"], "ownerReferences": []}
-    return lambda simulator: ignored(simulator.store.put({**pod, "metadata": metadata}))
+    return lambda simulator: ignore(simulator.store.put({**pod, "metadata": metadata}))
 
 
-def ignored(answer: object) -> None:
+def ignore(answer: object) -> None:
     del answer

@@ -19,10 +19,10 @@ from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import slim, slim_job, slim_pod
 from steelyard.operator.training.simulation.invariants import change_fault, end_fault
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, SETTINGS, StoreCaches
-from steelyard.operator.training.simulation.pods import ignored, own_pods, pod_moves, remove
+from steelyard.operator.training.simulation.pods import ignore, own_pods, pod_moves, remove
 from steelyard_common.types import Json
-from steelyard_kube.objects import conditions_of, controller_of, labels_of
-from steelyard_kube.resource import PODS, SERVICES, Resource, resource_of
+from steelyard_kube.objects import find_controller, read_conditions, read_labels
+from steelyard_kube.resource import PODS, SERVICES, Resource, find_resource
 from steelyard_kube.store import Key as StoreKey
 from steelyard_kube.store import Store
 
@@ -80,15 +80,15 @@ class TrainingCaches(LaggingCaches):
         return SETTINGS
 
     def apply_write(self, obj: Json) -> bool:
-        key = StoreKey(resource_of(obj), obj["metadata"]["namespace"], obj["metadata"]["name"])
-        stored = self.store.stored.get(key) if self.remembers and self.store else None
+        key = StoreKey(find_resource(obj), obj["metadata"]["namespace"], obj["metadata"]["name"])
+        stored = self.store.all_objects.get(key) if self.remembers and self.store else None
         if stored is None or not self.group(key):
             return False
         self.seen[key] = stored
         return True
 
     def watched(self, obj: Json) -> bool:
-        return JOB_NAME in labels_of(obj)
+        return JOB_NAME in read_labels(obj)
 
     def concerns(self, resource: Json, obj: Json) -> bool:
         return StoreCaches.concerns(resource["metadata"], obj)
@@ -110,7 +110,7 @@ class JobScenario:
         self._job = job
         self._scalable = scalable
         self._remembers = remembers
-        self.key = Key(resource_of(job), NAMESPACE, job["metadata"]["name"])
+        self.key = Key(find_resource(job), NAMESPACE, job["metadata"]["name"])
 
     def begin(self) -> Simulator:
         caches = TrainingCaches(self.key)
@@ -158,31 +158,29 @@ class JobScenario:
             moves += self._hands(simulator, job)
             moves.append(Move("another process, with Pods of long ago", 1, _another_process))
         if strays(simulator):
-            moves.append(
-                Move("garbage collection", 0, lambda simulator: ignored(simulator.cluster.collect()))
-            )
+            moves.append(Move("garbage collection", 0, lambda simulator: ignore(simulator.cluster.collect())))
         if simulator.look is not None and simulator.look > simulator.now:
             moves.append(Move("time passes", 1, _time_passes))
         return moves
 
     def _hands(self, simulator: Simulator, job: Json) -> list[Move]:
-        moves = [Move("made again", 2, self._made_again)]
-        if finished(conditions_of(job)):
+        moves = [Move("made again", 2, self._make_again)]
+        if finished(read_conditions(job)):
             return moves
         policy = job["spec"]["runPolicy"]
         if policy.get("suspend"):
             moves.append(Move("resumed", 0, lambda simulator: self._suspend(simulator, False)))
         else:
             moves.append(Move("suspended", 1, lambda simulator: self._suspend(simulator, True)))
-        moves.append(Move("scaled", 1, self._scaled))
+        moves.append(Move("scaled", 1, self._scale))
         if "foreign" not in simulator.facts:
             moves.append(Move("another's Pod takes the name", 2, self._take_name))
         return moves
 
-    def _made_again(self, simulator: Simulator) -> None:
+    def _make_again(self, simulator: Simulator) -> None:
         simulator.store.remove(self.key.resource, self.key.name, NAMESPACE)
         # The next job of the name adopts a Pod without an owner, and counts how that ended.
-        orphans = [pod["metadata"]["uid"] for pod in own_pods(simulator) if not controller_of(pod)]
+        orphans = [pod["metadata"]["uid"] for pod in own_pods(simulator) if not find_controller(pod)]
         kept = {"foreign", "to be deleted", *(f"fell {uid}" for uid in orphans)}
         if any(f"fell {uid}" in simulator.facts for uid in orphans):
             kept |= {"failed", "for good"}
@@ -192,7 +190,7 @@ class JobScenario:
     def _suspend(self, simulator: Simulator, on: bool) -> None:
         _change_spec(simulator, lambda spec: {**spec, "runPolicy": {**spec["runPolicy"], "suspend": on}})
 
-    def _scaled(self, simulator: Simulator) -> None:
+    def _scale(self, simulator: Simulator) -> None:
         """Scale the job between one replica and two."""
 
         def change(spec: Json) -> Json:
@@ -215,7 +213,7 @@ class JobScenario:
 
     def progress(self, simulator: Simulator) -> bool:
         job = simulator.resource()
-        if job and job["spec"]["runPolicy"].get("suspend") and holds(conditions_of(job), "Suspended"):
+        if job and job["spec"]["runPolicy"].get("suspend") and holds(read_conditions(job), "Suspended"):
             self._suspend(simulator, False)
             return True
         for pod in own_pods(simulator):
@@ -257,5 +255,5 @@ def _time_passes(simulator: Simulator) -> None:
 def strays(simulator: Simulator) -> bool:
     objects = simulator.objects()
     living = {obj["metadata"]["uid"] for obj in objects}
-    owners = (controller_of(obj) for obj in objects)
+    owners = (find_controller(obj) for obj in objects)
     return any(owner is not None and owner["uid"] not in living for owner in owners)

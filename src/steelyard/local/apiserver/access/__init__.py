@@ -1,1 +1,0 @@
-"""Users and their rights: authentication, roles that are acted on, and reviews of both."""

@@ -1,1 +1,0 @@
-"""Request bodies in Kubernetes' protobuf, read as the JSON that the same client would have sent."""

@@ -1,1 +1,0 @@
-"""Connections to Pods that carry several streams: forwarded ports and attached containers."""

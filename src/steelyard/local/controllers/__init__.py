@@ -1,1 +1,0 @@
-"""The built-in controllers: Job, Deployment, ReplicaSet and Service, speaking REST only."""

@@ -1,1 +1,0 @@
-"""Controller of AppWrappers: resources that are made, watched over and removed as one."""

@@ -1,1 +1,0 @@
-"""Garbage collection as a controller, on any server: objects go after their owners."""

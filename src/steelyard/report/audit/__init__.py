@@ -1,1 +1,0 @@
-"""Audits: a procedure's reports compared with an earlier audit, on one page."""

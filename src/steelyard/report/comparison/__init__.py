@@ -1,1 +1,0 @@
-"""Comparison of reports and of runs over the same rows."""

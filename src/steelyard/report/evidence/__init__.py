@@ -1,1 +1,0 @@
-"""Evidence for a report or an audit: statements, signatures, verification by recomputation."""

@@ -1,1 +1,0 @@
-"""The report page: document, figures, rows and templates."""

@@ -1,5 +1,0 @@
-"""Statistics of scores: intervals, clusters, calibration, power, rankings. Users import `Estimate` from here."""
-
-from steelyard.report.statistics.intervals import Estimate
-
-__all__ = ["Estimate"]

@@ -1,1 +1,0 @@
-"""Prompts: rows read from files or from the hub, and rendered into requests."""

@@ -1,5 +1,0 @@
-"""Task files: a whole evaluation as one YAML file. `steelyard eval run task.yaml` reads them with `load_task`."""
-
-from steelyard.runs.tasks.load import load_task
-
-__all__ = ["load_task"]

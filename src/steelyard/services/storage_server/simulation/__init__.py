@@ -1,0 +1,1 @@
+"""A server in a thread, and its client, for tests."""

@@ -1,1 +1,0 @@
-"""Conditions of every HTTP server of Steelyard for its callers: bounds of size, number and time, and a known Host."""

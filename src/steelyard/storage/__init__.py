@@ -1,1 +1,0 @@
-"""Object storage behind one small protocol: a folder, memory, S3, GCS, Azure."""
