@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from steelyard.storage.store import open_store
+from steelyard_evaluation.storage.store import open_store
 
 SEED = 0
 
