@@ -5,6 +5,7 @@ other packages its path below their `src`, which begins with the name of the pac
 """
 
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,3 +36,24 @@ def place(name: str) -> Path:
         return ROOT / name
     package = name.partition("/")[0]
     return next((path.parent / name for path in SOURCES[1:] if path.name == package), STEELYARD / name)
+
+
+def write_metadata(folder: Path) -> None:
+    """Write the metadata that an installation has of each distribution into a folder: its name, and its entry points.
+
+    An environment that has our source alone finds the rubrics, and the version that records name, by them.
+    """
+    for path in (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml"))):
+        project = tomllib.loads(path.read_text())["project"]
+        information = folder / f"{project['name'].replace('-', '_')}-0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n")
+        groups = project.get("entry-points", {}) | {"console_scripts": project.get("scripts", {})}
+        lines = [
+            line
+            for group, members in groups.items()
+            if members
+            for line in (f"[{group}]", *(f"{name} = {target}" for name, target in members.items()))
+        ]
+        if lines:
+            (information / "entry_points.txt").write_text("\n".join(lines) + "\n")

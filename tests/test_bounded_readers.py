@@ -20,8 +20,8 @@ def test_yaml_is_read_within_bounds_alone() -> None:
     # The last two count first, too: one refuses aliases altogether, one has rules of its own.
     assert readers == {
         "steelyard_common/bounded_yaml.py",
-        "local/apiserver/managed/yaml.py",
-        "runs/tasks/positions.py",
+        "steelyard_local_kubernetes/apiserver/managed/yaml.py",
+        "steelyard_evaluation/runs/tasks/positions.py",
     }
 
 
@@ -32,7 +32,7 @@ def test_toml_is_read_within_bounds_alone() -> None:
         if not path.name.startswith("test_")
         and re.search(r"\b(tomllib|tomli|TomlConfigSettingsSource)\b", path.read_text())
     }
-    assert readers == {"bounded_toml.py"}
+    assert readers == {"steelyard_common/bounded_toml.py"}
 
 
 def test_nothing_is_unpacked_without_a_limit() -> None:
@@ -48,7 +48,7 @@ def test_nothing_is_unpacked_without_a_limit() -> None:
     assert programs == {
         "clusters/ray/job_manifest.py",
         "steelyard_schema/unknown_fields.py",
-        *(f"local/apiserver/{name}" for name in own),
+        *(f"steelyard_local_kubernetes/apiserver/{name}" for name in own),
     }
 
 
@@ -62,8 +62,11 @@ def test_schemas_are_read_by_what_counts_them() -> None:
         and reading.search(path.read_text())
     }
     # The last two map files that they have just written themselves.
-    bounded = {f"bounded_{name}.py" for name in ("arrow", "parquet", "schema")}
-    assert programs == bounded | {"report/answers.py", "runs/folder.py"}
+    bounded = {f"steelyard_common/bounded_{name}.py" for name in ("arrow", "parquet", "schema")}
+    assert programs == bounded | {
+        "steelyard_evaluation/report/answers.py",
+        "steelyard_evaluation/runs/folder.py",
+    }
 
 
 def test_every_session_has_connections_that_close_what_is_theirs() -> None:

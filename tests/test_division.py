@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("src/steelyard/sqlite", "src/steelyard/runners", "src/steelyard/storage")
+FOLDERS = (
+    "src/steelyard/sqlite",
+    "src/steelyard/runners",
+    "packages/evaluation/src/steelyard_evaluation/storage",
+)
 DIVIDED = ("-n", "3", "--dist", "each", "--divide-files")
 FAILING = """
 import pytest

@@ -14,40 +14,44 @@ from typing import Any
 import pytest
 
 from steelyard.accounts.secrets.keys import make_keys
-from steelyard.durable import rename_durably
-from steelyard.local.apiserver.pki import write_private
-from steelyard.local.kubelet import shim
-from steelyard.local.state import write_atomically
-from steelyard.storage.store import open_store
+from steelyard_common.durable import rename_durably, write_atomically
+from steelyard_evaluation.storage.files import FileStore
+from steelyard_evaluation.storage.store import open_store
+from steelyard_local_kubernetes.apiserver.pki import write_private
+from steelyard_local_kubernetes.kubelet import shim
 from tests.source import modules, short_name
 
 KEPT_ASIDE = "puts a file aside whose content was on the disk before"
 SEEN_AT_ONCE = "a Pod's own folder, which ends with the machine"
+PART = "a part of an upload, which ends with the machine's boot; its object is synced as a whole"
 RENAMES = {
-    "durable.py rename_durably": "this is the durable way",
-    "storage/files.py _link": "the content is that of another object, which is on the disk",
-    "storage/files.py _write": "syncs the content and the folder itself",
+    "steelyard_common/durable.py rename_durably": "this is the durable way",
+    "steelyard_evaluation/storage/files.py _link": "the content is that of another object, which is on the disk",
+    "steelyard_evaluation/storage/files.py _name": "syncs the folder itself; its callers have synced the content",
     "client/transfer.py _check_and_rename": "syncs the content itself; a download whose name is lost is repeated",
     "accounts/secrets/keys.py make_keys": "syncs the content and the folder itself",
-    "local/kubelet/shim.py write_bytes": "syncs the content and the folder itself; it imports nothing of ours",
-    "storage/digest_cache.py save": "a cache: what cannot be read is computed again",
+    "steelyard_local_kubernetes/kubelet/shim.py write_bytes": "syncs both itself: it has no `durable`",
+    "steelyard_evaluation/storage/digest_cache.py save": "a cache: what cannot be read is computed again",
     "views/sqlite/view.py _put_aside": KEPT_ASIDE,
     "local/files.py new_kubernetes": KEPT_ASIDE,
-    "local/gpus/assignments.py free": KEPT_ASIDE,
-    "runs/resolve.py set_aside": KEPT_ASIDE,
+    "services/storage_server/uploads.py add": PART,
+    "services/storage_server/uploads.py keep_part": PART,
+    "services/storage_server/uploads.py _write_record": PART,
+    "steelyard_local_kubernetes/gpus/assignments.py free": KEPT_ASIDE,
+    "steelyard_evaluation/runs/resolve.py set_aside": KEPT_ASIDE,
     "local/kept_process.py _open_log": KEPT_ASIDE,
-    "local/kubelet/volumes.py make": SEEN_AT_ONCE,
-    "local/kubelet/preparation.py write_profile": SEEN_AT_ONCE,
-    "local/kubelet/versions.py _link": SEEN_AT_ONCE,
-    "local/names/folder.py namespace_file": SEEN_AT_ONCE,
+    "steelyard_local_kubernetes/kubelet/volumes.py make": SEEN_AT_ONCE,
+    "steelyard_local_kubernetes/kubelet/preparation.py write_profile": SEEN_AT_ONCE,
+    "steelyard_local_kubernetes/kubelet/versions.py _link": SEEN_AT_ONCE,
+    "steelyard_local_kubernetes/names/folder.py namespace_file": SEEN_AT_ONCE,
     "steps/fetch_volume.py copy": SEEN_AT_ONCE,
-    "analysis/scores.py record": SEEN_AT_ONCE,
+    "steelyard_evaluation/analysis/scores.py record": SEEN_AT_ONCE,
 }
 """Functions that give a file its name, and why each may do so."""
 
 
 @dataclass
-class Recorded:
+class RecordedCalls:
     """Calls in the order in which they were made: paths that were synced, and names that were given."""
 
     calls: list[tuple[str, str]] = field(default_factory=list)
@@ -60,8 +64,8 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    result = Recorded()
+def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedCalls:
+    result = RecordedCalls()
     fsync = os.fsync
 
     def sync(descriptor: int) -> None:
@@ -74,7 +78,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return result
 
 
-def recording(call: Callable[..., None], result: Recorded) -> Callable[..., None]:
+def recording(call: Callable[..., None], result: RecordedCalls) -> Callable[..., None]:
     def give(source: Any, target: Any, **options: Any) -> None:
         call(source, target, **options)
         result.named(source, target)
@@ -108,13 +112,20 @@ async def _put(path: Path) -> None:
     await open_store(path.parent.as_uri()).put(path.name, b"content")
 
 
+async def _place(path: Path) -> None:
+    store, scratch = FileStore(path.parent), path.with_name("scratch")
+    with scratch.open("wb") as file:
+        os.fsync(file.fileno())
+    await store.place(path.name, scratch, replace=False)
+
+
 async def _create(path: Path) -> None:
     await open_store(path.parent.as_uri()).create(path.name, b"content")
 
 
-@pytest.mark.parametrize("write", [_rename, _keys, _atomically, _private, _shim, _put, _create])
+@pytest.mark.parametrize("write", [_rename, _keys, _atomically, _private, _shim, _put, _create, _place])
 async def test_a_file_is_on_the_disk_before_it_has_its_name(
-    write: Callable[[Path], Awaitable[None]], recorded: Recorded, tmp_path: Path
+    write: Callable[[Path], Awaitable[None]], recorded: RecordedCalls, tmp_path: Path
 ) -> None:
     path = tmp_path / "file.txt"
     await write(path)

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
 from tests.engines import locked
+from tests.source import write_metadata
+from tests.versions.suite import USERS_SIDE
 
 ROOT = Path(__file__).parent.parent
 MAKE = """
@@ -51,3 +54,25 @@ def test_an_environment_without_its_python_is_made_anew(
     first.unlink()
     assert locked.environment("tool", lock) == first
     assert first.exists()
+
+
+def test_metadata_beside_the_source_names_what_an_installation_does(tmp_path: Path) -> None:
+    write_metadata(tmp_path)
+    written = {
+        distribution.metadata["Name"]: distribution.entry_points
+        for distribution in distributions(path=[str(tmp_path)])
+    }
+    installed = {
+        name: distribution.entry_points
+        for distribution in distributions()
+        if (name := distribution.metadata["Name"]).split("-")[0] == "steelyard"
+    }
+    assert {name: sorted(points) for name, points in written.items()} == {
+        name: sorted(points) for name, points in installed.items()
+    }
+    assert any(point.group == "steelyard.rubrics" for points in written.values() for point in points)
+
+
+@pytest.mark.parametrize("folder", USERS_SIDE)
+def test_other_pythons_run_tests_of_folders_that_exist(folder: str) -> None:
+    assert list((ROOT / folder).rglob("test_*.py"))

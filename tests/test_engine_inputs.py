@@ -13,10 +13,14 @@ from tests.engines.lanes import Result
 from tests.engines.record import PassingRun, commit_name, read_record, renew_record
 
 FILES = {
-    "pyproject.toml": '[project.entry-points."steelyard.rubrics"]\n"text.Same" = "steelyard.report.same:Same"\n',
+    "pyproject.toml": "[project]",
     "CHANGELOG.md": "",
     "packages/common/src/steelyard_common/__init__.py": "",
     "packages/common/src/steelyard_common/types.py": "",
+    "packages/rubrics/pyproject.toml": '[project.entry-points."a.group"]\nSame = "steelyard_rubrics.same:Same"',
+    "packages/rubrics/src/steelyard_rubrics/__init__.py": "",
+    "packages/rubrics/src/steelyard_rubrics/find.py": 'POINTS = entry_points(group="a.group")',
+    "packages/rubrics/src/steelyard_rubrics/same.py": "",
     "requirements/dev.txt": "",
     "src/steelyard/__init__.py": 'LAZY = {"Server": "steelyard.local.server"}',
     "src/steelyard/kube/__init__.py": "from steelyard.kube.client import Client",
@@ -26,8 +30,6 @@ FILES = {
     "src/steelyard/local/server.py": 'COMMAND = ["python", "-m", "steelyard.local.kubelet.main"]',
     "src/steelyard/local/kubelet/main.py": "from importlib import import_module\n\nimport_module(name)",
     "src/steelyard/local/kubelet/warm.py": "",
-    "src/steelyard/report/same.py": "",
-    "src/steelyard/report/find.py": 'POINTS = entry_points(group="steelyard.rubrics")',
     "src/steelyard/services/main.py": "import steelyard.kube",
     "tests/api/test_api.py": "from tests.api import cases",
     "tests/api/cases.py": 'MODULE = f"tests.more.{name}"',
@@ -72,7 +74,13 @@ def root(tmp_path: Path) -> Path:
             "from steelyard_common.types import Json",
             {"packages/common/src/steelyard_common/types.py"},
         ),
-        ("from steelyard.report import find", {"report/find.py", "report/same.py"}),
+        (
+            "from steelyard_rubrics import find",
+            {
+                "packages/rubrics/src/steelyard_rubrics/find.py",
+                "packages/rubrics/src/steelyard_rubrics/same.py",
+            },
+        ),
     ],
     ids=[
         "nothing",
@@ -90,8 +98,13 @@ def test_inputs_are_all_that_a_suite_reaches(line: str, expected: set[str], root
 
     inputs = Tree(root).inputs(["tests/other"])
 
-    packages = {"src/steelyard/__init__.py", "packages/common/src/steelyard_common/__init__.py"}
-    common = {"pyproject.toml", "requirements/dev.txt", "tests/other/test_other.py"} | packages
+    packages = {
+        "packages/common/src/steelyard_common/__init__.py",
+        "packages/rubrics/src/steelyard_rubrics/__init__.py",
+        "src/steelyard/__init__.py",
+    }
+    projects = {"packages/rubrics/pyproject.toml", "pyproject.toml"}
+    common = {"requirements/dev.txt", "tests/other/test_other.py"} | packages | projects
     assert inputs == {path if "/src/" in path else f"src/steelyard/{path}" for path in expected} | common
 
 
@@ -244,11 +257,19 @@ def test_every_suite_names_what_is_there_and_its_own_module() -> None:
         ("Ray (", "src/steelyard/services/aggregator/messages.py", None),
         (
             "Kubernetes controllers (ours",
-            "src/steelyard/local/controllers/job.py",
+            "packages/local-kubernetes/src/steelyard_local_kubernetes/controllers/job.py",
             "src/steelyard/api/settings.py",
         ),
-        ("originals", "src/steelyard/report/rubrics/text.py", "packages/kube/src/steelyard_kube/client.py"),
-        ("Chromium", "src/steelyard/report/publish.py", "packages/kube/src/steelyard_kube/client.py"),
+        (
+            "originals",
+            "packages/evaluation/src/steelyard_evaluation/report/rubrics/text.py",
+            "packages/kube/src/steelyard_kube/client.py",
+        ),
+        (
+            "Chromium",
+            "packages/evaluation/src/steelyard_evaluation/report/publish.py",
+            "packages/kube/src/steelyard_kube/client.py",
+        ),
         ("Python 3.12", "docs/rubrics.md", None),
     ],
 )

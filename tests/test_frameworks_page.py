@@ -57,7 +57,7 @@ def test_the_python_file_on_the_page_keeps_the_contract() -> None:
         {"apiVersion": "kubeflow.org/v1", "kind": "RingJob", "metadata": {"name": "ring"}, "spec": spec}
     )
     names["test_the_contract_holds"](job)
-    validate.check(parse.job_of(job, framework, OperatorSettings()))
+    validate.check(parse.parse_job(job, framework, OperatorSettings()))
 
 
 def test_the_table_of_names_is_whole() -> None:

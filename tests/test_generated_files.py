@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steelyard_schema.definitions import spec_schema_of
+from deploy import generate
+from steelyard_schema.definitions import find_spec_schema
 from steelyard_schema.generate import files
 from steelyard_schema.unknown_fields import unknown_fields, unknown_pod_fields
+from tests.engines.build import built_helm
 from tests.source import ROOT
 
 CRDS = ROOT / "deploy" / "crds"
@@ -18,6 +20,21 @@ EXAMPLES = ROOT / "examples"
 def test_generated_files_are_as_committed() -> None:
     for name, content in files().items():
         assert (ROOT / name).read_text() == content, f"{name}: run `python -m steelyard_schema.generate`"
+
+
+def test_generated_files_of_deploy_are_as_committed() -> None:
+    for name, content in generate.files().items():
+        assert (generate.DEPLOY / name).read_text() == content, f"{name}: run `python -m deploy.generate`"
+
+
+@pytest.mark.skipif(
+    not built_helm(), reason="helm is not built here: the suite of the chart compares the objects"
+)
+def test_the_objects_without_helm_are_as_committed() -> None:
+    helm = built_helm()
+    assert helm
+    content = (generate.DEPLOY / generate.OBJECTS).read_text()
+    assert content == generate.objects(helm), f"{generate.OBJECTS}: run `python -m deploy.generate`"
 
 
 def bounds_of(node: object) -> Iterator[int | float]:
@@ -45,5 +62,5 @@ def test_every_bound_is_exact_as_a_float(path: Path) -> None:
 def test_every_example_has_fields_that_exist(file: Path) -> None:
     for document in yaml.safe_load_all(file.read_text()):
         if isinstance(document, dict):
-            assert list(unknown_fields(spec_schema_of(document), document.get("spec"), "spec")) == []
+            assert list(unknown_fields(find_spec_schema(document), document.get("spec"), "spec")) == []
             assert list(unknown_pod_fields(document)) == []

@@ -4,11 +4,13 @@ depend on the patch of Python, no values in messages as Python writes them; and 
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 import pytest
 
-from tests.house import FILES, ROOT, Kind, code_faults, counts
+from tests.house import FILES, ROOT, Kind, code_faults, list_nodes, node_faults, page_faults
 from tests.source import FOLDERS, STEELYARD
 
 NO_SUBJECT = re.compile(
@@ -25,13 +27,20 @@ PUBLIC = {  # names that users' programs have
     ("src/steelyard/clusters/training/progress.py", "told"),
     ("src/steelyard/clusters/training/records.py", "told"),
 }
+WITH_THE_FAULTS = frozenset(
+    {
+        "packages/common/src/steelyard_common/types.py",
+        "packages/schema/src/steelyard_schema/test_docstrings.py",
+    }
+)
+"""Files that define the JSON types, or show the docstrings that are refused."""
 CEILINGS: dict[Kind, int] = {
-    "private functions used once": 2798,
-    "functions named by a participle or a pronoun": 1033,
-    "functions named *_of": 267,
-    "classes named by a participle or a pronoun": 124,
+    "private functions used once": 2800,
+    "functions named by a participle or a pronoun": 0,
+    "functions named *_of": 0,
+    "classes named by a participle or a pronoun": 0,
     "modules imported under a pronoun": 0,
-    "docstring signs": 182,
+    "docstring signs": 8,
     "signs in messages": 48,
     "signs in pages": 39,
 }
@@ -44,8 +53,8 @@ Fault = tuple[int, str, str]
 """Line, message, and the name that the message is about."""
 
 
-def faults(tree: ast.Module) -> Iterator[Fault]:
-    for node in ast.walk(tree):
+def faults(nodes: Iterable[ast.AST]) -> Iterator[Fault]:
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from docstring_faults(node)
         if isinstance(node, ast.TryStar):
@@ -118,24 +127,31 @@ def line_of(node: ast.AST) -> int:
     return int(getattr(node, "lineno", 1))
 
 
+@cache
+def faults_of_tree() -> tuple[list[str], Counter[Kind]]:
+    """Return the lines of faults in all files, and how many there are of each kind; every file is parsed once."""
+    lines: list[str] = []
+    counts = Counter(fault.kind for fault in page_faults())
+    for path in FILES:
+        place, nodes = str(path.relative_to(ROOT)), list_nodes(ast.parse(path.read_text()))
+        counts.update(fault.kind for fault in node_faults(place, nodes))
+        if place not in WITH_THE_FAULTS:
+            lines += [
+                f"{place}:{line}: {fault}"
+                for line, fault, name in sorted(faults(nodes))
+                if (place, name) not in PUBLIC
+            ]
+    return lines, counts
+
+
 def test_no_file_has_a_fault() -> None:
-    lines = [
-        f"{path.relative_to(ROOT)}:{line}: {fault}"
-        for path in FILES
-        if path
-        not in (
-            ROOT / "packages/common/src/steelyard_common/types.py",
-            ROOT / "packages/schema/src/steelyard_schema/test_docstrings.py",
-        )
-        for line, fault, name in sorted(faults(ast.parse(path.read_text())))
-        if (str(path.relative_to(ROOT)), name) not in PUBLIC
-    ]
+    lines, _ = faults_of_tree()
     assert not lines, "\n" + "\n".join(lines)
 
 
 @pytest.mark.parametrize("kind", CEILINGS)
 def test_a_kind_of_fault_only_becomes_rarer(kind: Kind) -> None:
-    count = counts()[kind]
+    count = faults_of_tree()[1][kind]
     assert count <= CEILINGS[kind], f'more of "{kind}": python -m tests.house --list "{kind}"'
     assert count >= CEILINGS[kind] - SLACK, f"mended: lower the ceiling to {count}"
 
@@ -179,7 +195,7 @@ def test_files_that_docstrings_name_exist() -> None:
     ],
 )
 def test_a_fault_is_seen(code: str) -> None:
-    assert len(list(faults(ast.parse(code)))) == 1
+    assert len(list(faults(list_nodes(ast.parse(code))))) == 1
 
 
 @pytest.mark.parametrize(
@@ -208,6 +224,9 @@ def test_a_kind_of_fault_is_seen(code: str, kind: Kind) -> None:
         "def is_of() -> TypeGuard[str]: pass",
         "def seed() -> str: pass",
         "class Refused(SteelyardError): pass",
+        "class Expired(TransferFailed): pass",
+        "class JobView:\n    def completed(self) -> int: pass",
+        "class PodsChanged: pass",
         "def _read(): pass\n_read(_read())",
         '"""None where there is none; it is no longer needed."""',
     ],

@@ -68,3 +68,22 @@ def test_a_command_that_asks_the_api_loads_no_command_line_of_its_http_client() 
     assert code == "1", run.stderr
     assert "httpx" in loaded
     assert not {"click", "pygments"} & set(loaded)
+
+
+LONE = """
+import sys
+from steelyard.cli.main import main
+sys.argv[1:] = ["spend", "--help"]
+try:
+    main()
+except SystemExit as ended:
+    print(ended.code, *(name for name in sys.modules if name.startswith("steelyard.cli.")))
+"""
+
+
+def test_a_command_loads_no_other_commands() -> None:
+    run = subprocess.run([sys.executable, "-c", LONE], capture_output=True, text=True, check=True)
+    code, *loaded = run.stdout.splitlines()[-1].split()
+    assert code == "0", run.stderr
+    shared = {"main", "lazy", "plain_text", "connection", "option_groups"}
+    assert set(loaded) == {f"steelyard.cli.{name}" for name in {"spend", *shared}}

@@ -12,47 +12,47 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from steelyard.analysis.errors import AnalysisFailed
-from steelyard.analysis.fetch import fetch_input, fetch_module
-from steelyard.api.datasets.delivery import content_of, delivered
+from steelyard.api.datasets.delivery import read_content, stream_file
 from steelyard.api.http.errors import ContentChanged
 from steelyard.cli.sign import sign_report
-from steelyard.errors import Refused, UsageError
-from steelyard.evaluation.epoch import claim
-from steelyard.evaluation.manifest import FileEntry, Manifest, RowCounts
-from steelyard.evaluation.publication import OutputManifest, Publication, PublishedFile
-from steelyard.evaluation.source import open_source
 from steelyard.local.moving import check_exported
-from steelyard.report.audit.example import make_stored_report
-from steelyard.report.audit.inputs import read_baseline, read_report
-from steelyard.report.errors import ReportFailed
-from steelyard.report.evidence.test_verify import KEY as KEY_OF_TEST
-from steelyard.report.example import make_verified
-from steelyard.runs.compare import compare_runs
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.export import export
-from steelyard.runs.folder import open_run
-from steelyard.runs.queries import story
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
 from steelyard.services.backup.mirror import mirror
 from steelyard.steps.fetch_volume import copy as copy_volume
 from steelyard.steps.volume import VolumeFile, VolumeManifest
-from steelyard.storage.checked import (
+from steelyard_common.errors import Refused, UsageError
+from steelyard_evaluation.analysis.errors import AnalysisFailed
+from steelyard_evaluation.analysis.fetch import fetch_input, fetch_module
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.engine.manifest import FileEntry, Manifest, RowCounts
+from steelyard_evaluation.engine.publication import OutputManifest, Publication, PublishedFile
+from steelyard_evaluation.engine.source import open_source
+from steelyard_evaluation.report.audit.example import make_stored_report
+from steelyard_evaluation.report.audit.inputs import read_baseline, read_report
+from steelyard_evaluation.report.errors import ReportFailed
+from steelyard_evaluation.report.evidence.test_verify import KEY as KEY_OF_TEST
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.runs.compare import compare_runs
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.export import export
+from steelyard_evaluation.runs.folder import open_run
+from steelyard_evaluation.runs.queries import story
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.storage.checked import (
     PIECE,
     PUBLISHED,
     CheckedStore,
     DigestMismatch,
     EntityDigests,
     check_object,
-    checked,
-    checked_pieces,
-    known_digests,
-    unchecked,
+    check_pieces,
+    read_digests,
+    with_checks,
+    without_checks,
 )
-from steelyard.storage.files import FileStore
-from steelyard.storage.staging import Area, Entry, Expected, UploadManifest, finalise
-from steelyard.storage.store import StorageError, Store, sync_reader
+from steelyard_evaluation.storage.files import FileStore
+from steelyard_evaluation.storage.staging import Area, Entry, ExpectedFile, UploadManifest, finalise
+from steelyard_evaluation.storage.store import StorageError, Store, sync_reader
 from steelyard_schema.names import MANIFEST
 from tests.source import modules, place, short_name
 
@@ -108,9 +108,7 @@ async def _read(store: Store, _: Path) -> object:
 async def _pieces(store: Store, _: Path) -> object:
     assert isinstance(store, CheckedStore)
     known = (await store.digests())[KEY]
-    return [
-        piece async for piece in checked_pieces(store.unchecked, KEY, (await store.head(KEY)).size, known)
-    ]
+    return [piece async for piece in check_pieces(store.unchecked, KEY, (await store.head(KEY)).size, known)]
 
 
 WAYS: dict[str, Callable[[Store, Path], Awaitable[object]]] = {
@@ -137,37 +135,37 @@ async def test_kept_files_are_read_as_they_are_and_changed_ones_are_refused(
     form: str, way: str, tmp_path: Path
 ) -> None:
     plain, read = await kept(tmp_path, form), WAYS[way]
-    store = checked(plain)
+    store = with_checks(plain)
     await store.digests()
     await read(store, tmp_path)
     assert await store.get(".steelyard/progress.json") == b"{}", "what no manifest names is read as it is"
     for damage, change in DAMAGES.items():
         await plain.put(KEY, change(CONTENT))
-        store = checked(plain)
+        store = with_checks(plain)
         await store.digests()
         with pytest.raises(
             DigestMismatch, match=rf"{KEY} is not what was kept: its SHA-256 is .* says {DIGEST}"
         ):
             await read(store, tmp_path / damage)
     await plain.put(KEY, CONTENT)
-    await read(checked(plain), tmp_path)
+    await read(with_checks(plain), tmp_path)
 
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_file_that_is_missing_is_found_by_a_listing(form: str, tmp_path: Path) -> None:
     plain = await kept(tmp_path, form)
-    assert KEY in [info.key async for info in checked(plain).list()]
+    assert KEY in [info.key async for info in with_checks(plain).list()]
     await plain.delete(KEY)
     with pytest.raises(DigestMismatch, match=f"{KEY} is missing, and its manifest names it"):
-        await _listed(checked(plain), tmp_path)
-    assert [info.key async for info in checked(plain).list("other/")] == []
+        await _listed(with_checks(plain), tmp_path)
+    assert [info.key async for info in with_checks(plain).list("other/")] == []
 
 
 async def test_a_download_that_is_refused_leaves_no_file(tmp_path: Path) -> None:
     plain = await kept(tmp_path, "a volume")
     await plain.put(KEY, b"other")
     with pytest.raises(DigestMismatch):
-        await checked(plain).download(KEY, tmp_path / "copy")
+        await with_checks(plain).download(KEY, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
@@ -175,14 +173,14 @@ async def test_the_last_piece_of_a_changed_file_does_not_come(tmp_path: Path) ->
     store, content = FileStore(tmp_path), b"a" * (2 * PIECE + 1)
     await store.put("large", content)
     known = hashlib.sha256(content).hexdigest()
-    assert b"".join([piece async for piece in checked_pieces(store, "large", len(content), known)]) == content
-    assert b"".join([piece async for piece in checked_pieces(store, "large", len(content), None)]) == content
-    pieces = checked_pieces(store, "large", len(content), "0" * 64)
+    assert b"".join([piece async for piece in check_pieces(store, "large", len(content), known)]) == content
+    assert b"".join([piece async for piece in check_pieces(store, "large", len(content), None)]) == content
+    pieces = check_pieces(store, "large", len(content), "0" * 64)
     assert [len(await anext(pieces)), len(await anext(pieces))] == [PIECE, PIECE]
     with pytest.raises(DigestMismatch):
         await anext(pieces)
     await store.put("empty", b"")
-    assert [piece async for piece in checked_pieces(store, "empty", 0, hashlib.sha256(b"").hexdigest())] == [
+    assert [piece async for piece in check_pieces(store, "empty", 0, hashlib.sha256(b"").hexdigest())] == [
         b""
     ]
 
@@ -194,7 +192,7 @@ async def test_a_manifest_that_was_changed_is_refused(content: bytes, tmp_path: 
     store = FileStore(tmp_path)
     await store.put(MANIFEST, content)
     with pytest.raises(DigestMismatch, match="is not the manifest that was written here"):
-        await known_digests(store)
+        await read_digests(store)
 
 
 async def test_the_platforms_files_are_found_by_their_keys(tmp_path: Path) -> None:
@@ -205,15 +203,15 @@ async def test_the_platforms_files_are_found_by_their_keys(tmp_path: Path) -> No
         )
     digests = EntityDigests(store)
     keys = ("datasets/a/x", "datasets/a/y", "datasets/b/x", "datasets/c/x", "uploads", "log/events")
-    assert [await digests.of(key) for key in keys] == ["a", None, "b", None, None, None]
+    assert [await digests.find(key) for key in keys] == ["a", None, "b", None, None, None]
 
 
 async def test_it_is_for_reading_alone(tmp_path: Path) -> None:
     plain = await kept(tmp_path, "a volume")
-    store = checked(plain)
-    assert checked(store) is store
-    assert unchecked(store) is plain
-    assert unchecked(plain) is plain
+    store = with_checks(plain)
+    assert with_checks(store) is store
+    assert without_checks(store) is plain
+    assert without_checks(plain) is plain
     (tmp_path / "file").write_bytes(b"x")
     for write in (
         store.put("k", b""),
@@ -238,14 +236,14 @@ MANIFESTS = "reads manifests themselves"
 RECORDS = "reads records of the platform's own, which no manifest names"
 DIGESTED = "reads records that hold their own digests, and the files whose digests they hold"
 PART = "reads a part, of which no more than a refusal is made; the step that uses the file compares the whole"
+SERVED = "hands the bytes on to clients that compare them, as a store does"
 READERS = {
-    "analysis/fetch.py": COMPARED,
-    "analysis/report_files.py": COMPARED,
+    "steelyard_evaluation/analysis/fetch.py": COMPARED,
+    "steelyard_evaluation/analysis/report_files.py": COMPARED,
     "api/datasets/columns.py": PART,
     "api/datasets/delivery.py": COMPARED,
     "api/datasets/downlinks.py": MANIFESTS,
     "api/inference_sessions/sessions.py": MANIFESTS,
-    "api/registry/blobs.py": COMPARED,
     "api/registry/manifests.py": COMPARED,
     "api/registry/referrers.py": RECORDS,
     "api/registry/sealing.py": RECORDS,
@@ -254,41 +252,50 @@ READERS = {
     "api/workflows/logs.py": RECORDS,
     "api/workflows/progress.py": RECORDS,
     "cli/run_folder.py": RECORDS,
-    "evaluation/checkpoint.py": DIGESTED,
-    "evaluation/journal.py": DIGESTED,
-    "evaluation/manifest.py": MANIFESTS,
-    "evaluation/publication.py": COMPARED,
-    "evaluation/record.py": DIGESTED,
-    "evaluation/recount.py": COMPARED,
-    "evaluation/resume.py": DIGESTED,
-    "evaluation/source.py": COMPARED,
-    "evaluation/verify.py": DIGESTED,
-    "hosted/book.py": RECORDS,
+    "steelyard_evaluation/engine/checkpoint.py": DIGESTED,
+    "steelyard_evaluation/engine/journal.py": DIGESTED,
+    "steelyard_evaluation/engine/manifest.py": MANIFESTS,
+    "steelyard_evaluation/engine/publication.py": COMPARED,
+    "steelyard_evaluation/engine/record.py": DIGESTED,
+    "steelyard_evaluation/engine/recount.py": COMPARED,
+    "steelyard_evaluation/engine/resume.py": DIGESTED,
+    "steelyard_evaluation/engine/source.py": COMPARED,
+    "steelyard_evaluation/engine/verify.py": DIGESTED,
+    "steelyard_evaluation/hosted/book.py": RECORDS,
+    "local/account_copies.py": RECORDS,
     "local/config.py": RECORDS,
+    "local/file_copies.py": COMPARED,
     "local/moving.py": COMPARED,
-    "report/answers.py": COMPARED,
-    "report/audit/inputs.py": COMPARED,
-    "report/evidence/inputs.py": COMPARED,
-    "report/page/row_errors.py": COMPARED,
-    "report/publish.py": RECORDS,
-    "report/report.py": MANIFESTS,
+    "steelyard_evaluation/report/answers.py": COMPARED,
+    "steelyard_evaluation/report/audit/inputs.py": COMPARED,
+    "steelyard_evaluation/report/evidence/inputs.py": COMPARED,
+    "steelyard_evaluation/report/page/row_errors.py": COMPARED,
+    "steelyard_evaluation/report/publish.py": RECORDS,
+    "steelyard_evaluation/report/report.py": MANIFESTS,
     "services/backup/archive.py": COMPARED,
     "services/backup/mirror.py": COMPARED,
     "services/identity.py": RECORDS,
+    "services/informer/runner_logs.py": RECORDS,
     "services/lineage/lineage.py": RECORDS,
     "services/sinks/restore.py": RECORDS,
     "services/sinks/view.py": RECORDS,
+    "services/storage_server/server.py": SERVED,
+    "steps/evaluation_client.py": MANIFESTS,
     "steps/fetch_volume.py": COMPARED,
     "steps/ingest_dataset.py": COMPARED,
     "steps/kept_log.py": RECORDS,
     "steps/model_sources.py": COMPARED,
     "steps/served_server.py": COMPARED,
-    "steps/served_volumes.py": MANIFESTS,
     "steps/source_files.py": RECORDS,
     "steps/volume.py": MANIFESTS,
-    "storage/staging.py": COMPARED,
+    "steelyard_evaluation/storage/staging.py": COMPARED,
 }
-OWN = ("storage/files.py", "storage/objects.py", "storage/store.py", "storage/checked.py")
+OWN = (
+    "steelyard_evaluation/storage/files.py",
+    "steelyard_evaluation/storage/objects.py",
+    "steelyard_evaluation/storage/store.py",
+    "steelyard_evaluation/storage/checked.py",
+)
 """Modules of the stores themselves, and the comparison."""
 _STORES = ("storage.store", "storage.checked", "storage.files", "platform.store")
 
@@ -297,7 +304,7 @@ def readers() -> Iterator[str]:
     """Yield the modules that read objects of a store."""
     for path in modules():
         module, source = short_name(path), path.read_text()
-        double = path.name.startswith("test_") or path.name in {"doubles.py", "conftest.py"}
+        double = path.name.startswith("test_") or path.name in {"contract.py", "doubles.py", "conftest.py"}
         if double or module in OWN or {"simulation", "testing"} & {*path.parts}:
             continue
         if any(name in source for name in _STORES) and any(map(_reads, ast.walk(ast.parse(source)))):
@@ -332,7 +339,7 @@ def test_every_step_opens_its_inputs_in_one_way() -> None:
             assert "input_store(" in source, path.name
             assert "open_store(spec.storage.inputs" not in source.replace("\n", ""), path.name
     opened = place("steps/volume.py").read_text().partition("def input_store(")[2].partition("\ndef ")[0]
-    assert "checked(" in opened
+    assert "with_checks(" in opened
 
 
 # Each use of kept files: with the files as they are, and with one bit changed.
@@ -456,7 +463,7 @@ def _signed(root: Path) -> Awaitable[object]:
 
 
 def _store(root: Path, folder: str) -> CheckedStore:
-    return checked(FileStore(root / folder))
+    return with_checks(FileStore(root / folder))
 
 
 ONE = "1" * 32
@@ -481,12 +488,16 @@ USES: dict[str, tuple[Callable[[Path], Awaitable[Path]], Use]] = {
     },
     "an earlier audit": (an_audit, lambda root: read_baseline(_store(root, "earlier"))),
     "an attempt's output": (an_attempt, _published),
-    "a delivery": (a_dataset, lambda root: delivered(FileStore(root), "datasets/d/part-0.parquet")),
+    "a delivery": (a_dataset, lambda root: stream_file(FileStore(root), "datasets/d/part-0.parquet")),
+    "a part of a delivery": (
+        a_dataset,
+        lambda root: stream_file(FileStore(root), "datasets/d/part-0.parquet", range(4)),
+    ),
     "scores that an analysis recorded": (
         an_analysis,
-        lambda root: content_of(FileStore(root), "analyses/a/.dyff/scores.json"),
+        lambda root: read_content(FileStore(root), "analyses/a/.dyff/scores.json"),
     ),
-    "an answer of the API": (a_volume, lambda root: content_of(FileStore(root), "models/m/config.json")),
+    "an answer of the API": (a_volume, lambda root: read_content(FileStore(root), "models/m/config.json")),
     "the mirror": (a_dataset, _mirrored),
     "an export of the platform": (a_dataset, _exported),
     **{
@@ -555,5 +566,5 @@ async def test_a_final_file_of_equal_size_is_not_taken_for_the_upload(tmp_path: 
     store, area = FileStore(tmp_path), Area("5eed", "nonce")
     await store.put(area.key("a"), b"right")
     await store.put("datasets/5eed/a", b"wrong")
-    await finalise(store, area, [Expected("a", 5)], "datasets/5eed")
+    await finalise(store, area, [ExpectedFile("a", 5)], "datasets/5eed")
     assert await store.get("datasets/5eed/a") == b"right"

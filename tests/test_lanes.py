@@ -98,7 +98,7 @@ def test_a_summary_names_what_ran_and_what_was_left_out() -> None:
 
 
 PLATFORM = {"Kafka", "PostgreSQL", "S3", "Google Cloud Storage", "MongoDB"}
-NODE = {"Ray's real operators", "Artifacts on a real node"}
+NODE = {"Ray's real operators", "Artifacts on a real node", "Chart on a real node"}
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ PLACES = (
 workflow knows it as one."""
 SETTERS = frozenset(
     {
-        *("failed", "Fail", "Wait", "Status", "StatusPatch", "Unresolvable", "RunnerFault"),
-        *("_change_status", "_set_status", "set_status", "common_decision", "reason_of"),
+        *("fail", "Fail", "Wait", "Status", "StatusPatch", "Unresolvable", "RunnerFault"),
+        *("_change_status", "_set_status", "set_status", "common_decision", "choose_reason"),
     }
 )
 """Functions and classes that are called with a reason, beside statuses and messages."""
@@ -101,7 +101,7 @@ def test_a_new_reason_is_seen_wherever_it_is_set() -> None:
     code = """
 REASONS = frozenset({"FromTable"})
 def f():
-    return failed("FromCall", "words"), Status("Failed", reason=LATE)
+    return fail("FromCall", "words"), Status("Failed", reason=LATE)
 either = StatusPatch(reason="Either" if x else "FromChoice")
 late = REASONS.get("x", ("FromGet", ""))
 change = {"status": "Failed", "reason": "FromDict"}

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import yaml
 
-from steelyard.report.results import Answer, Rubric
-from steelyard.report.rubrics.choice import MultipleChoice
-from steelyard.report.rubrics.numeric import Close
+from steelyard_evaluation.report.results import Answer, Rubric
+from steelyard_evaluation.report.rubrics.choice import MultipleChoice
+from steelyard_evaluation.report.rubrics.numeric import Close
 
 FOLDER = Path(__file__).parent
 CITIES = ["London", "Paris", "New York", "York"]

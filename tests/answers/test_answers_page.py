@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.report.answers import rows_of
-from steelyard.report.results import Answer
-from steelyard.report.rubrics.answer import answer_in, are_equal, is_missing
-from steelyard.report.rubrics.classification import Classification
-from steelyard.report.rubrics.rows import NoTarget
-from steelyard.report.rubrics.text import ExactMatch, NormalisedMatch
+from steelyard_evaluation.report.answers import read_rows
+from steelyard_evaluation.report.results import Answer
+from steelyard_evaluation.report.rubrics.answer import answer_in, are_equal, is_missing
+from steelyard_evaluation.report.rubrics.classification import Classification
+from steelyard_evaluation.report.rubrics.rows import NoTarget
+from steelyard_evaluation.report.rubrics.text import ExactMatch, NormalisedMatch
 from tests.answers.page import DOCS
 from tests.answers.test_guards import EXAMPLES, Example
 
@@ -148,7 +148,7 @@ def _as_read(cell: str, folder: Path) -> Any:
     else:
         array = pa.array([make(value)], kind)
     pq.write_table(pa.table({"value": array}), folder / "value.parquet")
-    return next(iter(rows_of(folder / "value.parquet")))["value"]
+    return next(iter(read_rows(folder / "value.parquet")))["value"]
 
 
 @pytest.mark.parametrize(("one", "other", "equal"), list(_rows("Equal values")))

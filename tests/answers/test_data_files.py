@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from steelyard.bounded_parquet import read_table
 from steelyard.cli.transfer import check_tables
-from steelyard.errors import UsageError
-from steelyard.evaluation.rows import to_rows
-from steelyard.runs.prompts.inputs import open_rows, selected_batches
-from steelyard.runs.request import SourceSpec
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.ingest_dataset import ingest
-from steelyard.storage.staging import Area, Expected, finalise
-from steelyard.storage.store import open_store
+from steelyard_common.bounded_parquet import read_table
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.engine.rows import to_rows
+from steelyard_evaluation.runs.prompts.inputs import open_rows, select_batches
+from steelyard_evaluation.runs.request import SourceSpec
+from steelyard_evaluation.storage.staging import Area, ExpectedFile, finalise
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.resources import DatasetResourceSpec
 from steelyard_schema.steps import SourceLimits
 from tests.answers.data_files import BAD, GOOD, Rows
@@ -29,7 +29,7 @@ from tests.answers.page import DOCS
 async def _uploaded(folder: Path, name: str, content: bytes) -> Rows:
     store, area = open_store(f"file://{folder}"), Area("b1", "0")
     await store.put(area.key(name), content)
-    await finalise(store, area, [Expected(name)], "source")
+    await finalise(store, area, [ExpectedFile(name)], "source")
     return await _made(folder)
 
 
@@ -63,7 +63,7 @@ async def _made(folder: Path) -> Rows:
 async def _asked(folder: Path, name: str, content: bytes) -> Rows:
     (folder / name).write_bytes(content)
     source = SourceSpec(str(folder / name))
-    return [row for batch in selected_batches(open_rows(source), source) for row in to_rows(batch)]
+    return [row for batch in select_batches(open_rows(source), source) for row in to_rows(batch)]
 
 
 WAYS: dict[str, Callable[[Path, str, bytes], Awaitable[Rows]]] = {

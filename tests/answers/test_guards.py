@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from steelyard.report.results import Answer, Rubric
-from steelyard.report.rubrics import GROUP, find_rubric
-from steelyard.report.rubrics.answer import text_of
-from steelyard.report.rubrics.rows import NoTarget
-from steelyard.report.status import with_resolved_status
+from steelyard_evaluation.report.results import Answer, Rubric
+from steelyard_evaluation.report.rubrics import GROUP, find_rubric
+from steelyard_evaluation.report.rubrics.answer import to_text
+from steelyard_evaluation.report.rubrics.rows import NoTarget
+from steelyard_evaluation.report.status import with_resolved_status
 
 PARIS = {"target": "Paris", "label": "Paris"}
 SUM = {"prompt": "2 + 3?", "kind": "generate_until", "task": "sums", "document": 0}
@@ -137,7 +137,7 @@ def test_an_answer_that_is_equal_to_the_target_scores_as_the_same_text_does(
     example: Example, target: object, answer: str
 ) -> None:
     row = {**example.row} | {name: target for name in ("target", "label") if name in example.row}
-    scored, same = example.score(answer, row), example.score(text_of(target), row)
+    scored, same = example.score(answer, row), example.score(to_text(target), row)
     assert {**scored, "prediction": None} == {**same, "prediction": None}
 
 

@@ -10,16 +10,16 @@ import pytest
 from aiohttp import web
 
 from steelyard.cli.eval import run_text
-from steelyard.errors import UsageError
-from steelyard.report.results import Answer, Results
-from steelyard.report.rubrics import find_rubric
-from steelyard.report.scoring import summarise
-from steelyard.report.status import with_resolved_status
-from steelyard.runs.compare import compare_runs
-from steelyard.runs.doubles import ended_by, endpoint, make_request, write_prompts
-from steelyard.runs.folder import open_run
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.report.results import Answer, Results
+from steelyard_evaluation.report.rubrics import find_rubric
+from steelyard_evaluation.report.scoring import summarise
+from steelyard_evaluation.report.status import with_resolved_status
+from steelyard_evaluation.runs.compare import compare_runs
+from steelyard_evaluation.runs.doubles import endpoint, make_ended_answer, make_request, write_prompts
+from steelyard_evaluation.runs.folder import open_run
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
 from tests.answers.test_guards import EXAMPLES, Example
 
 # lm-eval scores documents, of which its own tests have a table.
@@ -130,9 +130,12 @@ ENDS: dict[str, tuple[Callable[[], web.Response], str]] = {
         ),
         "No row was answered: every answer is empty.",
     ),
-    "every answer is empty": (lambda: ended_by("stop", ""), "No row was answered: every answer is empty."),
+    "every answer is empty": (
+        lambda: make_ended_answer("stop", ""),
+        "No row was answered: every answer is empty.",
+    ),
     "thoughts alone": (
-        lambda: ended_by("length", "<think>Let me see."),
+        lambda: make_ended_answer("length", "<think>Let me see."),
         "No row was answered: every answer is empty.",
     ),
 }

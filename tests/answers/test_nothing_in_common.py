@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from steelyard.report.errors import ReportFailed
-from steelyard.report.results import Answer
-from steelyard.report.rubrics import GROUP, find_rubric
-from steelyard.report.rubrics.contract import scores_of
-from steelyard.report.rubrics.vocabularies import check_common_values
+from steelyard_evaluation.report.errors import ReportFailed
+from steelyard_evaluation.report.results import Answer
+from steelyard_evaluation.report.rubrics import GROUP, find_rubric
+from steelyard_evaluation.report.rubrics.contract import make_scores
+from steelyard_evaluation.report.rubrics.vocabularies import check_common_values
 
 COMPARING = (
     "classification.Classification",
@@ -62,7 +62,7 @@ HONEST: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {
 
 def check(reference: str, labels: Sequence[Any], said: Sequence[Any]) -> pa.Table:
     rubric = find_rubric(reference)
-    scores = scores_of(
+    scores = make_scores(
         rubric,
         [
             Answer(number, "r0", {"target": label, "label": label}, [{"text": answer, "label": answer}])

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.errors import UsageError
-from steelyard.evaluation.rows import to_rows
-from steelyard.evaluation.source import open_source
-from steelyard.runs.folder import RunFolder
-from steelyard.runs.prompts.inputs import open_rows, write_dataset
-from steelyard.runs.prompts.template import Template, check_texts
-from steelyard.runs.request import SourceSpec
-from steelyard.storage.files import FileStore
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.engine.rows import to_rows
+from steelyard_evaluation.engine.source import open_source
+from steelyard_evaluation.runs.folder import RunFolder
+from steelyard_evaluation.runs.prompts.inputs import open_rows, write_dataset
+from steelyard_evaluation.runs.prompts.template import Template, check_texts
+from steelyard_evaluation.runs.request import SourceSpec
+from steelyard_evaluation.storage.files import FileStore
 from tests.answers.page import DOCS
 
 PAGE = (DOCS / "evaluation.md").read_text(encoding="utf-8")

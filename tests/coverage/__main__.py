@@ -4,7 +4,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.coverage.measure import FEWEST_INTERVALS, Held, measure_closely
+from tests.coverage.measure import FEWEST_INTERVALS, SimulationCase, measure_closely
 from tests.coverage.table import SIMULATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
@@ -16,11 +16,11 @@ HEAD = (
 )
 
 
-def cases_of(simulation: str, drawn: int) -> list[Held]:
+def cases_of(simulation: str, drawn: int) -> list[SimulationCase]:
     return [measure_closely(simulation, case, drawn) for case in SIMULATIONS[simulation].cases]
 
 
-def row(simulation: str, cases: list[Held]) -> str:
+def row(simulation: str, cases: list[SimulationCase]) -> str:
     """The least and the mean coverage of a simulation's cases, and where it is least."""
     least = min(cases, key=lambda held: held.coverage)
     shown = [held.coverage for held in cases if held.intervals >= FEWEST_INTERVALS]

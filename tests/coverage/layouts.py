@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.report.statistics.intervals import Floats, Integers
+from steelyard_evaluation.report.statistics.intervals import Floats, Integers
 
 Chance: TypeAlias = np.random.Generator
 

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from steelyard.report.comparison.differences import Shares, paired_difference
-from steelyard.report.statistics.groups import difference_from_rest
-from steelyard.report.statistics.intervals import Estimate
+from steelyard_evaluation.report.comparison.differences import Shares, estimate_difference
+from steelyard_evaluation.report.statistics.groups import difference_from_rest
+from steelyard_evaluation.report.statistics.intervals import Estimate
 from tests.coverage import populations, rare
 from tests.coverage.layouts import Chance, Layout, Population, independent, replicated, unequal
 
@@ -50,7 +50,7 @@ def _paired(layout: Layout, population: Population) -> Test:
         if np.isin(steps, (-1.0, 0.0, 1.0)).all():
             ones = np.ones(steps.size, np.int64)
             shares = (Shares((steps > 0).astype(np.int64), ones), Shares((steps < 0).astype(np.int64), ones))
-        estimate, test = paired_difference(steps, clusters, 1.0, shares)
+        estimate, test = estimate_difference(steps, clusters, 1.0, shares)
         return estimate, test.p
 
     return draw

@@ -17,7 +17,7 @@ _DOUBTFUL = 0.943
 
 
 @dataclass(frozen=True)
-class Held:
+class SimulationCase:
     """One case of a simulation."""
 
     simulation: str
@@ -49,7 +49,7 @@ class Held:
         return self.coverage < LEAST - 3 * self.error
 
 
-def measure(simulation: str, case: str, drawn: int, seed: int = 0) -> Held:
+def measure(simulation: str, case: str, drawn: int, seed: int = 0) -> SimulationCase:
     """Measure a case by `drawn` evaluations; a dear one by a quarter, and one of very many rows by half of that."""
     made, dear = SIMULATIONS[simulation].cases[case], SIMULATIONS[simulation].dear
     drawn //= (4 if dear else 1) * (2 if made.rows >= _MANY_ROWS else 1)
@@ -60,10 +60,10 @@ def measure(simulation: str, case: str, drawn: int, seed: int = 0) -> Held:
         if estimate.low is not None and estimate.high is not None:
             printed += 1
             missed += not estimate.low - 1e-9 <= truth <= estimate.high + 1e-9
-    return Held(simulation, case, printed, missed, drawn)
+    return SimulationCase(simulation, case, printed, missed, drawn)
 
 
-def measure_closely(simulation: str, case: str, drawn: int) -> Held:
+def measure_closely(simulation: str, case: str, drawn: int) -> SimulationCase:
     """Measure a case, and a doubtful one again: of many cases the least is often low by chance alone."""
     held = measure(simulation, case, drawn)
     return held if held.coverage >= _DOUBTFUL else measure(simulation, case, 4 * drawn, seed=1)

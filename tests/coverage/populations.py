@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from steelyard.report.statistics.intervals import Floats, Integers
+from steelyard_evaluation.report.statistics.intervals import Floats, Integers
 from tests.coverage.layouts import Chance, Population
 
 

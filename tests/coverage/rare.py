@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from steelyard.report.statistics.intervals import Floats, Integers
+from steelyard_evaluation.report.statistics.intervals import Floats, Integers
 from tests.coverage.layouts import Chance, Population
 
 WEIGHTS = (0.49, 0.49, 0.02)

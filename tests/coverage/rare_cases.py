@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from steelyard.report.rubrics.overlap import BLEU, CHRF, Corpus
-from steelyard.report.statistics.intervals import Floats
+from steelyard_evaluation.report.rubrics.overlap import BLEU, CHRF, Corpus
+from steelyard_evaluation.report.statistics.intervals import Floats
 from tests.coverage import populations, rare
 from tests.coverage.layouts import Layout, independent, replicated, unequal
 from tests.coverage.simulations import (

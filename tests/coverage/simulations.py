@@ -11,15 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom
 
-from steelyard.report.comparison.differences import Shares, paired_difference
-from steelyard.report.rubrics.judge import kappa_estimate
-from steelyard.report.rubrics.overlap import BLEU, CHRF, Corpus
-from steelyard.report.statistics.confusion import Coded, per_class
-from steelyard.report.statistics.groups import difference_from_rest
-from steelyard.report.statistics.intervals import Estimate, Floats, Integers, Scale, mean, proportion
-from steelyard.report.statistics.ranking import ranking
-from steelyard.report.statistics.reducers import pass_at_k
-from steelyard.runs.lm_eval.intervals import by_standard_error, mean_of_tasks
+from steelyard_evaluation.report.comparison.differences import Shares, estimate_difference
+from steelyard_evaluation.report.rubrics.judge import kappa_estimate
+from steelyard_evaluation.report.rubrics.overlap import BLEU, CHRF, Corpus
+from steelyard_evaluation.report.statistics.confusion import CodedLabels, per_class
+from steelyard_evaluation.report.statistics.groups import difference_from_rest
+from steelyard_evaluation.report.statistics.intervals import (
+    Estimate,
+    Floats,
+    Integers,
+    Scale,
+    mean,
+    proportion,
+)
+from steelyard_evaluation.report.statistics.ranking import ranking
+from steelyard_evaluation.report.statistics.reducers import pass_at_k
+from steelyard_evaluation.runs.lm_eval.intervals import by_standard_error, mean_of_tasks
 from tests.coverage import populations
 from tests.coverage.layouts import (
     CORNERS,
@@ -138,11 +145,11 @@ def step_difference(rows: Floats, clusters: Integers) -> Estimate:
     ones = np.ones(rows.size, np.int64)
     wholly = bool(np.isin(rows, (-1.0, 0.0, 1.0)).all())
     right = (Shares((rows > 0).astype(np.int64), ones), Shares((rows < 0).astype(np.int64), ones))
-    return paired_difference(rows, _clusters_or_none(rows, clusters), 1.0, right if wholly else None)[0]
+    return estimate_difference(rows, _clusters_or_none(rows, clusters), 1.0, right if wholly else None)[0]
 
 
 def score_difference(rows: Floats, clusters: Integers) -> Estimate:
-    return paired_difference(rows, _clusters_or_none(rows, clusters), 1.0)[0]
+    return estimate_difference(rows, _clusters_or_none(rows, clusters), 1.0)[0]
 
 
 def _clusters_or_none(rows: Floats, clusters: Integers) -> Integers | None:
@@ -178,10 +185,10 @@ def groups(
     return cases
 
 
-def _coded(rows: Floats, clusters: Integers) -> Coded:
+def _coded(rows: Floats, clusters: Integers) -> CodedLabels:
     pairs = rows.astype(np.int64)
     classes = int(pairs.max()) + 1
-    return Coded(tuple(map(str, range(classes))), pairs[:, 0], pairs[:, 1], clusters)
+    return CodedLabels(tuple(map(str, range(classes))), pairs[:, 0], pairs[:, 1], clusters)
 
 
 def average(kind: str, metric: str) -> Estimator:

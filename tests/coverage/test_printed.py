@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.report.results import Results
-from steelyard.report.rubrics import find_rubric
-from steelyard.report.scoring import summarise
+from steelyard_evaluation.report.results import Results
+from steelyard_evaluation.report.rubrics import find_rubric
+from steelyard_evaluation.report.scoring import summarise
 from tests.coverage.table import SIMULATIONS
 
 ROWS = 400

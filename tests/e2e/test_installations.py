@@ -67,6 +67,7 @@ CALLS = (
     Call("log restore", base="local"),
     Call("backup drill --state-dir missing", base="local"),
     Call("backup forgotten", base="local"),
+    Call("backup write --state-dir missing", base="local"),
     Call(f"backup restore {ID}"),
     Call("config check", base="local"),
     Call("config init", base="local"),

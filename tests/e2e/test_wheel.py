@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.cli.main import COMMANDS
 from tests.e2e.conftest import ROOT, run
 from tests.e2e.contents import LISTED, Contents
 from tests.engines.build import Missing
@@ -28,17 +29,22 @@ def test_the_wheels_hold_the_packages_that_are_listed(contents: Contents) -> Non
 
 
 def test_the_wheels_hold_no_module_that_tests_alone_use(contents: Contents) -> None:
-    assert sorted(set(contents.modules) - contents.reached(set(PUBLIC))) == []
+    commands = {f"steelyard.cli.{address.partition(':')[0]}" for address in COMMANDS.values()}
+    assert sorted(set(contents.modules) - contents.reached(commands | set(PUBLIC))) == []
 
 
 def test_the_wheels_hold_every_module_that_one_of_them_imports(contents: Contents) -> None:
     assert contents.missing() == []
 
 
-def test_what_is_left_out_of_the_wheel_exists() -> None:
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+@pytest.mark.parametrize(
+    "package", [ROOT, *sorted((ROOT / "packages").iterdir())], ids=lambda path: path.name
+)
+def test_what_is_left_out_of_the_wheel_exists(package: Path) -> None:
+    settings = tomllib.loads((package / "pyproject.toml").read_text())
+    wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
     paths = [path for path in wheel["exclude"] if path.startswith("src/")]
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [path for path in paths if not (package / path).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ are those of the record are named, and not run.
 
 A suite is left out only where its toolchain is missing. Where a JDK and Go are there, leaving out a suite of the
 platform's own engines is a failure; where network namespaces can be made besides, so is leaving out the lost packets;
-where Node is there, Azure's protocol; and where Go and the rights for a node are there, Ray's real operators and the
-artifacts. All that is needed besides is a package of Debian or of a registry.
+where Node is there, Azure's protocol; and where Go and the rights for a node are there, Ray's real operators, the
+artifacts and the chart. All that is needed besides is a package of Debian or of a registry.
 """
 
 import argparse
@@ -25,9 +25,11 @@ from pathlib import Path
 from tests.engines.artifacts import suite as artifacts
 from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
+from tests.engines.chart import suite as chart
 from tests.engines.clients import suite as clients
 from tests.engines.control_plane import OURS, control_plane
 from tests.engines.dyff_audit import suite as dyff_audit
+from tests.engines.images import suite as images
 from tests.engines.inputs import ALL, Tree
 from tests.engines.lanes import LEFT_OUT, Summary, command_of, lanes, run_side_by_side
 from tests.engines.lm_eval import suite as lm_eval
@@ -39,6 +41,7 @@ from tests.engines.openai_clients import suite as openai_clients
 from tests.engines.operators import suite as operators
 from tests.engines.originals import suite as originals
 from tests.engines.ray import suite as ray
+from tests.engines.readers import suite as readers
 from tests.engines.record import PassingRun, commit_name, read_record, renew_record
 from tests.engines.services import suite as services
 from tests.engines.services.network import require as require_networks
@@ -49,8 +52,8 @@ from tests.kubernetes_workloads.__main__ import compare as workloads
 from tests.versions import suite as versions
 from tests.versions.interpreters import OTHERS, VERSIONS
 
-NOTEBOOKS, DYFF_AUDIT = "STEELYARD_NOTEBOOKS", "STEELYARD_DYFF_AUDIT"
-"""Names of the variables that let a long suite run, whatever their value."""
+NOTEBOOKS = "STEELYARD_NOTEBOOKS"
+"""Name of the variable that lets a long suite run, whatever its value."""
 ROOT = Path(__file__).parent.parent.parent
 ENGINES = ("Kafka", "PostgreSQL", "S3", "Google Cloud Storage", "MongoDB")
 """Beginnings of the suites that are never left out where a JDK and Go are there."""
@@ -59,7 +62,12 @@ NAMESPACES = "Network namespaces"
 AZURE = "Azure Blob Storage"
 """Beginning of the suite that is never left out where Node is there."""
 OPERATORS, ARTIFACTS = "Ray's real operators", "Artifacts on a real node"
+CHART = "Chart on a real node"
 """Beginnings of the suites that are never left out where Go and the rights for a node are there."""
+IMAGES_CHOICE = "STEELYARD_IMAGES"
+"""Name of the variable that leaves the suite of images out where it is `no`; that of the chart makes and runs them."""
+READERS = "DuckDB, mlcroissant, promtool and Svix"
+"""Beginning of the suite that is never left out where Go and Debian's packages are there."""
 MODEL_SERVERS = "STEELYARD_MODEL_SERVERS"
 """Name of the variable that chooses servers: `vllm`, `llama.cpp` or, by default, both.
 
@@ -96,6 +104,13 @@ def long_suite(variable: str, suite: Callable[[], int]) -> int:
     """Run a suite where the environment asks for it: it takes minutes that CI does not have."""
     if not os.environ.get(variable):
         raise Missing(f"{variable} is not set")
+    return suite()
+
+
+def optional_suite(variable: str, suite: Callable[[], int]) -> int:
+    """Run a suite unless the environment leaves it out by `no`."""
+    if os.environ.get(variable) == "no":
+        raise Missing(f"{variable} is no")
     return suite()
 
 
@@ -141,8 +156,14 @@ SUITES: dict[str, Suite] = {
     "Kubernetes node (kubelet, containerd, runc, kube-proxy, CoreDNS: two at once, killed)": Suite(
         node.run, NODE
     ),
-    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd; oras, crane and helm)": Suite(
+    f"{ARTIFACTS} (an image pushed by oras-py, pulled by containerd; oras, crane, skopeo and helm)": Suite(
         artifacts.run, ("tests/engines/artifacts", "tests/engines/helm", *NODE)
+    ),
+    f"{CHART} (images are made, helm installs the platform, which tells its story; killed, upgraded)": Suite(
+        chart.run, ("tests/engines/chart", "tests/engines/helm", "deploy", "packages", "src", *NODE)
+    ),
+    "Container images (made twice, run without rights on a root that is read-only; run by containerd)": Suite(
+        partial(optional_suite, IMAGES_CHOICE, images.run), ("tests/engines/images", "deploy", *NODE)
     ),
     "Ray (clusters, jobs and queues of one machine, by codeflare-sdk)": Suite(ray.run, RAY),
     "Ray, encrypted (certificates of Pods and clients, by codeflare-sdk and by ours)": Suite(
@@ -165,11 +186,14 @@ SUITES: dict[str, Suite] = {
     ),
     "Chromium (accessibility)": Suite(browser.run, ("tests/engines/browser",)),
     "lm-eval (its numbers beside ours)": Suite(lm_eval.run, ("tests/engines/lm_eval",)),
-    "OpenAI's client (the newest, and 1.0: the mock, a hosted model, a session)": Suite(
+    "OpenAI's client and LiteLLM (the newest, 1.0 and 1.53: the mock, a hosted model, a session)": Suite(
         openai_clients.run, ("tests/engines/openai_clients",)
     ),
+    f"{READERS} (the newest and the oldest that we name: tables, Croissant, figures, webhooks)": Suite(
+        readers.run, ("tests/engines/readers",)
+    ),
     "dyff-audit (its published tests on one machine, and a report by a rubric of its own)": Suite(
-        partial(long_suite, DYFF_AUDIT, dyff_audit.run), ("tests/engines/dyff_audit",)
+        dyff_audit.run, ("tests/engines/dyff_audit",)
     ),
     "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": Suite(
         originals.run, ("tests/engines/originals", "tests/answers")
@@ -186,6 +210,9 @@ SUITES: dict[str, Suite] = {
     "PostgreSQL (the contracts of the accounts database, killed)": Suite(services.run_postgresql, SERVICES),
     "S3 (a real server: the contract of stores, uploads, killed)": Suite(
         partial(services.run_store, "s3"), SERVICES
+    ),
+    "A storage folder (the server of the platform's own: the same)": Suite(
+        partial(services.run_store, "folder"), SERVICES
     ),
     # Before the short ones: it takes the longest of these, and the other lane would wait for its end.
     "Kafka, PostgreSQL, S3 and MongoDB's protocol (the story, each killed while it is told)": Suite(
@@ -239,8 +266,10 @@ def needed() -> dict[str, str]:
             words[NAMESPACES] = "a JDK, Go and the rights for networks"
     if _installed("node", "npm"):
         words[AZURE] = "Node and npm"
+    if _installed("go", "apt-get"):
+        words[READERS] = "Go and Debian's packages"
     if _installed("go") and _permits(require_namespaces):
-        words |= dict.fromkeys((OPERATORS, ARTIFACTS), "Go and the rights for a node")
+        words |= dict.fromkeys((OPERATORS, ARTIFACTS, CHART), "Go and the rights for a node")
     return words
 
 

@@ -64,6 +64,12 @@ def helm() -> Path:
     return _program(HELM, "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm")
 
 
+def built_helm() -> Path | None:
+    """The program helm, where it is built already."""
+    program = _place(HELM, "helm.sh/helm/v3")
+    return program if program.exists() else None
+
+
 def coredns() -> Path:
     """The program coredns, built if need be. Missing without Go."""
     return _program(COREDNS, "github.com/coredns/coredns", ".")
@@ -136,14 +142,17 @@ def _commands(packages: dict[str, str]) -> Path:
 
 def _program(module: Path, required: str, package: str) -> Path:
     """One program that has a module of its own, of the version that this module requires."""
-    number = _required(module, required)
-    program = cache().parent / f"{module.name}-{number}" / module.name
+    program = _place(module, required)
     if not program.exists():
         _require_go()
         program.parent.mkdir(parents=True, exist_ok=True)
-        print(f"building {module.name} {number} ...", flush=True)
+        print(f"building {program.parent.name} ...", flush=True)
         _build(package, program, module)
     return program
+
+
+def _place(module: Path, required: str) -> Path:
+    return cache().parent / f"{module.name}-{_required(module, required)}" / module.name
 
 
 def _require_go() -> None:
@@ -186,8 +195,10 @@ def _build(package: str, target: Path, module: Path, number: str = "") -> None:
         half_done.rename(target)
 
 
-def go_program(name: str, module: str, version: str) -> Path:
-    """Return a program of a Go module, installed once per machine. Raises Missing without Go."""
+def go_program(name: str, module: str, version: str, *tags: str) -> Path:
+    """Return a program of a Go module, installed once per machine with these tags of the build. Raises Missing
+    without Go.
+    """
     program = cache().parent / f"{name}-{version}" / name
     if program.exists():
         return program
@@ -197,7 +208,7 @@ def go_program(name: str, module: str, version: str) -> Path:
     print(f"building {name} {version} ...", flush=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as target:
         flags = {"GOBIN": target, "CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false"}
-        command = ["go", "install", "-ldflags=-s -w", f"{module}@{version}"]
+        command = ["go", "install", "-ldflags=-s -w", f"-tags={','.join(tags)}", f"{module}@{version}"]
         subprocess.run(command, env=os.environ | flags, check=True)
         Path(target, name).rename(program)
     return program

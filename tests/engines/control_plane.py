@@ -25,11 +25,17 @@ OURS = (
 
 @contextmanager
 def control_plane(
-    binaries: Path, folder: Path, without: Iterable[str] = (), *, durable: bool = False
+    binaries: Path,
+    folder: Path,
+    without: Iterable[str] = (),
+    *,
+    durable: bool = False,
+    flags: Iterable[str] = (),
 ) -> Iterator[Path]:
     """Yields the administrator's kubeconfig once the API answers and a default ServiceAccount is there.
 
-    The controllers `without` do not run. `durable`: etcd waits for the disk before it confirms a write.
+    The controllers `without` do not run. `durable`: etcd waits for the disk before it confirms a write. `flags`:
+    further ones of the API server.
     """
     pki.make(folder / "pki")
     ports = free_ports(4)
@@ -37,7 +43,8 @@ def control_plane(
     kubectl = [str(binaries / "kubectl"), "--kubeconfig", str(kubeconfig)]
     with ExitStack() as stack:
         stack.enter_context(_running(_etcd(binaries, folder, ports, durable=durable), folder / "etcd.log"))
-        stack.enter_context(_running(_api_server(binaries, folder, ports), folder / "apiserver.log"))
+        api_server = [*_api_server(binaries, folder, ports), *flags]
+        stack.enter_context(_running(api_server, folder / "apiserver.log"))
         _wait([*kubectl, "get", "--raw", "/readyz"], folder / "apiserver.log")
         # Only now: the controller manager ends when it is started before /readyz.
         stack.enter_context(

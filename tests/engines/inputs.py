@@ -18,7 +18,9 @@ ALL = "."
 """Path of the whole tree."""
 COMMON = (
     "conftest.py",
-    "deploy",
+    "deploy/chart/files/crds",
+    "deploy/policies",
+    "deploy/ray",
     "examples",
     "pyproject.toml",
     "requirements",
@@ -33,6 +35,7 @@ NO_INPUTS = frozenset({"CHANGELOG.md", "tests/engines/passed.json"})
 NAME = re.compile(r"\b(?:steelyard\w*|tests)(?:\.\w+)+\.?")
 """A dotted name; one that ends with a dot is the beginning of names that are made while the program runs."""
 SOURCE = re.compile(r"(?:packages/[^/]+/)?src/")
+PROJECT = re.compile(r"(?:packages/[^/]+/)?pyproject\.toml")
 FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*import[ \t]+(\w+)(?![\w.])", re.MULTILINE)
 
@@ -62,7 +65,7 @@ class Tree:
             if not path.endswith(".py") and any(_is_below(path, folder) for folder in folders)
         }
         common = {path for path in self.paths if any(_is_below(path, folder) for folder in COMMON)}
-        common |= {f"{folder}/__init__.py" for folder in self._roots}
+        common |= {*self._projects, *(f"{folder}/__init__.py" for folder in self._roots)}
         return frozenset((files | data | common) - NO_INPUTS)
 
     def digest(self, own: Iterable[str]) -> str:
@@ -130,9 +133,14 @@ class Tree:
 
     @cached_property
     def _entry_points(self) -> set[str]:
-        project = tomllib.loads((self._root / "pyproject.toml").read_text())["project"]
-        groups = project.get("entry-points", {}).values()
+        projects = [tomllib.loads((self._root / path).read_text())["project"] for path in self._projects]
+        groups = [group for project in projects for group in project.get("entry-points", {}).values()]
         return {target.partition(":")[0] for group in groups for target in group.values()}
+
+    @property
+    def _projects(self) -> list[str]:
+        """Paths of the files that describe the distributions of the tree: dependencies and entry points."""
+        return [path for path in self.paths if PROJECT.fullmatch(path)]
 
 
 def _is_below(path: str, folder: str) -> bool:

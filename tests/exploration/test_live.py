@@ -39,9 +39,9 @@ class WholeEvaluationScenario(EvaluationScenario):
         ]
         return StepScenario.surroundings(self, simulator) + replicas
 
-    def protected(self, before: State, simulator: Simulator, changed: set[Key]) -> set[Key]:
+    def find_protected(self, before: State, simulator: Simulator, changed: set[Key]) -> set[Key]:
         """The status of every session is the operator's to write, also of one with another owner."""
-        old, new = before.objects.objects, simulator.store.stored
+        old, new = before.objects.objects, simulator.store.all_objects
         written = {
             key
             for key in changed & old.keys() & new.keys()

@@ -21,7 +21,7 @@ LABEL = "training.kubeflow.org/job-name"
 
 
 @dataclass(frozen=True)
-class Said:
+class ProgressReport:
     """One report of progress."""
 
     pod: str
@@ -64,7 +64,7 @@ class Logs:
         self.pods = pods
         self._read: dict[Path, int] = {}
 
-    def new(self, uid: str) -> list[Said]:
+    def new(self, uid: str) -> list[ProgressReport]:
         lines = []
         for path in sorted((self.pods / uid).glob("*/[0-9]*.log")):
             text = path.read_bytes()[self._read.get(path, 0) :]
@@ -76,8 +76,8 @@ class Logs:
         return lines
 
 
-def _said(uid: str, values: Mapping[str, float]) -> Said:
-    return Said(
+def _said(uid: str, values: Mapping[str, float]) -> ProgressReport:
+    return ProgressReport(
         uid, int(values["step"]), int(values["total"]), float(values["accuracy"]), float(values["loss"])
     )
 

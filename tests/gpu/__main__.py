@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard.local.gpus.nvidia import Nvidia
 from steelyard.local.runners.environments import read
 from steelyard.runners.table import KINDS
+from steelyard_local_kubernetes.gpus.nvidia import Nvidia
 from tests.engines.build import Missing
 from tests.frameworks.examples import EXAMPLES
 

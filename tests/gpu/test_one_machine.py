@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.gpus.gpus import ANNOTATION
-from steelyard.local.gpus.testing import FAKE, FakeGpus
-from steelyard.local.kubelet.testing import is_running, make_container, make_pod, phase
-from steelyard.local.node import NODE
 from steelyard.local.overview import read_overview, to_table
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
 from steelyard_kube.resource import NODES, PODS
+from steelyard_local_kubernetes.config import NODE
+from steelyard_local_kubernetes.gpus.gpus import ANNOTATION
+from steelyard_local_kubernetes.gpus.testing import FAKE, FakeGpus
+from steelyard_local_kubernetes.kubelet.testing import is_running, make_container, make_pod, phase
 from tests.gpu import holder
 from tests.integration.conftest import Machine
 

@@ -17,7 +17,7 @@ from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.simulation.commands import create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset
-from steelyard.storage.store import open_store
+from steelyard_evaluation.storage.store import open_store
 
 SPEED = 300
 RUN = secrets.token_hex(4)

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from aiohttp import web
 
-from steelyard.runs.folder import open_run
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.folder import open_run
 
 IN_FLIGHT = 32
 PART = 1000
@@ -120,7 +120,7 @@ async def endpoint(tls: ssl.SSLContext | None = None, **changes: JsonValue) -> A
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandEnd:
     """End of a command: its status and its output."""
 
     status: int
@@ -196,7 +196,7 @@ class RunFolder:
             limit=1 << 20,
         )
 
-    async def go(self, server: Endpoint, *more: str, **environment: str) -> Ended:
+    async def go(self, server: Endpoint, *more: str, **environment: str) -> CommandEnd:
         return await ended(await self.start(server, *more, **environment))
 
     def verified_rows(self) -> list[tuple[int, int, str | None]]:
@@ -229,13 +229,13 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for path in (folder / "outputs").glob("*.parquet") if path.name.startswith(".#")]
 
 
-async def ended(process: asyncio.subprocess.Process) -> Ended:
+async def ended(process: asyncio.subprocess.Process) -> CommandEnd:
     out, err = await process.communicate()
     assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    return CommandEnd(process.returncode, out.decode(), err.decode())
 
 
-async def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> Ended:
+async def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> CommandEnd:
     if process.returncode is None:
         process.send_signal(number)
     return await ended(process)

@@ -4,8 +4,8 @@ import orjson
 
 from steelyard.accounts.tokens import Tokens
 from steelyard.broker.log import AGGREGATOR, DEAD, EVENTS, STATE, Message
-from steelyard.broker.quarantine.administration import quarantined
-from steelyard.broker.quarantine.dead_letters import waiting_of
+from steelyard.broker.quarantine.administration import list_entries
+from steelyard.broker.quarantine.dead_letters import list_waiting
 from steelyard.broker.simulation.replay import work_off
 from steelyard.local.engines import Engines, open_engines, outlets
 from steelyard.local.restoring import fill_view
@@ -91,7 +91,7 @@ async def _work(opened: Engines) -> Json:
     after = {record.key: record.value for record in await everything(opened.log, STATE)}
     return {
         "changed": sorted(key for key in after if after[key] != before.get(key)),
-        "held": [record.value for record in await waiting_of(opened.log, "d9")],
-        "quarantined": [entity.key for entity in await quarantined(opened.log)],
+        "held": [record.value for record in await list_waiting(opened.log, "d9")],
+        "quarantined": [entity.key for entity in await list_entries(opened.log)],
         "labels": orjson.loads(after["d10"] or b"")["labels"],
     }

@@ -137,17 +137,17 @@ async def replay(history: Sequence[Message], log: Log) -> None:
 
 
 @dataclass(frozen=True)
-class Held:
+class Contents:
     """Contents of a log or a view, one line for each record or entity, sorted."""
 
     lines: Sequence[bytes]
 
-    def __sub__(self, other: "Held") -> list[bytes]:
+    def __sub__(self, other: "Contents") -> list[bytes]:
         """Return the first lines that the other lacks: the whole would fill a screen."""
         return sorted(set(self.lines) - set(other.lines))[:3]
 
 
-async def held_by_log(log: Log) -> dict[str, Held]:
+async def held_by_log(log: Log) -> dict[str, Contents]:
     """Return the newest states, the outcomes and the dead letters of a log.
 
     An offset is replaced by the number of the command in its partition: markers of transactions take offsets, too.
@@ -159,17 +159,17 @@ async def held_by_log(log: Log) -> dict[str, Held]:
     states = [_line(record, numbers) for record in newest.values() if record.value is not None]
     # A tombstone stays for as long as its log wants.
     rest = {
-        topic: Held(
+        topic: Contents(
             sorted(
                 [_line(record, numbers) async for records in topic_pieces(log, topic) for record in records]
             )
         )
         for topic in (OUTCOMES, DEAD, WAITING)
     }
-    return {STATE: Held(sorted(states)), **rest}
+    return {STATE: Contents(sorted(states)), **rest}
 
 
-async def held_by_view(view: View, log: Log) -> Held:
+async def held_by_view(view: View, log: Log) -> Contents:
     """Return the entities of a view, in the order of its answers."""
     numbers = await _numbers(log)
     lines = []
@@ -182,7 +182,7 @@ async def held_by_view(view: View, log: Log) -> Held:
             }
             head = [stored.kind, stored.id, stored.position.epoch, number]
             lines.append(orjson.dumps(head) + stored.json)
-    return Held(lines)
+    return Contents(lines)
 
 
 class _Numbers(dict[tuple[int, int], int]):
@@ -230,8 +230,8 @@ async def check_pairs(
 
     Returns the number of entities. `logs` are addresses of empty logs, `views` give those of empty views.
     """
-    first_log: dict[str, Held] = {}
-    first_view: Held | None = None
+    first_log: dict[str, Contents] = {}
+    first_view: Contents | None = None
     for log_name, address in logs.items():
         await prepare_log(address)
         async with AsyncExitStack() as stack:
@@ -259,7 +259,7 @@ async def check_pairs(
     return len(first_view.lines)
 
 
-async def _replayed(log: Log, view: View) -> Held:
+async def _replayed(log: Log, view: View) -> Contents:
     """Fill a view from a log, twice over: the second reading must change nothing."""
     await fill_view(log, view)
     held = await held_by_view(view, log)

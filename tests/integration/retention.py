@@ -21,7 +21,7 @@ from steelyard.services.simulation.commands import aggregate, create, labels, me
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
-from steelyard.storage.store import Store, open_store
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.commands import command_time
 from tests.integration.test_backups import back_up
 

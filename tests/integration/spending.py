@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import repeat
 
-from steelyard.exits import leave
-from steelyard.hosted.account import Account, CapBusy, CapReached
-from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import Caps, Ledger, Tokens
-from steelyard.storage.store import Store, open_store
+from steelyard.steps.exits import leave
+from steelyard_evaluation.hosted.account import Account, CapBusy, CapReached
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.ledger import Caps, Ledger, Tokens
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.hosted_model import HostedModel
 
 CAP = 20_000
@@ -31,12 +31,12 @@ async def check_killed_writers(store: Store, chance: random.Random) -> None:
     for number in range(KILLS):
         charged += await _charged(store, f"writer-{number}", kill_after=chance.randrange(1, 20))
     killed = await _read(store)
-    assert charged <= killed.committed(datetime.now(UTC))[1].total <= CAP
+    assert charged <= killed.sum_committed(datetime.now(UTC))[1].total <= CAP
     exact = await _charged(store, "last")
     ledger = await _read(store)
     assert ledger.total.tokens.total == killed.total.tokens.total + exact
     assert set(ledger.holds) == set(killed.holds), "the last one holds nothing any more"
-    assert charged + exact <= ledger.committed(datetime.now(UTC))[1].total <= CAP
+    assert charged + exact <= ledger.sum_committed(datetime.now(UTC))[1].total <= CAP
 
 
 async def _charged(store: Store, writer: str, kill_after: int | None = None) -> int:

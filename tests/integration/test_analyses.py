@@ -17,7 +17,7 @@ import pytest
 
 from steelyard.client import Client, WorkflowFailed, presets
 from steelyard.local.state import read_record
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.http_server import QuietHandler, http_server
 from tests.integration.small import ACCOUNT, write_rows
@@ -31,7 +31,7 @@ import urllib.request
 
 import pyarrow as pa
 
-from steelyard.analysis import AnalysisContext
+from steelyard_evaluation.analysis import AnalysisContext
 
 
 def doubles(arguments, rows):
@@ -255,7 +255,7 @@ def test_whatever_is_killed_while_a_method_runs_it_runs_once(
     name = f"measurement-{made.id}-run"
     jobs = [
         job
-        for job in asyncio.run(jobs_of(machine, namespace_of(ACCOUNT)))
+        for job in asyncio.run(jobs_of(machine, account_namespace(ACCOUNT)))
         if job["metadata"]["name"].startswith(name)
     ]
     assert [(job["metadata"]["name"], job["status"]["succeeded"]) for job in jobs] == [(f"{name}-a1", 1)]

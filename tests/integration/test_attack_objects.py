@@ -10,11 +10,11 @@ import signal
 
 import pytest
 
-from steelyard.local.at_work import set_aside_in
-from steelyard.local.kubelet.processes import resident
 from steelyard.local.state import read_record
+from steelyard_common.processes import resident
 from steelyard_kube.errors import ApiError, Invalid
-from steelyard_kube.resource import NAMESPACES, PODS, STATEFUL_SETS, resource_of
+from steelyard_kube.resource import NAMESPACES, PODS, STATEFUL_SETS, find_resource
+from steelyard_local_kubernetes.at_work import set_aside_in
 from tests.integration.conftest import Machine
 from tests.kubernetes_api.pod_holders import BOUNDED, LARGEST, SPECS, TRAINING, holders, make_spec
 
@@ -48,7 +48,7 @@ async def create_all(machine: Machine) -> int:
         for _, obj in attacks:
             try:
                 await cluster.create(
-                    resource_of(obj), {**obj, "metadata": {**obj["metadata"], "namespace": "default"}}
+                    find_resource(obj), {**obj, "metadata": {**obj["metadata"], "namespace": "default"}}
                 )
             except Invalid:
                 continue

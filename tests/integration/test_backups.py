@@ -16,8 +16,9 @@ from steelyard.broker.log import STATE, Log
 from steelyard.broker.open import open_log
 from steelyard.broker.scan import topic_pieces
 from steelyard.local.engines import open_engines, outlets
+from steelyard.local.files import prepare
 from steelyard.local.restoring import fill_view
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.state import StateDir
 from steelyard.services.backup.archive import Archive, Contents
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
@@ -26,10 +27,10 @@ from steelyard.services.identity import enter
 from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset, make_evaluation
 from steelyard.settings import Settings, load
-from steelyard.storage.store import Store, open_store
 from steelyard.views.fields import FILTERS
 from steelyard.views.open import open_view
 from steelyard.views.view import Query
+from steelyard_evaluation.storage.store import Store, open_store
 from tests.integration.test_platform_kills import SEED
 
 PROGRAM = Path(__file__).with_name("backing_up.py")

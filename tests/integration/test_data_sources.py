@@ -16,14 +16,14 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard.cli.test_bounded_tables import BOMBS
 from steelyard.client import Client
 from steelyard.client.errors import Invalid, WorkflowFailed
-from steelyard.local.kubelet.processes import resident
 from steelyard.local.state import read_ready, read_record
 from steelyard.steps.example import make_config
 from steelyard.steps.source_servers import COMMIT, RECORD, TOKEN, ServedSource, hub_server, zenodo_server
-from steelyard.storage.store import Store, open_store
-from steelyard.test_bounded_tables import BOMBS
+from steelyard_common.processes import resident
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.egress import EgressPolicy
 from steelyard_schema.names import MANIFEST
 from tests.integration.conftest import Machine, machine_at

@@ -5,11 +5,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.files import prepare
+from steelyard.local.state import StateDir
 from tests.integration.test_backups import use
 
 pytest.importorskip("pymongo")
@@ -79,3 +81,13 @@ def test_new_engines_are_refused_where_the_state_folder_has_an_installation(tmp_
     # A file that is left aside is no obstacle to the import, after which the log is not empty any more.
     steelyard(tmp_path, "", "export", str(tmp_path / "all.tar"))
     assert steelyard(tmp_path, settings, "import", str(tmp_path / "all.tar")).returncode == 0
+
+
+def test_two_inits_at_once_do_no_harm_and_may_be_repeated(tmp_path: Path) -> None:
+    """Files need no preparation; `tests/engines/services/accounts/test_migrations.py` has PostgreSQL."""
+    for _ in range(2):
+        with ThreadPoolExecutor() as threads:
+            calls = [threads.submit(steelyard, tmp_path, "", "config", "init") for _ in range(2)]
+        for done in (call.result() for call in calls):
+            assert (done.returncode, done.stderr) == (0, "")
+            assert done.stdout.startswith("nothing to make")

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.runs.doubles import endpoint
-from steelyard.runs.folder import RunFolder
+from steelyard_evaluation.runs.doubles import endpoint
+from steelyard_evaluation.runs.folder import RunFolder
 
 FIRST, SECOND = "a" * 40, "b" * 40
 README = b"""---
@@ -229,7 +229,8 @@ def test_without_the_extra_one_line_says_how_to_have_it(tmp_path: Path, hub: str
     (tmp_path / "datasets.py").write_text("raise ImportError('not here')\n")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     script = (
-        "from steelyard.runs.prompts.hub import open_hub_rows; from steelyard.runs.request import SourceSpec\n"
+        "from steelyard_evaluation.runs.prompts.hub import open_hub_rows\n"
+        "from steelyard_evaluation.runs.request import SourceSpec\n"
         "open_hub_rows(SourceSpec('hf:org/small'))"
     )
     done = subprocess.run(

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from steelyard.evaluation.crashes import Crash, CrashingStore
-from steelyard.evaluation.doubles import (
-    Fixed,
+from steelyard_evaluation.engine.crashes import Crash, CrashingStore
+from steelyard_evaluation.engine.doubles import (
+    FixedDiscovery,
     epoch,
-    expected_rows,
     good_answer,
     make_environment,
+    make_expected_rows,
     make_spec,
+    read_rows,
     replica,
-    rows_of,
     write_dataset,
 )
-from steelyard.evaluation.engine import Stores, evaluate
-from steelyard.evaluation.plan import plan_of
-from steelyard.evaluation.verify import verify
-from steelyard.storage.store import open_store
+from steelyard_evaluation.engine.engine import Stores, evaluate
+from steelyard_evaluation.engine.plan import compile_plan
+from steelyard_evaluation.engine.verify import verify
+from steelyard_evaluation.storage.store import open_store
 
 IN_FLIGHT, PART = 8, 25
 SPEC = make_spec(workersPerReplica=IN_FLIGHT, client={"batchSize": PART, "duplicateOutputPolicy": "Error"})
@@ -50,20 +50,20 @@ async def test_killed_at_random_writes(kills: int, rows: int) -> None:
 
     most = 2 * rows // PART // kills
     async with replica(answer) as server:
-        discovery = Fixed({server.address})
+        discovery = FixedDiscovery({server.address})
         for attempt in range(1, kills + 1):
             dying = CrashingStore(f"memory://{name}/output", rng.randrange(most), after=rng.random() < 0.5)
             with pytest.raises(Crash):
                 await evaluate(
-                    plan_of(SPEC),
+                    compile_plan(SPEC),
                     Stores(dataset, dying),
                     discovery,
                     epoch(attempt),
                     make_environment(attempt),
                 )
         await evaluate(
-            plan_of(SPEC), Stores(dataset, output), discovery, epoch(kills + 1), make_environment()
+            compile_plan(SPEC), Stores(dataset, output), discovery, epoch(kills + 1), make_environment()
         )
     assert answered.total() - rows <= kills * (IN_FLIGHT + 2 * PART), "one part is written while one fills"
-    manifest = await verify(plan_of(SPEC), dataset, output, epoch(1))
-    assert (rows_of(output, manifest), manifest.rows.duplicates) == (expected_rows(SPEC, rows), 0)
+    manifest = await verify(compile_plan(SPEC), dataset, output, epoch(1))
+    assert (read_rows(output, manifest), manifest.rows.duplicates) == (make_expected_rows(SPEC, rows), 0)

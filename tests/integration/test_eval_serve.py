@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet import processes
+from steelyard_common import processes
 from tests.integration import fake_runner
 
 ROWS = 6

@@ -13,9 +13,9 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.runs.doubles import endpoint
-from steelyard.runs.folder import RunFolder
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.runs.doubles import endpoint
+from steelyard_evaluation.runs.folder import RunFolder
 
 TASKS = Path(__file__).parents[2] / "examples" / "tasks"
 

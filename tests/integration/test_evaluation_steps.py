@@ -14,25 +14,25 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from steelyard.evaluation.doubles import (
+from steelyard.steps.common import StepFailed
+from steelyard.steps.evaluation_spec import evaluation_spec
+from steelyard_common.types import JsonValue
+from steelyard_evaluation.engine.doubles import (
     Replica,
     cut_short,
-    expected_rows,
     free_host,
     good_answer,
     json_answer,
+    make_expected_rows,
     make_spec,
+    read_rows,
     replica,
-    rows_of,
     until,
     write_dataset,
 )
-from steelyard.evaluation.manifest import read_manifest
-from steelyard.steps.common import StepFailed
-from steelyard.steps.evaluation_spec import evaluation_spec
-from steelyard.storage.checked import stored_sha256
-from steelyard.storage.store import open_store
-from steelyard_common.types import JsonValue
+from steelyard_evaluation.engine.manifest import read_manifest
+from steelyard_evaluation.storage.checked import compute_sha256
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.names import MANIFEST
 from steelyard_schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, epoch
 
@@ -110,7 +110,7 @@ async def test_a_client_and_a_verification_make_a_verified_output(tmp_path: Path
     assert (status, termination["code"], lines[-1]["level"]) == (EXIT_OK, "Complete", "info")
     status, termination, lines = await place.run("verify_evaluation_output")
     assert (status, termination["code"]) == (EXIT_OK, "Complete")
-    assert rows_of(place.output, await read_manifest(place.output)) == expected_rows(place.spec, 200)
+    assert read_rows(place.output, await read_manifest(place.output)) == make_expected_rows(place.spec, 200)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_killed_at_random_moments_every_row_is_there_once(
     assert sum(0 < share < 100 for share in shares) >= kills * 3 // 4
     assert calls.total() - rows <= kills * (2 * IN_FLIGHT + 2 * BATCH)
     assert (await place.run("verify_evaluation_output"))[0] == EXIT_OK
-    assert rows_of(place.output, await read_manifest(place.output)) == expected_rows(place.spec, rows)
+    assert read_rows(place.output, await read_manifest(place.output)) == make_expected_rows(place.spec, rows)
 
 
 async def test_sigterm_keeps_what_was_answered(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_a_replica_that_is_deleted_in_the_middle_costs_no_answer(tmp_path:
         assert len(two.asked) > 50
     assert cut, "calls were in flight when it was told to end"
     assert (await place.run("verify_evaluation_output"))[0] == EXIT_OK
-    assert rows_of(place.output, await read_manifest(place.output)) == expected_rows(place.spec, 300)
+    assert read_rows(place.output, await read_manifest(place.output)) == make_expected_rows(place.spec, 300)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -235,7 +235,7 @@ async def test_a_dataset_that_was_changed_in_storage_is_refused_before_the_first
     sandbox = StepSandbox(tmp_path)
     await write_dataset(sandbox.dataset, 20)
     files = [
-        {"path": info.key, "sha256": await stored_sha256(sandbox.dataset, info.key)}
+        {"path": info.key, "sha256": await compute_sha256(sandbox.dataset, info.key)}
         async for info in sandbox.dataset.list()
     ]
     await sandbox.dataset.put(MANIFEST, json.dumps({"files": files}).encode())

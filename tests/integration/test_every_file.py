@@ -21,30 +21,23 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import Refused, SteelyardError
-from steelyard.local.apiserver import server as apiserver
+from steelyard.local.administrator import administrator_token, signing_secret
 from steelyard.local.engines import advice, engines
-from steelyard.local.files import check_images, check_kubernetes
+from steelyard.local.files import check_images, check_kubernetes, prepare
 from steelyard.local.images import prepare_images
 from steelyard.local.kept_process import _open_log
-from steelyard.local.lock import FileLock
-from steelyard.local.platform import _signing_secret, administrator_token
+from steelyard.local.kubernetes import kubernetes_config
 from steelyard.local.platform_identity import load_identity
 from steelyard.local.process import SERVICES, START_THRESHOLDS, in_lines
 from steelyard.local.secret_keys import secret_keys
-from steelyard.local.service import write_kubeconfig
 from steelyard.local.sleeps import SleepRecord
-from steelyard.local.state import (
-    Ready,
-    StateDir,
-    prepare,
-    read_record,
-    write_platform,
-    write_ready,
-    write_record,
-)
+from steelyard.local.state import Ready, StateDir, read_record, write_platform, write_ready, write_record
 from steelyard.settings import load
+from steelyard_common.errors import Refused, SteelyardError
+from steelyard_common.lock import FileLock
 from steelyard_kube.resource import JOBS
+from steelyard_local_kubernetes.apiserver import server as apiserver
+from steelyard_local_kubernetes.run import write_kubeconfig
 from tests.integration.conftest import Machine, is_true, machine_at
 from tests.integration.manifests import make_job
 
@@ -80,12 +73,12 @@ async def start(state: StateDir) -> None:
             pods=state.pods,
         )
         async with apiserver.serve(config) as server:
-            write_kubeconfig(state, server.url, server.ca)
+            write_kubeconfig(kubernetes_config(state), server.url, server.ca)
             settings = load(None, state.path)
             async with engines(settings, advice(state, None), state.path) as opened:
                 token = await administrator_token(state, opened.accounts_database.accounts)
                 secret_keys(state, settings)
-                await _signing_secret(state, settings, opened.accounts_database.accounts)
+                await signing_secret(state, settings, opened.accounts_database.accounts)
             write_platform(state, server.url, token)
             write_ready(state.ready, Ready(server.url, token, state.kubeconfig, os.getpid()))
         state.hosts.write_text("127.0.0.1 localhost\n")

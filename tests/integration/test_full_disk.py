@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from steelyard.client import Client
-from steelyard.local.kubelet.testing import phase
 from steelyard.local.state import read_ready, read_record
-from steelyard.report.example import make_verified
 from steelyard.steps.example import make_config
 from steelyard.steps.test_run_report import make_spec
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.storage.files import FileStore
 from steelyard_kube.resource import JOBS, PODS
+from steelyard_local_kubernetes.kubelet.testing import phase
 from tests.disk import Disk, small_disk
 from tests.integration import small
 from tests.integration.conftest import Machine, processes_of

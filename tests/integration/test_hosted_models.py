@@ -18,9 +18,9 @@ import pytest
 from aiohttp import web
 
 from steelyard.client import Client, WorkflowFailed, presets
-from steelyard.hosted.doubles import KEY, FakeProvider
-from steelyard.storage.store import open_store
 from steelyard_common.types import Json
+from steelyard_evaluation.hosted.doubles import KEY, FakeProvider
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.dataset import Dataset
 from steelyard_schema.evaluation import Evaluation
 from steelyard_schema.inference_service import InferenceService
@@ -122,7 +122,7 @@ def test_an_evaluation_is_answered_by_a_provider_until_a_cap(allowed: Machine, t
         assert servers == [("127.0.0.1", "large-1 (fp_1)"), ("127.0.0.1", "large-2")]
         spending = settled(client, service)
         assert spending.total.calls == len(provider.bodies) == ROWS
-        assert spending.total.inputTokens + spending.total.outputTokens == provider.charged
+        assert spending.total.inputTokens + spending.total.outputTokens == provider.total_tokens
 
         before, cap = (provider.read, provider.written), Decimal("0.01")
         dear = hosted(client, url, cost_total=str(cap), input_price="1", output_price="10")
@@ -177,7 +177,7 @@ def test_kills_of_the_runner_amid_calls_never_pass_the_cap(allowed: Machine, tmp
         spending = client.inferenceservices.spending(service.id)
         counted = spending.total.inputTokens + spending.total.outputTokens + spending.heldTokens
         assert spending.heldTokens > 0
-        assert provider.charged <= counted <= cap
+        assert provider.total_tokens <= counted <= cap
 
 
 async def test_whatever_killed_processes_have_spent_stands_in_the_ledger(tmp_path: Path) -> None:

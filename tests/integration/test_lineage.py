@@ -9,13 +9,13 @@ import orjson
 import pytest
 from openlineage.client.serde import Serde
 
-from steelyard.errors import UsageError
 from steelyard.local.detached import UpOptions
 from steelyard.local.supervisor import start_detached
-from steelyard.services.lineage.events import Names, event_of, run_id
+from steelyard.services.lineage.events import Names, make_event, run_id
 from steelyard.services.lineage.lineage import HttpReceiver, NotTaken, Unavailable, receiver_url
 from steelyard.services.lineage.occurrences import Occurrence
 from steelyard.services.simulation.entities import make_evaluation
+from steelyard_common.errors import UsageError
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.openlineage import Receiver, check, receiver
 from tests.integration.small import make
@@ -35,7 +35,7 @@ async def _nobody(id: str) -> None:
 
 
 async def test_the_client_sends_what_the_schema_asks_for(received: Receiver) -> None:
-    event = await event_of(make_evaluation("e1"), OCCURRENCE, NAMES, _nobody)
+    event = await make_event(make_evaluation("e1"), OCCURRENCE, NAMES, _nobody)
     await HttpReceiver(received.url, {"OPENLINEAGE_API_KEY": "key"}).emit(event)
     (sent,) = received.of(".e1")
     assert received.faults == []
@@ -56,7 +56,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("path", "value"), BROKEN.values(), ids=BROKEN)
 async def test_the_check_is_one_that_can_fail(path: tuple[str, ...], value: str | None) -> None:
-    event = await event_of(make_evaluation("e4"), OCCURRENCE, NAMES, _nobody)
+    event = await make_event(make_evaluation("e4"), OCCURRENCE, NAMES, _nobody)
     content = orjson.loads(Serde.to_json(event))
     check(content)
     holder = content
@@ -77,7 +77,7 @@ async def test_the_check_is_one_that_can_fail(path: tuple[str, ...], value: str 
 async def test_an_answer_says_whether_to_try_again(
     received: Receiver, status: int, error: type[Exception]
 ) -> None:
-    event = await event_of(make_evaluation("e2"), OCCURRENCE, NAMES, _nobody)
+    event = await make_event(make_evaluation("e2"), OCCURRENCE, NAMES, _nobody)
     received.answers = [status]
     with pytest.raises(error):
         await HttpReceiver(received.url, {}).emit(event)
@@ -85,7 +85,7 @@ async def test_an_answer_says_whether_to_try_again(
 
 
 async def test_a_receiver_that_is_away_is_tried_again() -> None:
-    event = await event_of(make_evaluation("e3"), OCCURRENCE, NAMES, _nobody)
+    event = await make_event(make_evaluation("e3"), OCCURRENCE, NAMES, _nobody)
     with pytest.raises(Unavailable):
         await HttpReceiver("http://127.0.0.1:9", {}).emit(event)
 

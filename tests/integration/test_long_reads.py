@@ -14,7 +14,7 @@ import pytest
 from steelyard.broker.follow import follow
 from steelyard.broker.log import EVENTS, QUARANTINE, STATE, Log, Message, Record
 from steelyard.broker.open import open_log
-from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.administration import list_entries
 from steelyard.broker.scan import topic_pieces
 from steelyard.services.reaper.reaper import reap
 from steelyard_kube.leader import Candidate, LeaderElector, SystemClock, Timing
@@ -80,7 +80,7 @@ async def _quarantined(log: Log) -> None:
     for start in range(0, ENTITIES // 10, CHUNK):
         keys = (f"sink/{number}" for number in range(start, min(start + CHUNK, ENTITIES // 10)))
         await log.publish([Message(QUARANTINE, key, b'{"reason":"KeyError"}', headers) for key in keys])
-    assert len(await quarantined(log)) == ENTITIES // 10
+    assert len(await list_entries(log)) == ENTITIES // 10
 
 
 READERS = (_reap, _follow, _quarantined)

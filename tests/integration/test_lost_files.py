@@ -17,16 +17,17 @@ from pathlib import Path
 import pytest
 
 from steelyard.broker.open import open_log
-from steelyard.errors import Refused
 from steelyard.local.acceptance import accept_log, report, restore_log
 from steelyard.local.engines import advice
+from steelyard.local.files import prepare
 from steelyard.local.platform import run_platform
 from steelyard.local.process import SERVICES as ALL
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.state import StateDir
 from steelyard.services.simulation.commands import create, message
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.settings import Settings, load
 from steelyard.views.open import open_view
+from steelyard_common.errors import Refused
 from steelyard_schema.base import DyffEntity
 
 SEED = int(os.environ.get("STEELYARD_FILES_SEED", "1"))

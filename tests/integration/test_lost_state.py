@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import Refused
+from steelyard.local.files import prepare
 from steelyard.local.leftovers import living
-from steelyard.local.state import Ready, StateDir, prepare, read_record, write_ready
+from steelyard.local.state import Ready, StateDir, read_record, write_ready
+from steelyard_common.errors import Refused
 from steelyard_kube.resource import JOBS
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import make_job

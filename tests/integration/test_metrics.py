@@ -22,6 +22,13 @@ from tests.integration.conftest import Machine, machine_at
 pytestmark = pytest.mark.e2e
 
 ALONE = tuple(name for name in SERVICES if name != "api")
+VARIABLES = {
+    "OPENLINEAGE_URL": "http://127.0.0.1:9",
+    "STEELYARD_STORAGE_SERVER__LISTEN": "127.0.0.1:0",
+    "STEELYARD_STORAGE_SERVER__ACCESS_KEY": "steps",
+    "STEELYARD_STORAGE_SERVER__SECRET_KEY": "0123456789abcdef",
+}
+"""The environment in which none of them lacks what it needs to start."""
 PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 V1 = re.compile(r"created_pods|deleted_pods|failed_pods|training_operator_jobs_\w+")
 """Names of version 1's training operator, kept for its dashboards; docs/training/operator.md lists them."""
@@ -65,6 +72,7 @@ EXPECTED = {
     "lineage": {"steelyard_consumer_lag_records", "steelyard_lineage_events", "steelyard_lineage_retries"},
     "webhooks": {"steelyard_consumer_lag_records", "steelyard_webhook_attempts"},
     "reaper": {"process_resident_memory_bytes"},
+    "storage": {"steelyard_storage_requests"},
 }
 
 
@@ -87,7 +95,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         pytest.MonkeyPatch.context() as environment,
         ExitStack() as services,
     ):
-        environment.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
+        for name, value in VARIABLES.items():
+            environment.setenv(name, value)
         machine.up(*ALONE)
         for name in ALONE:
             services.enter_context(service(machine, name))

@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.evaluation.epoch import claim
-from steelyard.report.audit.make import Request, make_audit
-from steelyard.report.audit.subject import Subject
-from steelyard.report.example import make_verified
-from steelyard.report.publish import publication_of, publish_audit
 from steelyard.steps.common import Log
 from steelyard.steps.example import make_config
 from steelyard.steps.run_report import main
-from steelyard.storage.files import FileStore
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.report.audit.make import Request, make_audit
+from steelyard_evaluation.report.audit.subject import Subject
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.report.publish import make_publication, publish_audit
+from steelyard_evaluation.storage.files import FileStore
 from tests.processes.test_run_report import RUBRIC
 
 
@@ -74,7 +74,9 @@ async def audit(root: Path) -> Path:
     subject = Subject("a" * 32, "examples", "c" * 32, "s" * 32)
     reports = {identity: FileStore(folder / "reports" / identity)}
     made = await make_audit(Request(subject, reports), root / "scratch")
-    publication = publication_of(await claim(FileStore(folder), make_config("run_audit", "Audit", {}).epoch))
+    publication = make_publication(
+        await claim(FileStore(folder), make_config("run_audit", "Audit", {}).epoch)
+    )
     await publish_audit(made, "a" * 32, publication)
     return folder
 

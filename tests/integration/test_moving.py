@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import Refused
 from steelyard.local.engines import IMPORTED, engines, open_engines
+from steelyard.local.files import prepare
 from steelyard.local.moving import export_to, import_from
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.state import StateDir
 from steelyard.settings import Settings, load
+from steelyard_common.errors import Refused
 from steelyard_schema.account import Identity
 from tests.integration.moving import contents, go_on, use
 

@@ -7,10 +7,10 @@ import pytest
 from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.open import open_accounts_database
 from steelyard.broker.open import open_log, prepare_log
-from steelyard.errors import SteelyardError
 from steelyard.local.config import check_engines
 from steelyard.local.engines import engines
 from steelyard.settings import Settings, load
+from steelyard_common.errors import SteelyardError
 from tests.integration import old_engines
 
 NEWER_MONGODB = 9

@@ -25,24 +25,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.cli.eval import run_text
-from steelyard.report.audit.make import Request as AuditRequest
-from steelyard.report.audit.make import make_audit
-from steelyard.report.audit.subject import Subject
-from steelyard.report.evidence.files import ReportFolders
-from steelyard.report.evidence.recomputation import leaves_of
-from steelyard.report.evidence.verify import verify_report
-from steelyard.report.page.page import numbers_inside
-from steelyard.runs.compare import compare_runs
-from steelyard.runs.context import Interrupted, RunContext
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.export import export
-from steelyard.runs.folder import Run, RunFolder, open_run
-from steelyard.runs.judge.output import judged_output
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.queries import find_wrong_rows
-from steelyard.runs.request import Limits, RubricSpec
-from steelyard.runs.run import run
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.report.audit.make import Request as AuditRequest
+from steelyard_evaluation.report.audit.make import make_audit
+from steelyard_evaluation.report.audit.subject import Subject
+from steelyard_evaluation.report.evidence.files import ReportFolders
+from steelyard_evaluation.report.evidence.recomputation import list_leaves
+from steelyard_evaluation.report.evidence.verify import verify_report
+from steelyard_evaluation.report.page.page import numbers_inside
+from steelyard_evaluation.runs.compare import compare_runs
+from steelyard_evaluation.runs.context import Interrupted, RunContext
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.export import export
+from steelyard_evaluation.runs.folder import Run, RunFolder, open_run
+from steelyard_evaluation.runs.judge.output import find_judged_output
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.queries import find_wrong_rows
+from steelyard_evaluation.runs.request import Limits, RubricSpec
+from steelyard_evaluation.runs.run import run
 
 Key = tuple[int, str]
 VERDICT = "judge.Verdict"
@@ -300,7 +300,7 @@ async def check_verified(done: Run) -> None:
     places = ReportFolders(
         report=folder.path,
         dataset=folder.path / "inputs",
-        evaluation=judged_output(folder, request).root,
+        evaluation=find_judged_output(folder, request).root,
         errors=folder.path / "outputs",
         run=folder.path,
         page_name="report.html",
@@ -399,7 +399,7 @@ async def test_a_run_in_pieces_has_the_numbers_of_a_whole_one(tmp_path: Path) ->
         open_run(tmp_path / "whole" / "run").manifest.parts
     )
     assert scores == again
-    for (place, value), (other, expected) in zip(leaves_of(pieces), leaves_of(whole), strict=True):
+    for (place, value), (other, expected) in zip(list_leaves(pieces), list_leaves(whole), strict=True):
         assert place == other
         assert value == (pytest.approx(expected, abs=1e-12) if isinstance(expected, float) else expected), (
             place

@@ -18,19 +18,19 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
-from steelyard.report.audit.example import make_stored_report
-from steelyard.report.audit.make import Request as AuditRequest
-from steelyard.report.audit.make import make_audit
-from steelyard.report.audit.subject import Subject
-from steelyard.report.example import OUTPUT, make_questions, make_verified
-from steelyard.report.report import Request, make_report
-from steelyard.report.rubrics import GROUP
-from steelyard.report.rubrics.test_contract import EXAMPLES
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.report.audit.example import make_stored_report
+from steelyard_evaluation.report.audit.make import Request as AuditRequest
+from steelyard_evaluation.report.audit.make import make_audit
+from steelyard_evaluation.report.audit.subject import Subject
+from steelyard_evaluation.report.example import OUTPUT, make_questions, make_verified
+from steelyard_evaluation.report.report import Request, make_report
+from steelyard_evaluation.report.rubrics import GROUP
+from steelyard_evaluation.report.rubrics.test_contract import EXAMPLES
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.storage.files import FileStore
 
 PYTHON = re.compile(
     r"\b(?:None|True(?! class)|False|nan|NaN|datetime|Decimal|UUID|PosixPath)\b|\bb'|\[['b]|\{'|\\x[0-9a-f]{2}|<class "

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from steelyard.awake import SleepWatch
-from steelyard.local.controllers.caches import Caches
-from steelyard.local.controllers.objects import make_deployment, make_job, make_service
-from steelyard.local.controllers.run import run_controllers
-from steelyard.local.kubelet.kubelet import run_kubelet, stop_all_pods
-from steelyard.local.kubelet.testing import make_config, make_container
-from steelyard.local.names.run import run_names
+from steelyard_common.awake import SleepWatch
 from steelyard_common.types import Json
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import DEPLOYMENTS, EVENTS, JOBS, PODS, SERVICES
+from steelyard_local_kubernetes.controllers.caches import Caches
+from steelyard_local_kubernetes.controllers.objects import make_deployment, make_job, make_service
+from steelyard_local_kubernetes.controllers.run import run_controllers
+from steelyard_local_kubernetes.kubelet.kubelet import run_kubelet, stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import make_config, make_container
+from steelyard_local_kubernetes.names.run import run_names
 
 
 class Parts:

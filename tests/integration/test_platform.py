@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from steelyard.cli.main import app
 from steelyard.client import Client, WaitTimeout, presets
 from steelyard.client.errors import Invalid, NotFound, Unavailable
-from steelyard.local.state import StateDir
+from steelyard.local.state import StateDir, read_ready
 from tests.integration.conftest import Machine, machine_at
 from tests.integration.small import ACCOUNT, Small, make
 
@@ -60,6 +60,25 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Machin
             small = make(client, tmp_path_factory.mktemp("rows"), rows=10)
             client.reports.wait(small.report, timeout=120)
         yield machine, small
+
+
+def test_the_demo_runs_on_a_platform_that_is_installed_elsewhere(
+    evaluated: tuple[Machine, Small], tmp_path: Path
+) -> None:
+    ready = read_ready(evaluated[0].state)
+    assert ready
+    assert ready.api
+    assert ready.token
+    there = ("--endpoint", ready.api, "--token", ready.token)
+    done = steelyard(
+        "demo", "--display", "plain", "--output", str(tmp_path / "pages"), *there, folder=tmp_path / "no"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "pages" / "digits-all" / "index.html").exists()
+    assert not (tmp_path / "no").exists()
+    assert "get audits --endpoint" in done.stdout
+    refused = steelyard("demo", "--token", ready.token, folder=tmp_path / "no")
+    assert (refused.returncode, "--endpoint" in refused.stderr) == (2, True), refused.stderr
 
 
 def test_commands_show_and_change_what_there_is(evaluated: tuple[Machine, Small], tmp_path: Path) -> None:

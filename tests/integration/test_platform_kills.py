@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.demo.digits import Digits, make
-from steelyard.cli.demo.story import ACCOUNT, Audited, Story
+from steelyard.cli.demo.story import ACCOUNT, DemoResult, Story
 from steelyard.cli.display import NoDisplay
 from steelyard.client import Client, ClientError
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
 from steelyard_kube.errors import ApiError
 from steelyard_kube.resource import JOBS
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 from tests.integration.conftest import Machine, processes_of
 
 VICTIMS = ("platform", "supervisor", "kubernetes", "operator")
@@ -123,7 +123,7 @@ def edit_labels(client: Client, telling: "asyncio.Task[object]") -> range:
     return range(last, asked + 1)
 
 
-def check(client: Client, audited: Sequence[Audited], edits: range, times: int = 1) -> None:
+def check(client: Client, audited: Sequence[DemoResult], edits: range, times: int = 1) -> None:
     """Check that the story ran so often, and that its last edit is one of `edits`."""
     for plural, wanted in MADE.items():
         entities = list(getattr(client, plural).query(account=ACCOUNT))
@@ -152,7 +152,7 @@ async def check_jobs(machine: Machine, before: Sequence[Json] = (), times: int =
 
     `before` are Jobs as they were seen earlier: some may have been removed since. Returns them with today's.
     """
-    story = await jobs_of(machine, namespace_of(ACCOUNT))
+    story = await jobs_of(machine, account_namespace(ACCOUNT))
     jobs = list({job["metadata"]["uid"]: job for job in (*before, *story)}.values())
     names = Counter(job["metadata"]["name"].rpartition("-a")[0] for job in jobs)
     assert set(names.values()) == {1}, [(job["metadata"]["name"], job.get("status")) for job in jobs]

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.bounded_parquet import read_table
 from steelyard.client import presets
-from steelyard.evaluation.adapters import create_pipeline
-from steelyard.evaluation.openai import OUTPUT_SCHEMA, chat_encoder, completions_encoder, reader
-from steelyard.evaluation.plan import answers_through, requests_through
-from steelyard.evaluation.rows import to_rows
-from steelyard.evaluation.shape import Shape, output_schema
+from steelyard_common.bounded_parquet import read_table
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.engine.adapters import create_pipeline
+from steelyard_evaluation.engine.openai import OUTPUT_SCHEMA, chat_encoder, completions_encoder, reader
+from steelyard_evaluation.engine.plan import answers_through, requests_through
+from steelyard_evaluation.engine.rows import to_rows
+from steelyard_evaluation.engine.shape import Shape, output_schema
 from steelyard_schema.data import SchemaAdapter
 from steelyard_schema.inference_service import InferenceInterface
 

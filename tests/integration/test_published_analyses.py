@@ -20,7 +20,7 @@ ROWS = 9
 CODE = """
 import pyarrow as pa
 
-from steelyard.analysis import AnalysisContext
+from steelyard_evaluation.analysis import AnalysisContext
 
 
 def right(arguments, rows, answers):

@@ -1,7 +1,6 @@
-"""The README's examples, as they stand there."""
+"""The README's examples, on a platform."""
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Machine, machine_at
+from tests.readme import EVALUATION, TRAINING
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]
-EVALUATION, TRAINING = re.findall(
-    r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
-)
 
 
 @pytest.fixture(scope="module")

@@ -8,17 +8,17 @@ from pathlib import Path
 MAKE = """
 import asyncio, sys
 from pathlib import Path
-from steelyard.report.example import make_verified
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.storage.files import FileStore
 root = Path(sys.argv[1])
 asyncio.run(make_verified(FileStore(root / "inputs"), FileStore(root / "outputs")))
 """
 DRAW = """
 import asyncio, sys
 from pathlib import Path
-from steelyard.report.evidence.report_statement import report_statement
-from steelyard.report.report import Request, make_report
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.report.evidence.report_statement import report_statement
+from steelyard_evaluation.report.report import Request, make_report
+from steelyard_evaluation.storage.files import FileStore
 root, scratch = map(Path, sys.argv[1:])
 rubrics = ("exact-match?target=label&field=label", "token-f1?target=label&field=label")
 stores = FileStore(root / "inputs"), FileStore(root / "outputs")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.files import prepare
+from steelyard.local.state import StateDir
 from steelyard.settings import load
 from tests.integration.retention import check_days, live_through
 

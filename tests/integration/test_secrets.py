@@ -22,7 +22,7 @@ from steelyard.local.detached import UpOptions
 from steelyard.local.supervisor import start_detached
 from steelyard_kube.resource import DEPLOYMENTS, INFERENCE_SESSIONS, SECRETS
 from steelyard_schema.model import Model
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 from tests.integration.conftest import Machine
 from tests.integration.contents import contents
 from tests.integration.http_server import QuietHandler, http_server
@@ -161,7 +161,7 @@ async def until_no_secrets(machine: Machine) -> None:
     """Wait until the account's namespace holds no Secret: the workflows have stopped."""
     async with asyncio.timeout(600), machine.cluster() as cluster:
         while True:
-            if not (await cluster.list(SECRETS, namespace_of(ACCOUNT))).items:
+            if not (await cluster.list(SECRETS, account_namespace(ACCOUNT))).items:
                 return
             await asyncio.sleep(0.1)
 
@@ -272,9 +272,9 @@ async def test_the_image_of_a_private_registry_is_pulled_with_a_secret(machine: 
         session = made.inferencesession.id
         client.inferencesessions.wait(session, timeout=600)
         async with machine.cluster() as cluster:
-            (secret,) = (await cluster.list(SECRETS, namespace_of(ACCOUNT))).items
-            (deployment,) = (await cluster.list(DEPLOYMENTS, namespace_of(ACCOUNT))).items
-            (resource,) = (await cluster.list(INFERENCE_SESSIONS, namespace_of(ACCOUNT))).items
+            (secret,) = (await cluster.list(SECRETS, account_namespace(ACCOUNT))).items
+            (deployment,) = (await cluster.list(DEPLOYMENTS, account_namespace(ACCOUNT))).items
+            (resource,) = (await cluster.list(INFERENCE_SESSIONS, account_namespace(ACCOUNT))).items
         assert secret["type"] == "kubernetes.io/dockerconfigjson"
         content = json.loads(base64.b64decode(secret["data"][".dockerconfigjson"]))
         assert content["auths"]["registry.example.com"]["password"] == password

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from steelyard.local.at_work import RELEASE, set_aside_in
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
 from steelyard_kube.resource import EVENTS, JOBS, PODS
+from steelyard_local_kubernetes.at_work import RELEASE, set_aside_in
 from tests.integration.conftest import Machine, is_true
 from tests.integration.manifests import make_job
 

@@ -1,6 +1,7 @@
 """Several processes of each service on one folder, while any is killed or stopped: nothing is lost or doubled."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -90,7 +91,8 @@ class Processes:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {(self.state / 'pki' / 'api-token').read_text().strip()}"}
+        token = json.loads((self.state / "platform.json").read_text())["token"]
+        return {"Authorization": f"Bearer {token}"}
 
 
 @contextmanager

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.controllers.decision import parse_time
-from steelyard.local.kubelet import heartbeat
-from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.sleeps import read_sleeps
 from steelyard.local.state import read_record
 from steelyard_common.types import Json
 from steelyard_kube.resource import CONFIG_MAPS, LEASES, PODS
+from steelyard_kube.times import parse_time
+from steelyard_local_kubernetes.kubelet import heartbeat
+from steelyard_local_kubernetes.kubelet.testing import make_container, make_pod
 from tests.integration import small
 from tests.integration.conftest import Machine
 from tests.integration.test_full_disk import client_runs, complete

@@ -22,9 +22,9 @@ import pytest
 from steelyard.cli.demo.digits import Digits, make
 from steelyard.cli.demo.story import Story
 from steelyard.cli.display import NoDisplay
-from steelyard.errors import SteelyardError
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.state import read_record
+from steelyard_common.errors import SteelyardError
 from steelyard_common.types import Json
 from tests.disk import Disk, small_disk
 from tests.integration.conftest import Machine, processes_of

@@ -16,20 +16,20 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
-from steelyard.evaluation.epoch import claim
-from steelyard.report.audit.example import DATASET, SERVICE, make_stored_report
-from steelyard.report.audit.make import Request as AuditRequest
-from steelyard.report.audit.make import make_audit
-from steelyard.report.audit.subject import Subject
-from steelyard.report.evidence.attestation import envelope, read_payload
-from steelyard.report.publish import publication_of, publish, publish_audit
-from steelyard.report.report import Request, make_report
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.judge.spec import JudgeSpec
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
-from steelyard.storage.files import FileStore
+from steelyard_common.errors import UsageError
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.report.audit.example import DATASET, SERVICE, make_stored_report
+from steelyard_evaluation.report.audit.make import Request as AuditRequest
+from steelyard_evaluation.report.audit.make import make_audit
+from steelyard_evaluation.report.audit.subject import Subject
+from steelyard_evaluation.report.evidence.attestation import envelope, read_payload
+from steelyard_evaluation.report.publish import make_publication, publish, publish_audit
+from steelyard_evaluation.report.report import Request, make_report
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.judge.spec import JudgeSpec
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.storage.files import FileStore
 from tests.integration.tampering import (
     digest_anew,
     drop_rows,
@@ -145,7 +145,7 @@ async def make_audits(root: Path) -> None:
         made = await make_audit(request, root / f"audit-{identity}")
         output = folder if earlier else folder / "baseline"
         epoch = await claim(FileStore(output), f"1795241700-{NOW[:8]}-0001")
-        await publish_audit(made, identity, publication_of(epoch), KEY)
+        await publish_audit(made, identity, make_publication(epoch), KEY)
         shutil.rmtree(output / ".steelyard")  # no reader gets the platform's own records
     shutil.copytree(root / NOW / "report", folder / "reports" / NOW, dirs_exist_ok=True)
     shutil.copytree(root / NOW / "dataset", folder / "datasets" / DATASET)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.operator.conditions import time_text
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, JobSimulation, make_job
 from steelyard_common.types import Json
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
+from steelyard_kube.times import format_time
 
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
@@ -87,7 +87,7 @@ def test_D_a_pod_that_cannot_end_on_a_lost_node_is_ended_by_force_and_replaced()
     before = uids(simulation)["job-worker-0"]
     lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
     pod = simulation.pods()["job-worker-0"]
-    condition = {**lost, "lastTransitionTime": time_text(simulation.now)}
+    condition = {**lost, "lastTransitionTime": format_time(simulation.now)}
     simulation.set_status("job-worker-0", {**pod["status"], "conditions": [condition]})
     simulation.remove("job-worker-0", grace=30).settle()
     assert "job-worker-0" in simulation.pods(), "not before its time is over"
@@ -109,7 +109,7 @@ def test_F_a_failure_is_reported_with_pod_exit_code_reason_and_last_words() -> N
     facts = {key: failure[key] for key in ("pod", "type", "index", "exitCode", "reason")}
     assert facts == {"pod": "job-worker-0", "type": "Worker", "index": 0, "exitCode": 1, "reason": "Error"}
     assert "ValueError: no data" in failure["message"]
-    assert failure["time"] == time_text(simulation.now)
+    assert failure["time"] == format_time(simulation.now)
 
 
 def test_G_a_name_that_leaves_no_room_for_its_pods_is_refused() -> None:

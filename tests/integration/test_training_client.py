@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -52,6 +53,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         machine.up("platform")
         yield machine
         machine.down()
+    # It follows logs in threads of its own; each holds a socket until it has seen the end of its stream.
+    for thread in threading.enumerate():
+        if "wrap_log_stream" in thread.name:
+            thread.join()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()  # the clients leave their sockets open

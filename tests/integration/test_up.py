@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import UsageError
 from steelyard.local.leftovers import living
 from steelyard.local.state import read_record
+from steelyard_common.errors import UsageError
 from steelyard_kube.resource import JOBS
 from tests.integration.conftest import Machine, is_true, machine_at, processes_of
 from tests.integration.manifests import make_job

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from steelyard.local.kubelet.testing import missing_right
 from steelyard_kube.resource import CONFIG_MAPS, JOBS
+from steelyard_local_kubernetes.kubelet.testing import missing_right
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import make_job
 

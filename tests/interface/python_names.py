@@ -21,13 +21,14 @@ from steelyard.client import AsyncClient, Client
 EXPORTED = ()
 """Stands for the names of the module's `__all__`."""
 PUBLIC: Mapping[str, tuple[str, ...]] = {
-    "steelyard.analysis": EXPORTED,
+    "steelyard": EXPORTED,
+    "steelyard_evaluation.analysis": EXPORTED,
     "steelyard.broker.log": ("Log",),
     "steelyard.broker.open": ("open_log",),
     "steelyard.cli.demo.digits": ("make",),
     "steelyard.client": EXPORTED,
     "steelyard.client.fake": ("FakePlatform", "lost"),
-    "steelyard.client.presets": ("classification", "mock", "onnx_classifier"),
+    "steelyard.client.presets": ("classification", "hosted", "mock", "onnx_classifier"),
     "steelyard.clusters": EXPORTED,
     "steelyard.clusters.admin": ("ClusterQueueView", "CohortView", "Usage"),
     "steelyard.clusters.appwrappers": ("AppWrapperStatus",),
@@ -41,16 +42,20 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.clusters.training": EXPORTED,
     "steelyard.clusters.widgets": ("Panel", "job_logs", "job_panel", "panel", "queue_panel"),
     "steelyard_kube.client": ("connect",),
+    "steelyard_local_kubernetes.background": ("RunningKubernetes", "running_kubernetes"),
+    "steelyard_local_kubernetes.config": ("KubernetesConfig",),
+    "steelyard_local_kubernetes.pytest_plugin": ("kubernetes",),
+    "steelyard_local_kubernetes.run": ("run",),
     "steelyard.progress": ("report", "result"),
-    "steelyard.report.results": (
+    "steelyard_evaluation.report.results": (
         *("Answer", "Bounds", "Cell", "Counts", "Figure", "Json", "Metric"),
         *("Results", "Rubric", "ScoresTogether", "Table", "Unit"),
     ),
-    "steelyard.report.rubrics": EXPORTED,
-    "steelyard.report.rubrics.contract": ("BrokenContract", "check_rubric"),
-    "steelyard.report.rubrics.rows": ("FIELD", "answer_text", "right_or_wrong", "schema"),
-    "steelyard.report.statistics": ("Estimate",),
-    "steelyard.report.summary": ("What", "summarise_scores"),
+    "steelyard_evaluation.report.rubrics": EXPORTED,
+    "steelyard_evaluation.report.rubrics.contract": ("BrokenContract", "check_rubric"),
+    "steelyard_evaluation.report.rubrics.rows": ("FIELD", "answer_text", "right_or_wrong", "schema"),
+    "steelyard_evaluation.report.statistics": ("Estimate",),
+    "steelyard_evaluation.report.summary": ("ScoreKind", "What", "summarise_scores"),
     "steelyard_schema.account": ("APIKey", "AccessGrant", "Account", "Identity"),
     "steelyard_schema.answers": (
         *("InferenceSessionAndToken", "QuarantinedEntity", "Status"),
@@ -76,7 +81,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         *("InferenceSessionTokenCreateRequest", "LabelsEditRequest", "ModelCreateRequest"),
         *("ModuleCreateRequest", "ReportCreateRequest"),
     ),
-    "steelyard.storage.store": ("Store", "open_store"),
+    "steelyard_evaluation.storage.store": ("Store", "open_store"),
     "steelyard.testing.cluster": EXPORTED,
     "steelyard.testing.engines.accounts": ("CASES",),
     "steelyard.testing.engines.claims": ("CASES",),
@@ -88,7 +93,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.testing.engines.store": ("CASES",),
     "steelyard.testing.engines.view": ("CASES",),
     "steelyard.testing.engines.view_sink": ("CASES",),
-    "steelyard.testing.frameworks": ("CASES", "job_of"),
+    "steelyard.testing.frameworks": ("CASES", "job_of", "read_job"),
     "steelyard.testing.platform": ("FakePlatform", "lost", "refused", "unreachable"),
     "steelyard.views.view": ("View",),
 }
@@ -115,7 +120,9 @@ def _module(module: str) -> Iterator[str]:
     for name in names(module):
         value = getattr(importlib.import_module(module), name)
         path = f"{module}.{name}"
-        if not inspect.isclass(value):
+        if module == "steelyard" and value in CLIENTS:
+            yield f"{path}: steelyard.client.{name}"
+        elif not inspect.isclass(value):
             yield _function(path, value) if inspect.isroutine(value) else f"{path} = {_value(value)}"
         elif issubclass(value, BaseModel):
             yield f"{path}: {', '.join(sorted(value.model_fields))}"
@@ -210,6 +217,6 @@ def _value(value: object) -> str:
 def _entry_points(group: str) -> Iterator[str]:
     """Installed names, with the arguments that each rubric takes."""
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        if point.value.startswith("steelyard."):
+        if point.value.startswith(("steelyard.", "steelyard_")):
             arguments = "" if group == "console_scripts" else _function("", point.load())
             yield f"{group}: {point.name}{arguments}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import Machine, make_config
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import Machine, make_config
 
 
 def processes_of(folder: Path) -> list[str]:

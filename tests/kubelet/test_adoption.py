@@ -10,10 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from steelyard.local.kubelet import processes, shim, shim_processes
-from steelyard.local.kubelet.records import LOST, PodFolder
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import (
+from steelyard_common import processes
+from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet import shim, shim_processes
+from steelyard_local_kubernetes.kubelet.records import LOST, PodFolder
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     condition,
     container_status,
@@ -24,8 +27,6 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard_common.types import Json
-from steelyard_kube.resource import PODS
 from tests.kubelet.conftest import nothing_left_of, processes_of
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"
@@ -233,7 +234,7 @@ import asyncio, sys
 from pathlib import Path
 from steelyard_kube.resource import PODS
 from tests.kubelet.test_adoption import make_waiting
-from steelyard.local.kubelet.testing import Machine, make_config
+from steelyard_local_kubernetes.kubelet.testing import Machine, make_config
 async def main():
     machine = Machine(make_config(Path(sys.argv[1])))
     machine.start()

@@ -9,10 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.local.apiserver.streams import attaching
-from steelyard.local.apiserver.streams.attaching import Attachment
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.apiserver.streams import attaching
+from steelyard_local_kubernetes.apiserver.streams.attaching import Attachment
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     is_running,
     make_config,
@@ -21,8 +23,6 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard_common.types import Json
-from steelyard_kube.resource import PODS
 
 SHELL = 'while read line; do echo "got $line"; done; echo end >&2'
 

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod, phase
 from steelyard_common.types import Json
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet.testing import (
+    Machine,
+    is_running,
+    make_config,
+    make_container,
+    make_pod,
+    phase,
+)
 
 LISTEN = """
 import os, socket as s, sys

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import Machine, make_config, make_container, make_pod, phase
 from steelyard_common.types import Json
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import Machine, make_config, make_container, make_pod, phase
 from tests.kubelet.conftest import processes_of
 
 

@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from steelyard.local.apiserver import pki
-from steelyard.local.apiserver.access.users import administrator
-from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.direct import direct_cluster
-from steelyard.local.apiserver.server import ApiServerConfig, make_parts
-from steelyard.local.controllers.caches import BUILT_IN, Caches
-from steelyard.local.controllers.run import run_controllers
-from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.kubelet import run_kubelet
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import IMAGE, make_config
-from steelyard.local.names.run import run_names
 from steelyard_common.types import Json
 from steelyard_kube.events import EventRecorder
 from steelyard_kube.objects import true_condition
 from steelyard_kube.resource import JOBS
+from steelyard_local_kubernetes.apiserver import pki
+from steelyard_local_kubernetes.apiserver.access.users import administrator
+from steelyard_local_kubernetes.apiserver.clock import Clock
+from steelyard_local_kubernetes.apiserver.direct import direct_cluster
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, make_parts
+from steelyard_local_kubernetes.controllers.caches import BUILT_IN, Caches
+from steelyard_local_kubernetes.controllers.run import run_controllers
+from steelyard_local_kubernetes.kubelet.config import KubeletConfig
+from steelyard_local_kubernetes.kubelet.kubelet import run_kubelet
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import IMAGE, make_config
+from steelyard_local_kubernetes.names.run import run_names
 from tests.kubelet.conftest import processes_of
 from tests.kubelet.contents import contents
 
@@ -92,7 +92,7 @@ class Server:
                 running.create_task(run_controllers(self.cluster, caches, stop=stop, now=self.now))
                 running.create_task(run_kubelet(self.cluster, self.config, stop=stop, now=self.now))
                 try:
-                    await caches.synced()
+                    await caches.wait_for_sync()
                     yield
                 finally:
                     stop.set()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet import processes
-from steelyard.local.kubelet.shim_processes import ForkServer, ShimProcess
+from steelyard_common import processes
+from steelyard_local_kubernetes.kubelet.shim_processes import ForkServer, ShimProcess
 from tests.kubelet.test_adoption import ROOT, make_intent
 
 
@@ -72,7 +72,7 @@ async def test_shims_are_started_from_several_threads(shims: ForkServer, tmp_pat
     intents = [make_intent(tmp_path / f"pod/{number}", f"exit {number}") for number in range(8)]
     children = await asyncio.gather(*(asyncio.to_thread(shims.launch, intent) for intent in intents))
     for started in children:
-        await ended(started.watched(lambda: None))
+        await ended(started.watch(lambda: None))
     codes = [json.loads(intent.with_suffix(".exited").read_text())["exitCode"] for intent in intents]
     assert codes == [*range(8)]
     started_by = [json.loads(intent.with_suffix(".started").read_text())["shim"] for intent in intents]
@@ -95,7 +95,7 @@ async def test_a_forked_shim_that_fails_says_why(shims: ForkServer, tmp_path: Pa
 
 SERVE = """
 import sys, time
-from steelyard.local.kubelet.shim_processes import ForkServer
+from steelyard_local_kubernetes.kubelet.shim_processes import ForkServer
 server = ForkServer(sys.executable); server.begin(); print(server._pid, flush=True); time.sleep(60)
 """
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
     ENDED,
     Machine,
     container_status,
@@ -17,8 +19,6 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard_common.types import Json
-from steelyard_kube.resource import PODS
 from tests.disk import Disk, small_disk
 from tests.kubelet.conftest import nothing_left_of
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.gpu_settings import GpuSettings
-from steelyard.local.gpus import assignments
-from steelyard.local.gpus.nvidia import Nvidia
-from steelyard.local.gpus.testing import FAKE, FakeGpus
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import EVENTS, NODES, PODS
+from steelyard_local_kubernetes.gpus import assignments
+from steelyard_local_kubernetes.gpus.nvidia import Nvidia
+from steelyard_local_kubernetes.gpus.rules import GpuRules
+from steelyard_local_kubernetes.gpus.testing import FAKE, FakeGpus
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     condition,
     container_status,
@@ -23,8 +25,6 @@ from steelyard.local.kubelet.testing import (
     make_pod,
     phase,
 )
-from steelyard_common.types import Json
-from steelyard_kube.resource import EVENTS, NODES, PODS
 
 ONE: Json = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
 SEEN = 'echo "sees [$CUDA_VISIBLE_DEVICES] [$NVIDIA_VISIBLE_DEVICES]"'
@@ -113,7 +113,7 @@ async def test_who_asks_for_none_sees_none_and_who_asks_sees_its_own(machine: Ma
 async def test_a_setting_leaves_the_gpus_open_to_who_asks_for_none(machine: Machine) -> None:
     await machine.stop()
     machine.config = make_config(
-        machine.config.pods.parent, finder=Nvidia(FAKE), gpus=GpuSettings(unasked="all")
+        machine.config.pods.parent, finder=Nvidia(FAKE), gpus=GpuRules(unasked="all")
     )
     machine.start()
     env: Json = {"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0,1,2"}]}
@@ -255,7 +255,7 @@ async def test_a_pod_that_was_bound_by_another_scheduler_waits_for_its_gpu(machi
 
 async def test_shares_let_two_pods_use_one_gpu(machine: Machine) -> None:
     await machine.stop()
-    machine.config = make_config(machine.config.pods.parent, finder=Nvidia(FAKE), gpus=GpuSettings(shares=2))
+    machine.config = make_config(machine.config.pods.parent, finder=Nvidia(FAKE), gpus=GpuRules(shares=2))
     machine.start()
     for name in ("first", "second"):
         await machine.cluster.create(PODS, with_gpu(name))

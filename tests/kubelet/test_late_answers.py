@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Patch, Resource, WatchEvent
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
+    Machine,
+    is_running,
+    make_config,
+    make_container,
+    make_pod,
+)
 from tests.kubelet.conftest import processes_of
 
 

@@ -6,7 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
-from steelyard.local.kubelet.testing import (
+from steelyard_common.types import Json
+from steelyard_kube.errors import NotFound
+from steelyard_kube.resource import EVENTS, PODS
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     condition,
     container_status,
@@ -17,9 +20,6 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard_common.types import Json
-from steelyard_kube.errors import NotFound
-from steelyard_kube.resource import EVENTS, PODS
 from tests.kubelet.conftest import nothing_left_of
 
 STUBBORN = "trap '' TERM; (trap '' TERM; setsid sleep 61) & echo up; while :; do sleep 0.05; done"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from steelyard.local.kubelet.testing import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import EVENTS, PODS
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     container_status,
     is_running,
@@ -10,8 +12,6 @@ from steelyard.local.kubelet.testing import (
     make_pod,
     phase,
 )
-from steelyard_common.types import Json
-from steelyard_kube.resource import EVENTS, PODS
 
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
 VOLUMES: Json = {"volumes": [{"name": "shared", "emptyDir": {}}]}

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from steelyard.local.controllers.caches import Caches
-from steelyard.local.controllers.run import run_controllers
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import Machine, make_config, make_container, make_pod, phase
 from steelyard.local.machine import lasting_port
-from steelyard.local.names.run import run_names
-from steelyard.local.names.shown import PublishedNames
 from steelyard_common.types import Json
 from steelyard_kube.resource import PODS, SERVICES
+from steelyard_local_kubernetes.controllers.caches import Caches
+from steelyard_local_kubernetes.controllers.run import run_controllers
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import Machine, make_config, make_container, make_pod, phase
+from steelyard_local_kubernetes.names.run import run_names
+from steelyard_local_kubernetes.names.shown import PublishedNames
 from tests.kubelet.test_binds import make_training
 
 pytestmark = pytest.mark.mounts  # a container sees the names in a file of its own

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet.shim_processes import program
-from steelyard.local.kubelet.testing import (
+from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.kubelet.shim_processes import program
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     is_running,
     make_config,
@@ -18,7 +19,6 @@ from steelyard.local.kubelet.testing import (
     phase,
     termination,
 )
-from steelyard_kube.resource import PODS
 from tests.kubelet.conftest import nothing_left_of
 
 IGNORANT = "import os, time; print('number', os.getpid(), flush=True); time.sleep(300)"

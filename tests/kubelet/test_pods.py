@@ -8,19 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.local.kubelet.testing import (
-    Machine,
-    condition,
-    container_status,
-    is_running,
-    make_config,
-    make_container,
-    make_pod,
-    phase,
-    termination,
-)
-from steelyard.local.kubelet.worker import PodWorker
-from steelyard.local.names.folder import namespace_file
 from steelyard_common.types import Json
 from steelyard_kube.errors import Unreachable
 from steelyard_kube.resource import (
@@ -32,6 +19,19 @@ from steelyard_kube.resource import (
     SERVICES,
     Resource,
 )
+from steelyard_local_kubernetes.kubelet.testing import (
+    Machine,
+    condition,
+    container_status,
+    is_running,
+    make_config,
+    make_container,
+    make_pod,
+    phase,
+    termination,
+)
+from steelyard_local_kubernetes.kubelet.worker import PodWorker
+from steelyard_local_kubernetes.names.folder import namespace_file
 
 
 async def test_a_pod_that_succeeds(machine: Machine) -> None:

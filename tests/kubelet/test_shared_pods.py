@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from steelyard.local.controllers.caches import Caches
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import ENDED, Machine, make_config, make_container, make_pod, phase
 from steelyard_kube.cluster import Resource, WatchEvent
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.controllers.caches import Caches
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
+    ENDED,
+    Machine,
+    make_config,
+    make_container,
+    make_pod,
+    phase,
+)
 from tests.kubelet.conftest import processes_of
 
 
@@ -49,7 +56,7 @@ async def test_pods_from_before_the_kubelet_and_later_ones_run(machine: Machine)
     assert isinstance(machine.pods, Caches)
     assert isinstance(machine.cluster, CountedWatches)
     await machine.cluster.create(PODS, make_pod(name="before"))
-    await machine.pods.synced()
+    await machine.pods.wait_for_sync()
     machine.start()
     await machine.until(lambda pod: phase(pod) in ENDED, "before")
     later = await machine.run(make_pod(make_container("exit 3"), name="later"))
@@ -59,7 +66,7 @@ async def test_pods_from_before_the_kubelet_and_later_ones_run(machine: Machine)
 
 async def test_the_folder_of_a_pod_that_went_without_a_kubelet_is_removed(machine: Machine) -> None:
     assert isinstance(machine.pods, Caches)
-    await machine.pods.synced()
+    await machine.pods.wait_for_sync()
     machine.start()
     pod = await machine.run(make_pod())
     await machine.stop()

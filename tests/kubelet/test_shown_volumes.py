@@ -4,9 +4,11 @@ import base64
 
 import pytest
 
-from steelyard.local.kubelet import tokens
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import (
+from steelyard_common.types import Json
+from steelyard_kube.resource import CONFIG_MAPS, PODS, SECRETS
+from steelyard_local_kubernetes.kubelet import tokens
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import (
     Machine,
     container_status,
     is_running,
@@ -14,8 +16,6 @@ from steelyard.local.kubelet.testing import (
     make_pod,
     phase,
 )
-from steelyard_common.types import Json
-from steelyard_kube.resource import CONFIG_MAPS, PODS, SECRETS
 
 MOUNT = {"name": "v", "mountPath": "/shown"}
 

@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from steelyard.local.apiserver import pki
-from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.local.kubelet import tokens
-from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.kubelet import run_kubelet
-from steelyard.local.kubelet.records import PodFolder
-from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.testing import ENDED, make_config, make_container, make_pod, phase
 from steelyard_common.types import Json
 from steelyard_kube.client import connect
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.apiserver import pki
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.kubelet import tokens
+from steelyard_local_kubernetes.kubelet.config import KubeletConfig
+from steelyard_local_kubernetes.kubelet.kubelet import run_kubelet
+from steelyard_local_kubernetes.kubelet.records import PodFolder
+from steelyard_local_kubernetes.kubelet.stopping import stop_all_pods
+from steelyard_local_kubernetes.kubelet.testing import ENDED, make_config, make_container, make_pod, phase
 
 TOKEN = "a token of tests"
 ASK = """

@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from steelyard.local.kubelet import processes, warm
-from steelyard.local.kubelet.records import LOST, PodFolder
-from steelyard.local.kubelet.shim_processes import ForkServer, ShimProcess, StepTemplate
+from steelyard.local.warm_modules import WARM_MODULES
+from steelyard_common import processes
+from steelyard_local_kubernetes.kubelet import warm
+from steelyard_local_kubernetes.kubelet.records import LOST, PodFolder
+from steelyard_local_kubernetes.kubelet.shim_processes import ForkServer, ShimProcess, StepTemplate
 from tests.kubelet.test_adoption import ROOT
 
 PROBE = """
@@ -113,17 +116,19 @@ else:
 STEPS = """
 import sys; del sys.path[0]
 import steelyard.steps; steelyard.steps.__path__.append(%r)
-from steelyard.local.kubelet import warm
-warm.STEPS |= {"probe"}; warm.main()
+from steelyard_local_kubernetes.kubelet import warm
+from steelyard.local.warm_modules import WARM_MODULES
+warm.main(WARM_MODULES.programs | {"steelyard.steps.probe"}, WARM_MODULES.imported)
 """
+WITH_PROBE = replace(WARM_MODULES, programs=WARM_MODULES.programs | {"steelyard.steps.probe"})
 
 
 class ProbeTemplate(StepTemplate):
     """A template to which the probe is a step, too."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(sys.executable)
-        argv, environment = warm.command(sys.executable)
+        super().__init__(sys.executable, WITH_PROBE)
+        argv, environment = warm.command(sys.executable, WITH_PROBE)
         argv[2] = STEPS % str(folder)
         self.command = (argv, environment)
 
@@ -181,7 +186,7 @@ class Runs:
             await self.ready()
             started = self.template.launch(intent)
             assert started is not None
-            child = started.watched(lambda: None)
+            child = started.watch(lambda: None)
         await ended(child)
         return result(intent)
 
@@ -215,11 +220,8 @@ def lasting(modules: Path) -> Iterator[ProbeTemplate]:
 
 
 @pytest.fixture
-def shared(
-    tmp_path: Path, modules: Path, lasting: ProbeTemplate, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Runs]:
+def shared(tmp_path: Path, modules: Path, lasting: ProbeTemplate) -> Iterator[Runs]:
     """Runs of a template that other tests use, too."""
-    monkeypatch.setattr(warm, "STEPS", warm.STEPS | {"probe"})
     made = Runs(tmp_path, modules, lasting)
     yield made
     made.forked.close_connection()
@@ -227,9 +229,8 @@ def shared(
 
 
 @pytest.fixture
-def runs(tmp_path: Path, modules: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+def runs(tmp_path: Path, modules: Path) -> Iterator[Runs]:
     """Runs of a template of the test's own, which it may end."""
-    monkeypatch.setattr(warm, "STEPS", warm.STEPS | {"probe"})
     made = Runs(tmp_path, modules, ProbeTemplate(modules))
     yield made
     made.forked.close()
@@ -324,7 +325,7 @@ async def test_modules_next_to_it_need_a_new_interpreter(shared: Runs) -> None:
     (shared.folder / "home/numpy.py").write_text("print('another numpy'); raise SystemExit(9)")
     started = shared.template.launch(intent)
     assert started is not None
-    await ended(started.watched(lambda: None))
+    await ended(started.watch(lambda: None))
     assert result(intent)[0]["exitCode"] == 1  # `python -m` executed; to it the probe is no step
 
 
@@ -342,7 +343,7 @@ async def test_a_killed_shim_takes_the_step_along_and_strays_are_known(shared: R
     intent = shared.make_intent("stray", STEELYARD_CONTAINER=marker.partition("=")[2])
     started = shared.template.launch(intent)
     assert started is not None
-    child = started.watched(lambda: None)
+    child = started.watch(lambda: None)
     await logged(intent, "up", times=2)
     assert processes.with_argument(f"{shared.folder}/") == {child.pid}
     strays = processes.with_environment(marker)
@@ -364,7 +365,7 @@ async def test_a_running_step_outlives_the_template(runs: Runs) -> None:
     intent = runs.make_intent("wait")
     started = runs.template.launch(intent)
     assert started is not None
-    child = started.watched(lambda: None)
+    child = started.watch(lambda: None)
     runs.template.close()
     await logged(intent, "up")
     child.send(signal.SIGTERM)
@@ -374,8 +375,9 @@ async def test_a_running_step_outlives_the_template(runs: Runs) -> None:
 
 SERVE = """
 import sys, time
-from steelyard.local.kubelet.shim_processes import StepTemplate
-template = StepTemplate(sys.executable)
+from steelyard_local_kubernetes.kubelet.shim_processes import StepTemplate
+from steelyard.local.warm_modules import WARM_MODULES
+template = StepTemplate(sys.executable, WARM_MODULES)
 while not template.answers(): time.sleep(0.01)
 print(template.pid, flush=True); time.sleep(60)
 """
@@ -399,8 +401,9 @@ class Watched(type(os.environ)):
     def __contains__(self, key): names.add(key); return super().__contains__(key)
     def get(self, key, default=None): names.add(key); return super().get(key, default)
 os.environ.__class__ = Watched
-from steelyard.local.kubelet import warm
-warm.load()
+from steelyard_local_kubernetes.kubelet import warm
+from steelyard.local.warm_modules import WARM_MODULES
+warm.load(WARM_MODULES.imported)
 for shown in (names, sys.modules, os.listdir("/proc/self/task"), os.listdir("/proc/self/fd")):
     print(*sorted(shown))
 """
@@ -437,9 +440,7 @@ def test_whatever_is_read_from_the_environment_at_imports_asks_for_a_new_interpr
     assert "PYARROW_IGNORE_TIMEZONE" in read
     late = {name for name in read - HARMLESS if name != "LANG" and not name.startswith(warm.EARLY)}
     assert late == set()
-    assert not {f"steelyard.steps.{step}" for step in warm.STEPS} & {*modules}, (
-        "each is __main__ when it runs"
-    )
+    assert not WARM_MODULES.programs & {*modules}, "each is __main__ when it runs"
     assert "numpy.random" not in modules, "its numbers would be the same in each fork"
     assert len(threads) == 1
     assert set(descriptors) <= {"0", "1", "2", "3"}, "a library's descriptor would be closed in forks"
@@ -447,13 +448,14 @@ def test_whatever_is_read_from_the_environment_at_imports_asks_for_a_new_interpr
 
 STEP_BY_STEP = """
 import importlib, json, os, sys
-from steelyard.local.kubelet import warm
-warm.load()
+from steelyard_local_kubernetes.kubelet import warm
+from steelyard.local.warm_modules import WARM_MODULES
+warm.load(WARM_MODULES.imported)
 known, imported = set(sys.modules), {}
-for step in sorted(warm.STEPS):
+for step in sorted(WARM_MODULES.programs):
     reader, writer = os.pipe()
     if os.fork() == 0:
-        importlib.import_module("steelyard.steps." + step)
+        importlib.import_module(step)
         os.write(writer, json.dumps(sorted(set(sys.modules) - known)).encode())
         os._exit(0)
     os.close(writer)
@@ -472,9 +474,10 @@ def imported() -> dict[str, str]:
     return by_step
 
 
-@pytest.mark.parametrize("step", sorted(warm.STEPS))
+@pytest.mark.parametrize("step", sorted(WARM_MODULES.programs))
 def test_the_template_has_what_steps_import(step: str, imported: dict[str, str]) -> None:
-    own = {f"steelyard.steps.{name}" for name in warm.STEPS}
     names = json.loads(imported[step])
-    assert f"steelyard.steps.{step}" in names
-    assert {name for name in names if name.startswith(("steelyard", "pydantic", "pyarrow", "numpy"))} <= own
+    assert step in names
+    assert {name for name in names if name.startswith(("steelyard", "pydantic", "pyarrow", "numpy"))} <= (
+        WARM_MODULES.programs
+    )

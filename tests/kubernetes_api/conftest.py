@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steelyard.local.apiserver import pki
-from steelyard.local.apiserver.server import ApiServerConfig, serve
 from steelyard_common.types import Json
 from steelyard_kube.client import RestCluster, connect
+from steelyard_local_kubernetes.apiserver import pki
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
 from tests.kubernetes_api.api import Api, definition
 
 TOKEN = "a token of tests"

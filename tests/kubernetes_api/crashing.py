@@ -11,9 +11,9 @@ from pathlib import Path
 
 import yaml
 
-from steelyard.local.apiserver import pki
-from steelyard.local.apiserver.database import SqliteDatabase
-from steelyard.local.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.apiserver import pki
+from steelyard_local_kubernetes.apiserver.database import SqliteDatabase
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
 
 TOKEN = "a token of tests"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-TARGET = Path("src/steelyard/local/apiserver/access/bootstrap.json.gz")
+TARGET = Path("packages/local-kubernetes/src/steelyard_local_kubernetes/apiserver/access/bootstrap.json.gz")
 KINDS = "clusterroles,clusterrolebindings,roles,rolebindings"
 SERVER_SET = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 

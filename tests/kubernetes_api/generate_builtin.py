@@ -18,7 +18,7 @@ from steelyard_schema import unknown_fields
 from tests.kubernetes_api.api import TABLE, Api
 from tests.kubernetes_differential.__main__ import real_server
 
-FOLDER = Path("src/steelyard/local/apiserver")
+FOLDER = Path("packages/local-kubernetes/src/steelyard_local_kubernetes/apiserver")
 TEMPLATE = Path("packages/schema/src/steelyard_schema") / unknown_fields.FILE
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-TARGET = Path("src/steelyard/local/apiserver/gotypes.json.gz")
+TARGET = Path("packages/local-kubernetes/src/steelyard_local_kubernetes/apiserver/gotypes.json.gz")
 # Beginnings of the schemas' names, and the folders of the packages that they mean.
 PACKAGES = {
     "io.k8s.api.": "api@*/",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.local.apiserver.protobuf.descriptors import (
+from steelyard_local_kubernetes.apiserver.protobuf.descriptors import (
     DROP_ZERO,
     INLINE,
     MAP,
@@ -26,7 +26,7 @@ from steelyard.local.apiserver.protobuf.descriptors import (
 )
 from tests.engines.build import MODULE
 
-TARGET = Path("src/steelyard/local/apiserver/protobuf/protobuf.json.gz")
+TARGET = Path("packages/local-kubernetes/src/steelyard_local_kubernetes/apiserver/protobuf/protobuf.json.gz")
 SAMPLES = Path("tests/kubernetes_api/protobuf_samples.json.gz")
 MODULES = ("k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")
 _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.M | re.S)

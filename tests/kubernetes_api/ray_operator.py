@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from steelyard.operator.ray.run import Surroundings, platform_of, sync
-from steelyard.operator.ray.serving.server import Served
+from steelyard.operator.ray.run import Surroundings, find_platform, sync
+from steelyard.operator.ray.serving.server import ServedAddresses
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_kube.client import RestCluster, connect
 
@@ -53,7 +53,7 @@ def die_at(cluster: RestCluster, call: int, when: str) -> None:
 
 async def reconcile(cluster: RestCluster, namespace: str, name: str, operators: str, url: str) -> None:
     settings = settings_of(operators)
-    platform = await platform_of(cluster, settings, Surroundings(Served(url)))
+    platform = await find_platform(cluster, settings, Surroundings(ServedAddresses(url)))
     await sync(cluster, settings, (namespace, name), platform)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from steelyard.local.apiserver.builtin import builtin_kinds
-from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.schema import Node
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.apiserver.builtin import builtin_kinds
+from steelyard_local_kubernetes.apiserver.kinds import ResourceType
+from steelyard_local_kubernetes.apiserver.schema import Node
 
 NAMESPACE = "default"
 KINDS = {kind.kind: kind for kind in builtin_kinds() if kind.stored_as is None}

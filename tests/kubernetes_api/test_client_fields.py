@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steelyard.clusters import BadConfig
-from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.definitions.embedded import list_definitions
 from tests.kubernetes_api.api import tls_context
 from tests.kubernetes_api.client_fields import FIELDS, Field, objects
 
@@ -64,9 +64,7 @@ class DryRunServer:
 def api_server(kubeconfig: Path) -> Iterator[DryRunServer]:
     made = DryRunServer(kubeconfig)
     with contextlib.closing(made):
-        made.define(
-            next(obj for obj in embedded_definitions() if obj["spec"]["names"]["kind"] == "RayCluster")
-        )
+        made.define(next(obj for obj in list_definitions() if obj["spec"]["names"]["kind"] == "RayCluster"))
         yield made
 
 

@@ -25,8 +25,8 @@ from steelyard.clusters import (
 )
 from steelyard.clusters.appwrappers import AppWrapperConfig, FaultTolerance
 from steelyard.clusters.kinds import LOCAL_QUEUE, RAY_CLUSTER
-from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_kube.client import RestCluster
+from steelyard_local_kubernetes.definitions.embedded import list_definitions
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
 
@@ -36,7 +36,7 @@ DEMO = ClusterConfig(name="demo")
 @pytest.fixture
 async def kinds(api: Api) -> None:
     """The kinds of Ray, AppWrapper and Kueue."""
-    for definition in embedded_definitions():
+    for definition in list_definitions():
         await api.post(CRDS, definition)
         await established(api, definition["metadata"]["name"])
 

@@ -29,9 +29,9 @@ from steelyard.clusters import (
 from steelyard.clusters.appwrappers import AppWrapperConfig
 from steelyard.clusters.kinds import APP_WRAPPER, CLUSTER_QUEUE, COHORT, RAY_CLUSTER, RAY_JOB, Kind
 from steelyard.clusters.versions import UnknownFieldWarning
-from steelyard.local.definitions.building import ANYTHING, BOOLEAN, INT32, STRING
-from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.definitions.building import ANYTHING, BOOLEAN, INT32, STRING
+from steelyard_local_kubernetes.definitions.embedded import list_definitions
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, Server, established
 
@@ -123,7 +123,7 @@ def played(
 async def release(played: tuple[str, Server]) -> AsyncIterator[Release]:
     name, server = played
     api = Api(server.kubeconfig)
-    for definition in map(RELEASES[name], embedded_definitions()):
+    for definition in map(RELEASES[name], list_definitions()):
         await api.post(CRDS, definition)
         await established(api, definition["metadata"]["name"])
     namespace = f"t-{uuid.uuid4().hex[:12]}"

@@ -12,9 +12,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from steelyard.local.apiserver.streams.forwarding import CHANNELS, TUNNEL
-from steelyard.local.apiserver.streams.spdy import PING, SYN_REPLY, Frame, Spdy
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.apiserver.streams.forwarding import CHANNELS, TUNNEL
+from steelyard_local_kubernetes.apiserver.streams.spdy import PING, SYN_REPLY, Frame, Spdy
 from tests.kubernetes_api.api import Api, pod
 from tests.kubernetes_api.conftest import Server
 from tests.kubernetes_api.test_kubectl import Kubectl, kc

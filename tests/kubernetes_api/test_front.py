@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from steelyard.local.apiserver import front, intake, transport
-from steelyard.local.apiserver.server import ApiServerConfig, RunningServer, serve
+from steelyard_local_kubernetes.apiserver import front, intake, transport
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, RunningServer, serve
 
 TOKEN = "a token of tests"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -15,7 +15,7 @@ SPLIT = "2026-01-01T00:00:02.000000000Z stdout P two, \n2026-01-01T00:00:03.0000
 LAST = "2026-01-01T00:00:04.000000000Z stderr F three\n"
 
 
-class Logged:
+class PodLogs:
     """A Pod with log files."""
 
     def __init__(self, api: Api, path: str, folder: Path) -> None:
@@ -36,17 +36,17 @@ class Logged:
         return (await self.api.get(f"{self.path}/log?{query}")).ok(200).raw.decode()
 
 
-async def logged_pod(server: Server, api: Api, core: str, **spec: Any) -> Logged:
+async def logged_pod(server: Server, api: Api, core: str, **spec: Any) -> PodLogs:
     made = (await api.post(f"{core}/pods", pod("p", **spec))).ok(201).json
-    return Logged(api, f"{core}/pods/p", server.folder / "pods" / made["metadata"]["uid"])
+    return PodLogs(api, f"{core}/pods/p", server.folder / "pods" / made["metadata"]["uid"])
 
 
 @pytest.fixture
-async def logged(embedded: Server, api: Api, core: str) -> Logged:
+async def logged(embedded: Server, api: Api, core: str) -> PodLogs:
     return await logged_pod(embedded, api, core)
 
 
-async def test_lines_are_what_the_container_wrote(logged: Logged) -> None:
+async def test_lines_are_what_the_container_wrote(logged: PodLogs) -> None:
     logged.write(FIRST + SPLIT + LAST)
     assert await logged.read() == "one\ntwo, and more\nthree\n"
     assert (await logged.read("timestamps=true")).splitlines()[0] == "2026-01-01T00:00:01.000000001Z one"
@@ -63,12 +63,12 @@ async def test_lines_are_what_the_container_wrote(logged: Logged) -> None:
         ("sinceSeconds=1", ""),
     ],
 )
-async def test_a_part_of_a_log(logged: Logged, query: str, wanted: str) -> None:
+async def test_a_part_of_a_log(logged: PodLogs, query: str, wanted: str) -> None:
     logged.write(FIRST + SPLIT + LAST)
     assert await logged.read(query) == wanted
 
 
-async def test_the_log_before_the_restart(logged: Logged) -> None:
+async def test_the_log_before_the_restart(logged: PodLogs) -> None:
     logged.write(FIRST)
     logged.write(LAST, restarts=1)
     await logged.state({"running": {}}, restarts=1)
@@ -76,7 +76,7 @@ async def test_the_log_before_the_restart(logged: Logged) -> None:
     assert await logged.read("previous=true") == "one\n"
 
 
-async def test_following_ends_with_the_container(logged: Logged) -> None:
+async def test_following_ends_with_the_container(logged: PodLogs) -> None:
     logged.write(FIRST)
     await logged.state({"running": {}})
     following = asyncio.create_task(logged.read("follow=true"))
@@ -89,7 +89,7 @@ async def test_following_ends_with_the_container(logged: Logged) -> None:
     assert await asyncio.wait_for(following, 120) == "one\ntwo, and more\nthree\n"
 
 
-async def test_following_ends_at_the_limit(logged: Logged) -> None:
+async def test_following_ends_at_the_limit(logged: PodLogs) -> None:
     """A container that runs on must not hold a caller who has all the bytes that it wanted."""
     logged.write(FIRST)
     await logged.state({"running": {}})
@@ -107,12 +107,12 @@ async def test_following_waits_for_the_container(embedded: Server, api: Api, cor
     assert await asyncio.wait_for(following, 120) == "one\n"
 
 
-async def test_a_pod_without_a_node_has_nothing_to_follow(logged: Logged) -> None:
+async def test_a_pod_without_a_node_has_nothing_to_follow(logged: PodLogs) -> None:
     answer = await logged.api.get(f"{logged.path}/log?follow=true")
     assert (answer.status, answer.raw) == (204, b"")
 
 
-async def test_what_has_no_log_says_why(logged: Logged) -> None:
+async def test_what_has_no_log_says_why(logged: PodLogs) -> None:
     assert (await logged.api.get(f"{logged.path}/log")).raw == b""
     target = {"kind": "Node", "name": "absent"}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
@@ -141,7 +141,7 @@ async def test_without_a_node_nothing_is_written_yet(api: Api, core: str) -> Non
     assert (answer.status, answer.raw) == (204, b"")
 
 
-async def test_options_out_of_range_are_refused(logged: Logged) -> None:
+async def test_options_out_of_range_are_refused(logged: PodLogs) -> None:
     for query, fault in (
         ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
         ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
@@ -160,6 +160,6 @@ async def test_of_two_containers_one_must_be_named(embedded: Server, api: Api, c
     assert await logged.read("container=b") == "three\n"
 
 
-async def test_names_cannot_lead_out_of_the_folder(logged: Logged) -> None:
+async def test_names_cannot_lead_out_of_the_folder(logged: PodLogs) -> None:
     for name in ("..", "../../pki", "%2e%2e%2fpki"):
         assert (await logged.api.get(f"{logged.path}/log?container={name}")).status == 400

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json
 from steelyard_kube.resource import APP_WRAPPERS, RAY_CLUSTERS, RAY_JOBS, Resource
+from steelyard_local_kubernetes.definitions.embedded import list_definitions
 from steelyard_schema.training.kinds import TRAINING
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, Server, established
@@ -99,7 +99,7 @@ async def test_a_training_job_is_refused(api: Api, served: str, kind: str, typo:
 
 @pytest.fixture
 async def kinds(api: Api, embedded: Server) -> None:
-    for definition in embedded_definitions():
+    for definition in list_definitions():
         await api.post(CRDS, definition)
         await established(api, definition["metadata"]["name"])
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from steelyard.local.apiserver.content import BadContent
-from steelyard.local.apiserver.protobuf.body import PROTOBUF, decode_envelope, envelope
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.apiserver.content import BadContent
+from steelyard_local_kubernetes.apiserver.protobuf.body import PROTOBUF, decode_envelope, envelope
 from tests.kubernetes_api.api import Answer, Api
 from tests.kubernetes_api.conftest import CRDS, Server
 from tests.kubernetes_api.test_kubectl import Kubectl, kc

@@ -19,16 +19,16 @@ from cryptography import x509
 from yarl import URL
 
 from steelyard.clusters import AsyncClient
-from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard.operator.ray.certificates.authorities import new_key, request_for
 from steelyard.operator.ray.certificates.fetch import Refused, fetch
 from steelyard.operator.ray.certificates.templates import AUDIENCE, CONTAINER
 from steelyard.operator.ray.owned import DASHBOARD
 from steelyard.operator.ray.run import Surroundings, run_ray
-from steelyard.operator.ray.serving.server import Served, serving
+from steelyard.operator.ray.serving.server import ServedAddresses, serving
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_common.types import Json
 from steelyard_kube.client import RestCluster
+from steelyard_local_kubernetes.definitions.embedded import list_definitions
 from steelyard_schema.ray_annotations import ANSWER, CERTIFICATES, REQUEST
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
@@ -43,7 +43,7 @@ DAY = timedelta(days=1)
 @pytest.fixture
 async def operators(api: Api) -> AsyncIterator[str]:
     """The namespace of the operators; the definitions of Ray's kinds; at the end no webhook is left."""
-    definitions = [obj for obj in embedded_definitions() if obj["spec"]["names"]["kind"] in PATHS]
+    definitions = [obj for obj in list_definitions() if obj["spec"]["names"]["kind"] in PATHS]
     for definition in definitions:
         (await api.post(CRDS, definition)).ok(201, 409)
         await established(api, definition["metadata"]["name"])
@@ -62,7 +62,7 @@ async def operators(api: Api) -> AsyncIterator[str]:
 @asynccontextmanager
 async def operator(
     api: Api, client: RestCluster, settings: RaySettings, shift: timedelta = timedelta()
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[ServedAddresses]:
     """An operator that serves, and whose webhooks are called once the block begins. `shift` is its clock's advance."""
 
     def now() -> datetime:
@@ -163,7 +163,7 @@ async def token_of(
     return str((await api.post(path, body)).ok().json["status"]["token"])
 
 
-async def fetched(api: Api, namespace: str, served: Served, token: str, folder: Path) -> Path:
+async def fetched(api: Api, namespace: str, served: ServedAddresses, token: str, folder: Path) -> Path:
     """Run the program of a Pod's first container, with what it finds mounted."""
     path = f"/api/v1/namespaces/{namespace}/configmaps/demo-steelyard-ca"
 

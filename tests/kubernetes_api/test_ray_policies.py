@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from steelyard.local.definitions.embedded import embedded_definitions
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.definitions.embedded import list_definitions
 from tests.kubernetes_api.api import MERGE, Answer, Api
 from tests.kubernetes_api.conftest import CRDS, established
 
@@ -38,7 +38,7 @@ def wrapped(kind: str = "Job", api_version: str = "batch/v1", **metadata: str) -
 @pytest.fixture
 async def policies(api: Api, namespace: str) -> AsyncIterator[Api]:
     """The definitions and the policies; the namespace takes only what names a queue."""
-    definitions = [obj for obj in embedded_definitions() if obj["spec"]["names"]["kind"] in PATHS]
+    definitions = [obj for obj in list_definitions() if obj["spec"]["names"]["kind"] in PATHS]
     for definition in definitions:
         (await api.post(CRDS, definition)).ok(201, 409)  # other tests leave theirs
         await established(api, definition["metadata"]["name"])

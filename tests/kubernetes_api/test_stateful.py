@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from steelyard.local.apiserver.access.users import administrator
-from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.messages import Request, Response
-from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.apiserver.access.users import administrator
+from steelyard_local_kubernetes.apiserver.clock import Clock
+from steelyard_local_kubernetes.apiserver.messages import Request, Response
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, Parts, make_parts
 
 NAMES = st.sampled_from("abcd")
 CORE = "/api/v1/namespaces/default/configmaps"

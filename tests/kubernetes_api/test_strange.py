@@ -18,23 +18,23 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, seed, settings
 
-from steelyard.local.apiserver import pki
-from steelyard.local.apiserver.database import SqliteDatabase
-from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.local.apiserver.store import Row
-from steelyard.local.controllers.caches import BUILT_IN, Caches
-from steelyard.local.controllers.pods import is_true
-from steelyard.local.controllers.run import run_controllers
-from steelyard.local.faults import Faults
-from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.scheduler import Scheduler
-from steelyard.local.kubelet.testing import make_config
 from steelyard_common.types import Json
 from steelyard_kube.client import RestCluster, connect
 from steelyard_kube.events import EventRecorder
 from steelyard_kube.informer import Informer
 from steelyard_kube.resource import JOBS, PODS
+from steelyard_local_kubernetes.apiserver import pki
+from steelyard_local_kubernetes.apiserver.database import SqliteDatabase
+from steelyard_local_kubernetes.apiserver.kinds import ResourceType
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.apiserver.store import Row
+from steelyard_local_kubernetes.controllers.caches import BUILT_IN, Caches
+from steelyard_local_kubernetes.controllers.pods import is_true
+from steelyard_local_kubernetes.controllers.run import run_controllers
+from steelyard_local_kubernetes.faults import Faults
+from steelyard_local_kubernetes.kubelet.config import KubeletConfig
+from steelyard_local_kubernetes.kubelet.scheduler import Scheduler
+from steelyard_local_kubernetes.kubelet.testing import make_config
 from tests.kubernetes_api.api import MERGE, Answer, Api, job
 from tests.kubernetes_api.strange import BASES, CONTAINER, KINDS, POD, collection, strange_objects
 
@@ -95,7 +95,7 @@ class ApiAndScheduler:
         ]
         parts += [informer.run(), scheduler.run()]
         self.tasks += [asyncio.create_task(part) for part in parts]
-        await caches.synced()
+        await caches.wait_for_sync()
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(what, self.loop).result(LATEST)

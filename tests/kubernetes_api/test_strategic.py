@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.local.apiserver.schema import Node
 from steelyard_common.types import Json
 from steelyard_kube.strategic import strategic_merge
+from steelyard_local_kubernetes.apiserver.schema import Node
 from tests.kubernetes_api.api import Answer, Api, config_map, pod
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -132,7 +132,7 @@ async def test_an_item_without_its_key_is_refused(api: Api, namespace: str) -> N
     await api.delete(f"{path}/d")
 
 
-class Counted(list[Json]):
+class CountingList(list[Json]):
     """A list that counts how often one of its elements is looked up."""
 
     lookups = 0
@@ -145,7 +145,7 @@ class Counted(list[Json]):
 @pytest.mark.parametrize("key", ["name", "containerPort"])
 def test_elements_of_one_key_are_not_compared_with_each_other(key: str) -> None:
     node = Node(properties={"items": Node(merge_key=key)})
-    elements = Counted([{key: "a", "value": str(number)} for number in range(60)])
+    elements = CountingList([{key: "a", "value": str(number)} for number in range(60)])
     merged = strategic_merge(node, {"items": [{key: "a"}]}, {"items": elements})
     assert {item["value"] for item in merged["items"]} == {"59"}
     # Ports of one number differ by protocols: up to a bound, each is compared with the others.

@@ -26,10 +26,11 @@ ACCESS = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 SERVER = """
 import asyncio, resource, sys
 from pathlib import Path
-from steelyard.local.apiserver.access.users import administrator
-from steelyard.local.apiserver.direct import direct_cluster
-from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.local.service import apply_crds
+from steelyard_local_kubernetes.apiserver.access.users import administrator
+from steelyard_local_kubernetes.apiserver.direct import direct_cluster
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.installation import install_definitions
+from steelyard_schema.definitions import load_definitions
 
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 
@@ -38,7 +39,8 @@ async def main():
     config = ApiServerConfig(folder / "kubernetes.db", folder / "pki", {sys.argv[2]: "tester"})
     async with serve(config) as server:
         if sys.argv[3] == "every kind":
-            await apply_crds(direct_cluster(server.core, administrator("tester"), server.url))
+            cluster = direct_cluster(server.core, administrator("tester"), server.url)
+            await install_definitions(cluster, load_definitions())
         print(server.url, server.ca, flush=True)
         await asyncio.Event().wait()
 

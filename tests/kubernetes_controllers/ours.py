@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.local.controllers.caches import BUILT_IN, Caches
-from steelyard.local.controllers.garbage.run import run_garbage_collector
-from steelyard.local.controllers.run import run_controllers
 from steelyard_kube.client import connect
+from steelyard_local_kubernetes.controllers.caches import BUILT_IN, Caches
+from steelyard_local_kubernetes.controllers.garbage.run import run_garbage_collector
+from steelyard_local_kubernetes.controllers.run import run_controllers
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def controllers(kubeconfig: Path) -> Iterator[None]:
             parts.create_task(caches.run(stopping))
             parts.create_task(run_controllers(cluster, caches, stop=stopping))
             parts.create_task(run_garbage_collector(cluster, stop=stopping, synced=collecting.set))
-            await caches.synced()
+            await caches.wait_for_sync()
             await collecting.wait()
             synced.set()
         await cluster.close()

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import Conflict, NotFound
-from steelyard_kube.objects import is_deleting, labels_of, status_of
+from steelyard_kube.objects import is_deleting, read_labels, read_status
 from steelyard_kube.pods import is_terminal
-from steelyard_kube.resource import PODS, Resource, resource_of
+from steelyard_kube.resource import PODS, Resource, find_resource
 
 SECONDS = 120.0
 LONG_AGO = "2026-01-01T00:00:00Z"  # so that no back-off is left to wait for
@@ -39,7 +39,7 @@ class Sandbox:
 
     async def create(self, obj: Json) -> Json:
         metadata = {**obj["metadata"], "namespace": self.namespace}
-        return await self.cluster.create(resource_of(obj), {**obj, "metadata": metadata})
+        return await self.cluster.create(find_resource(obj), {**obj, "metadata": metadata})
 
     async def get(self, resource: Resource, name: str) -> Json:
         return await self.cluster.get(resource, name, self.namespace)
@@ -88,7 +88,7 @@ class Sandbox:
 
         async def probe() -> bool:
             nonlocal seen
-            seen = status_of(await self.get(resource, name))
+            seen = read_status(await self.get(resource, name))
             return all(seen.get(key) == value for key, value in wanted.items())
 
         try:
@@ -103,7 +103,7 @@ class Sandbox:
 
         async def probe() -> bool:
             nonlocal seen
-            seen = status_of(await self.get(resource, name))
+            seen = read_status(await self.get(resource, name))
             return any(
                 (said["type"], said["status"]) == (kind, status) for said in seen.get("conditions") or ()
             )
@@ -115,13 +115,19 @@ class Sandbox:
         return seen
 
     async def report(self, pod: Json, status: Json) -> None:
-        """Write a Pod's status, as its kubelet does."""
-        try:
-            await self.cluster.patch(
-                PODS, pod["metadata"]["name"], {"status": status}, self.namespace, subresource="status"
-            )
-        except (NotFound, Conflict):
-            return
+        """Write a Pod's status, as its kubelet does, which tries again after a conflict; one that is gone has none."""
+        name = pod["metadata"]["name"]
+
+        async def write() -> bool:
+            try:
+                await self.cluster.patch(PODS, name, {"status": status}, self.namespace, subresource="status")
+            except NotFound:
+                return True
+            except Conflict:
+                return False
+            return True
+
+        await until(write, f"the status of Pod {name}")
 
     async def run(self, pod: Json, *, ip: str = "", ready: bool = True, since: str = LONG_AGO) -> None:
         condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
@@ -174,4 +180,4 @@ def conditions(status: Json) -> list[tuple[str, str, str]]:
 
 
 def index_of(pod: Json) -> str:
-    return str(labels_of(pod).get("batch.kubernetes.io/job-completion-index", ""))
+    return str(read_labels(pod).get("batch.kubernetes.io/job-completion-index", ""))

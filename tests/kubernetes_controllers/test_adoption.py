@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steelyard_common.types import Json
-from steelyard_kube.objects import controller_uid, finalizers_of, is_deleting, labels_of
+from steelyard_kube.objects import controller_uid, is_deleting, read_finalizers, read_labels
 from steelyard_kube.resource import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
@@ -155,7 +155,7 @@ async def test_a_job_with_its_own_selector_adopts_and_counts_a_pod(sandbox: Sand
     spec: Json = {"manualSelector": True, "selector": {"matchLabels": {"app": "batch"}}}
     job = await sandbox.create(make_job(completions=1, **spec, template=template("Never", app="batch")))
     adopted = await owned(sandbox, PODS, "mine", job)
-    assert TRACKING in finalizers_of(adopted)
+    assert TRACKING in read_finalizers(adopted)
     assert len(await sandbox.active()) == 1
     await sandbox.end(adopted)
     await sandbox.condition(JOBS, "demo", "Complete")
@@ -165,12 +165,12 @@ async def test_a_job_with_its_own_selector_adopts_and_counts_a_pod(sandbox: Sand
 async def test_a_job_releases_a_pod_that_no_longer_matches_with_its_finalizer(sandbox: Sandbox) -> None:
     await sandbox.create(make_job())
     (pod,) = await sandbox.pods(1)
-    name, labels = pod["metadata"]["name"], dict.fromkeys(labels_of(pod))
+    name, labels = pod["metadata"]["name"], dict.fromkeys(read_labels(pod))
     await sandbox.patch(PODS, name, {"metadata": {"labels": {**labels, "app": "debug"}}})
     let_go = await owned(sandbox, PODS, name, None)
 
     async def free() -> bool:
-        return TRACKING not in finalizers_of(await sandbox.get(PODS, name))
+        return TRACKING not in read_finalizers(await sandbox.get(PODS, name))
 
     await until(free, "its finalizer gone")
     assert not is_deleting(let_go)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of
+from steelyard_kube.objects import read_labels
 from steelyard_kube.resource import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from tests.kubernetes_controllers.sandbox import Sandbox, make, template, until
 
@@ -29,14 +29,16 @@ async def slices(sandbox: Sandbox, name: str) -> list[Json]:
     return [
         one
         for one in await sandbox.all(ENDPOINT_SLICES)
-        if labels_of(one).get("kubernetes.io/service-name") == name
+        if read_labels(one).get("kubernetes.io/service-name") == name
     ]
 
 
 async def endpoints(sandbox: Sandbox, name: str, *wanted: tuple[str, bool]) -> list[Json]:
     """The Service's slices once they list just these addresses, and whether each is ready."""
+    present: list[Json] = []
 
     async def probe() -> list[Json]:
+        nonlocal present
         present = await slices(sandbox, name)
         listed = [
             (endpoint["addresses"][0], endpoint["conditions"]["ready"])
@@ -45,7 +47,11 @@ async def endpoints(sandbox: Sandbox, name: str, *wanted: tuple[str, bool]) -> l
         ]
         return present if sorted(listed) == sorted(wanted) else []
 
-    return await until(probe, f"{wanted} behind {name}")
+    try:
+        return await until(probe)
+    except AssertionError:
+        pods = await sandbox.all(PODS)
+        raise AssertionError(f"{wanted} is not behind {name}: {present}; {pods}") from None
 
 
 async def test_ready_pods_stand_behind_a_service(sandbox: Sandbox, node: str) -> None:
@@ -61,7 +67,7 @@ async def test_ready_pods_stand_behind_a_service(sandbox: Sandbox, node: str) ->
     (one,) = await endpoints(sandbox, "web", ("10.9.0.1", True), ("10.9.0.2", False))
     assert one["ports"] == [{"name": "http", "port": 8000, "protocol": "TCP"}]
     assert one["addressType"] == "IPv4"
-    assert labels_of(one)["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io"
+    assert read_labels(one)["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io"
     first = next(end for end in one["endpoints"] if end["addresses"] == ["10.9.0.1"])
     assert first["conditions"] == {"ready": True, "serving": True, "terminating": False}
     assert (first["targetRef"]["kind"], first["targetRef"]["name"]) == ("Pod", "one")

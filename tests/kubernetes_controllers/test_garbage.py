@@ -15,7 +15,7 @@ import pytest
 
 from steelyard_common.types import Json
 from steelyard_kube.errors import NotFound
-from steelyard_kube.objects import finalizers_of, is_deleting, owner_references
+from steelyard_kube.objects import is_deleting, owner_references, read_finalizers
 from steelyard_kube.resource import CONFIG_MAPS, CRDS, NAMESPACES, SECRETS, Resource
 from tests.kubernetes_controllers.conftest import OURS, REAL
 from tests.kubernetes_controllers.sandbox import Sandbox, until
@@ -117,7 +117,7 @@ async def waiting(sandbox: Sandbox, name: str, *finalizers: str) -> None:
 
     async def probe() -> bool:
         obj = await sandbox.get(CONFIG_MAPS, name)
-        return is_deleting(obj) and set(finalizers) <= set(finalizers_of(obj))
+        return is_deleting(obj) and set(finalizers) <= set(read_finalizers(obj))
 
     await until(probe, f"{name} being deleted, held by {finalizers}")
 
@@ -219,7 +219,7 @@ async def test_orphans_of_a_held_owner_are_let_go_at_once(sandbox: Sandbox) -> N
     await until(let_go, "no owner of the child")
 
     async def held() -> bool:
-        return finalizers_of(await sandbox.get(CONFIG_MAPS, "owner")) == ["example.dev/held"]
+        return read_finalizers(await sandbox.get(CONFIG_MAPS, "owner")) == ["example.dev/held"]
 
     await until(held, "the owner held by its own finalizer alone")
     await sandbox.patch(CONFIG_MAPS, "owner", {"metadata": {"finalizers": None}})

@@ -1,7 +1,7 @@
 """Jobs: what their status says, which Pods they have, and how they end."""
 
 from steelyard_common.types import Json
-from steelyard_kube.objects import finalizers_of, status_of
+from steelyard_kube.objects import read_finalizers, read_status
 from steelyard_kube.resource import JOBS, PODS
 from tests.kubernetes_controllers.sandbox import Sandbox, conditions, index_of, make_job, template, until
 
@@ -18,7 +18,7 @@ def failed(reason: str) -> list[tuple[str, str, str]]:
 async def test_a_job_completes(sandbox: Sandbox) -> None:
     await sandbox.create(make_job(completions=3, parallelism=2))
     pods = await sandbox.pods(2)
-    assert all("batch.kubernetes.io/job-tracking" in finalizers_of(pod) for pod in pods)
+    assert all("batch.kubernetes.io/job-tracking" in read_finalizers(pod) for pod in pods)
     await sandbox.status(JOBS, "demo", active=2, ready=0, terminating=0, uncountedTerminatedPods={})
     await sandbox.run(pods[0])
     await sandbox.status(JOBS, "demo", active=2, ready=1)
@@ -35,7 +35,7 @@ async def test_a_job_completes(sandbox: Sandbox) -> None:
         if key not in {"conditions", "startTime", "completionTime"}
     }
     assert fixed == {"succeeded": 3, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
-    assert not any(finalizers_of(pod) for pod in await sandbox.all(PODS))
+    assert not any(read_finalizers(pod) for pod in await sandbox.all(PODS))
 
 
 async def test_a_job_fails_beyond_its_limit(sandbox: Sandbox) -> None:
@@ -119,7 +119,7 @@ async def test_a_policy_fails_a_job_at_once_and_another_ignores_a_failure(sandbo
         return any(other["metadata"]["uid"] != pod["metadata"]["uid"] for other in await sandbox.active())
 
     await until(another, "another Pod")
-    assert not status_of(await sandbox.get(JOBS, "demo")).get("failed")
+    assert not read_status(await sandbox.get(JOBS, "demo")).get("failed")
     (pod,) = await sandbox.pods(1)
     await sandbox.end(pod, 42)
     status = await sandbox.condition(JOBS, "demo", "Failed")
@@ -208,7 +208,7 @@ async def test_a_job_of_another_manager_is_left_alone(sandbox: Sandbox) -> None:
     await sandbox.create(make_job(managedBy="example.dev/other"))
     await sandbox.create(make_job("mine"))
     await sandbox.status(JOBS, "mine", active=1)
-    assert status_of(await sandbox.get(JOBS, "demo")) == {}
+    assert read_status(await sandbox.get(JOBS, "demo")) == {}
 
 
 async def test_a_job_without_completions_and_parallelism_and_one_of_none(sandbox: Sandbox) -> None:

@@ -1,7 +1,7 @@
 """Deployments and ReplicaSets: rollouts, their bounds, revisions, and replacements."""
 
 from steelyard_common.types import Json
-from steelyard_kube.objects import annotations_of, labels_of, status_of
+from steelyard_kube.objects import read_annotations, read_labels, read_status
 from steelyard_kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from tests.kubernetes_controllers.sandbox import Sandbox, conditions, make_set, now, template, until
 
@@ -21,13 +21,13 @@ async def rollout(sandbox: Sandbox, wanted: int, generation: int) -> tuple[Json,
     async def probe() -> bool:
         nonlocal most, least, status
         for pod in await sandbox.active():
-            if status_of(pod).get("phase") != "Running":
+            if read_status(pod).get("phase") != "Running":
                 await sandbox.run(pod)
         pods = await sandbox.active()
-        ready = [pod for pod in pods if status_of(pod).get("phase") == "Running"]
+        ready = [pod for pod in pods if read_status(pod).get("phase") == "Running"]
         most = max(most, sum(one["spec"]["replicas"] for one in await sandbox.all(REPLICA_SETS)))
         least = min(least, len(ready))
-        status = status_of(await sandbox.get(DEPLOYMENTS, "web"))
+        status = read_status(await sandbox.get(DEPLOYMENTS, "web"))
         numbers = [status.get(key) for key in ("replicas", "updatedReplicas", "availableReplicas")]
         return (
             numbers == [wanted] * 3 and status.get("observedGeneration") == generation and len(pods) == wanted
@@ -40,7 +40,7 @@ async def rollout(sandbox: Sandbox, wanted: int, generation: int) -> tuple[Json,
 async def sets(sandbox: Sandbox) -> list[tuple[str, int]]:
     """The ReplicaSets' revisions and replicas, in order."""
     present = await sandbox.all(REPLICA_SETS)
-    return sorted((annotations_of(one).get(REVISION, ""), one["spec"]["replicas"]) for one in present)
+    return sorted((read_annotations(one).get(REVISION, ""), one["spec"]["replicas"]) for one in present)
 
 
 async def image(sandbox: Sandbox, name: str) -> None:
@@ -59,7 +59,7 @@ async def test_a_deployment_is_available_once_its_pods_are(sandbox: Sandbox) -> 
     status = await sandbox.status(DEPLOYMENTS, "web", availableReplicas=3, readyReplicas=3)
 
     async def done() -> bool:
-        status = status_of(await sandbox.get(DEPLOYMENTS, "web"))
+        status = read_status(await sandbox.get(DEPLOYMENTS, "web"))
         return sorted(conditions(status)) == [AVAILABLE, DONE]
 
     await until(done, "rolled out")
@@ -70,9 +70,9 @@ async def test_a_deployment_is_available_once_its_pods_are(sandbox: Sandbox) -> 
         "observedGeneration": 1,
         "terminatingReplicas": 0,
     }
-    assert annotations_of(await sandbox.get(DEPLOYMENTS, "web"))[REVISION] == "1"
+    assert read_annotations(await sandbox.get(DEPLOYMENTS, "web"))[REVISION] == "1"
     (replica_set,) = await sandbox.all(REPLICA_SETS)
-    mark = labels_of(replica_set)["pod-template-hash"]
+    mark = read_labels(replica_set)["pod-template-hash"]
     assert replica_set["metadata"]["name"] == f"web-{mark}"
     assert replica_set["spec"]["selector"]["matchLabels"] == {"app": "web", "pod-template-hash": mark}
     status = await sandbox.status(REPLICA_SETS, f"web-{mark}", availableReplicas=3)
@@ -87,7 +87,7 @@ async def test_a_rolling_update_keeps_within_its_bounds(sandbox: Sandbox) -> Non
     _, most, least = await rollout(sandbox, 4, 2)
     assert (most <= 5, least >= 3) == (True, True)
     assert await sets(sandbox) == [("1", 0), ("2", 4)]
-    assert annotations_of(await sandbox.get(DEPLOYMENTS, "web"))[REVISION] == "2"
+    assert read_annotations(await sandbox.get(DEPLOYMENTS, "web"))[REVISION] == "2"
     assert {pod["spec"]["containers"][0]["image"] for pod in await sandbox.active()} == {"y"}
     await image(sandbox, "x")
     await rollout(sandbox, 4, 3)

@@ -3,7 +3,7 @@
 import time
 
 from steelyard_common.types import Json
-from steelyard_kube.objects import labels_of, owner_references, status_of
+from steelyard_kube.objects import owner_references, read_labels, read_status
 from steelyard_kube.resource import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
@@ -20,9 +20,9 @@ async def rolled(sandbox: Sandbox, *names: str, generation: int = 1) -> None:
 
     async def probe() -> bool:
         for pod in await sandbox.active():
-            if status_of(pod).get("phase") != "Running":
+            if read_status(pod).get("phase") != "Running":
                 await sandbox.run(pod)
-        status = status_of(await sandbox.get(STATEFUL_SETS, "web"))
+        status = read_status(await sandbox.get(STATEFUL_SETS, "web"))
         numbers = [status.get(key) for key in ("replicas", "readyReplicas", "updatedReplicas")]
         done = status.get("observedGeneration") == generation and numbers == [len(names)] * 3
         return done and await sandbox.names(PODS) == list(names)
@@ -35,7 +35,7 @@ async def test_a_stateful_set_makes_one_pod_after_the_other(sandbox: Sandbox) ->
     (first,) = await sandbox.pods(1)
     assert first["metadata"]["name"] == "web-0"
     assert (first["spec"]["hostname"], first["spec"]["subdomain"]) == ("web-0", "web")
-    labels = labels_of(first)
+    labels = read_labels(first)
     assert labels["statefulset.kubernetes.io/pod-name"] == "web-0"
     assert labels["apps.kubernetes.io/pod-index"] == "0"
     await sandbox.status(STATEFUL_SETS, "web", replicas=1)
@@ -55,10 +55,10 @@ async def test_an_update_goes_from_the_last_pod_to_the_first(sandbox: Sandbox) -
 
     async def updated() -> bool:
         for pod in await sandbox.active():
-            if status_of(pod).get("phase") != "Running":
+            if read_status(pod).get("phase") != "Running":
                 await sandbox.run(pod)
         images = [pod["spec"]["containers"][0]["image"] for pod in await sandbox.all(PODS)]
-        status = status_of(await sandbox.get(STATEFUL_SETS, "web"))
+        status = read_status(await sandbox.get(STATEFUL_SETS, "web"))
         return images == ["x", "y", "y"] and status.get("updatedReplicas") == 2 == status["readyReplicas"] - 1
 
     await until(updated, "two of three")
@@ -110,7 +110,7 @@ async def test_a_cron_job_makes_jobs(sandbox: Sandbox) -> None:
     assert abs(minute - time.time() / 60) < 2
 
     async def active() -> list[Json]:
-        status = status_of(await sandbox.get(CRON_JOBS, "often"))
+        status = read_status(await sandbox.get(CRON_JOBS, "often"))
         return list(status.get("active") or []) if status.get("lastScheduleTime") else []
 
     (running,) = await until(active, "its Job in the status")
@@ -118,7 +118,7 @@ async def test_a_cron_job_makes_jobs(sandbox: Sandbox) -> None:
     await sandbox.end(pod)
 
     async def succeeded() -> bool:
-        status = status_of(await sandbox.get(CRON_JOBS, "often"))
+        status = read_status(await sandbox.get(CRON_JOBS, "often"))
         return "lastSuccessfulTime" in status and running not in (status.get("active") or [])
 
     await until(succeeded, "its success")

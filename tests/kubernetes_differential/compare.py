@@ -33,7 +33,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedDifference:
     """A reason for which differences stay, and their places: cases, steps (all, if none are named) and paths.
 
     Cases and paths are patterns of the shell.
@@ -52,9 +52,11 @@ class Accepted:
 
 
 @cache
-def accepted() -> tuple[Accepted, ...]:
+def accepted() -> tuple[AcceptedDifference, ...]:
     content = tomllib.loads(ACCEPTED.read_text())
-    return tuple(Accepted(row["reason"], tuple(row["where"])) for row in content.get("difference", []))
+    return tuple(
+        AcceptedDifference(row["reason"], tuple(row["where"])) for row in content.get("difference", [])
+    )
 
 
 def differences(case: Case, here: list[Json], there: list[Json]) -> list[Difference]:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import yaml
 
-from steelyard.local.apiserver import pki
-from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.local.controllers.caches import BUILT_IN, Caches, Listener
-from steelyard.local.controllers.garbage.run import run_garbage_collector
-from steelyard.local.controllers.run import run_controllers
-from steelyard.local.faults import Faults
 from steelyard_common.types import Json
 from steelyard_kube.client import connect
 from steelyard_kube.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
+from steelyard_local_kubernetes.apiserver import pki
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.controllers.caches import BUILT_IN, Caches, Listener
+from steelyard_local_kubernetes.controllers.garbage.run import run_garbage_collector
+from steelyard_local_kubernetes.controllers.run import run_controllers
+from steelyard_local_kubernetes.faults import Faults
 
 TOKEN = "a token of tests"
 
@@ -77,7 +77,7 @@ class _Server:
                 parts.create_task(run_controllers(cluster, caches, stop=self._stop))
                 if not self._collects_garbage:
                     parts.create_task(run_garbage_collector(cluster, stop=self._stop))
-                await caches.synced()
+                await caches.wait_for_sync()
                 self._ready.set()
             await cluster.close()
 

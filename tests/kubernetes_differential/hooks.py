@@ -15,8 +15,8 @@ from pathlib import Path
 import orjson
 from aiohttp import web
 
-from steelyard.local.apiserver import pki
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.apiserver import pki
 
 STATUS: Json = {"message": "no such thing", "code": 418, "reason": "Teapot"}
 ANSWERS: dict[str, Json] = {

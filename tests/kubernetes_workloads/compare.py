@@ -28,7 +28,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedDifference:
     """A difference that stays, with its reason. Patterns are those of the shell."""
 
     cases: tuple[str, ...]
@@ -40,8 +40,8 @@ class Accepted:
         return named and fnmatch.fnmatchcase(difference.path, self.path)
 
 
-def accepted() -> list[Accepted]:
-    return [Accepted(**row) for row in tomllib.loads(ACCEPTED.read_text())["difference"]]
+def accepted() -> list[AcceptedDifference]:
+    return [AcceptedDifference(**row) for row in tomllib.loads(ACCEPTED.read_text())["difference"]]
 
 
 def differences(here: dict[str, Json], there: dict[str, Json]) -> list[Difference]:

@@ -1,6 +1,6 @@
 """The list of accepted differences stays short, and the comparison sees what differs."""
 
-from tests.kubernetes_workloads.compare import ABSENT, Accepted, Difference, accepted, differences
+from tests.kubernetes_workloads.compare import ABSENT, AcceptedDifference, Difference, accepted, differences
 from tests.kubernetes_workloads.run import cases
 
 MOST_ACCEPTED = 10
@@ -30,4 +30,4 @@ def test_what_differs_is_named_by_its_place() -> None:
 def test_a_case_that_could_not_be_seen_anywhere_differs() -> None:
     blind = {"a case": {"failure": "no such host"}}
     (row,) = differences(blind, blind)
-    assert not Accepted(("another case",), "*", "").covers(row)
+    assert not AcceptedDifference(("another case",), "*", "").covers(row)

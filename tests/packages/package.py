@@ -1,5 +1,6 @@
 """The packages below `packages/`, as their pyproject.toml describes them."""
 
+import re
 import shutil
 import tomllib
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ class Package:
     def extras(self) -> list[str]:
         return list(self.project.get("optional-dependencies", {}))
 
+    @property
+    def share(self) -> list[str]:
+        """Folders of the tests that run where the package is alone; empty where all do."""
+        return list(self.settings.get("tool", {}).get("steelyard", {}).get("alone", []))
+
     def lay_tests(self, installed: Path) -> None:
         """Lay what the wheel leaves out, tests and their doubles, beside the installed modules."""
         for path in self.source.rglob("*"):
@@ -54,3 +60,8 @@ class Package:
 
 
 PACKAGES = tuple(Package(path.parent.name) for path in sorted((ROOT / "packages").glob("*/pyproject.toml")))
+
+
+def requirement_name(requirement: str) -> str:
+    """Return the name of the distribution that a requirement asks for."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower()

@@ -12,25 +12,32 @@ from pathlib import Path
 
 import pytest
 
-from steelyard import __version__
-from tests.packages.package import PACKAGES, Package
+from steelyard_common import __version__
+from tests.packages.package import PACKAGES, Package, requirement_name
 from tests.source import ROOT, SOURCES
 
 BY_NAME = {package.name: package for package in PACKAGES}
 BROUGHT = {
+    "common": {"yarl": "by aiohttp, whose addresses it takes"},
+    "evaluation": {
+        "huggingface-hub": "by datasets, whose files it fetches",
+        "lm-eval": "by whoever runs its tasks, which only its own process imports",
+        "markupsafe": "by jinja2, whose texts it marks",
+        "pydantic-core": "by pydantic",
+        "yarl": "by aiohttp, whose addresses it takes",
+    },
     "kube": {
         "msgspec": "by lightkube, whose errors it raises",
+        "yarl": "by aiohttp, whose addresses it takes",
+    },
+    "local-kubernetes": {
+        "multidict": "by aiohttp, whose headers it reads and makes",
+        "pytest": "by whoever has tests: nothing else imports the fixture",
         "yarl": "by aiohttp, whose addresses it takes",
     },
     "schema": {"pydantic-core": "by pydantic"},
 }
 """Distributions that a dependency brings for its callers, too."""
-
-
-def name_of(requirement: str) -> str:
-    match = re.match(r"[\w-]+", requirement)
-    assert match, requirement
-    return match[0].lower()
 
 
 def own_requirements(project: Mapping[str, object]) -> Iterator[str]:
@@ -40,7 +47,10 @@ def own_requirements(project: Mapping[str, object]) -> Iterator[str]:
     dependencies = project["dependencies"]
     assert isinstance(dependencies, list)
     for requirement in [*dependencies, *(line for lines in extras.values() for line in lines)]:
-        if name_of(requirement).startswith("steelyard-") and name_of(requirement) != project["name"]:
+        if (
+            requirement_name(requirement).startswith("steelyard-")
+            and requirement_name(requirement) != project["name"]
+        ):
             yield requirement
 
 
@@ -62,7 +72,7 @@ def test_all_packages_have_one_version_and_need_one_another_in_it() -> None:
         line for project in (whole, *(p.project for p in PACKAGES)) for line in own_requirements(project)
     ]
     assert [line for line in needed if not line.endswith(f"=={__version__}")] == []
-    assert {name_of(line) for line in own_requirements(whole)} == {
+    assert {requirement_name(line) for line in own_requirements(whole)} == {
         package.project["name"] for package in PACKAGES
     }
 
@@ -71,8 +81,12 @@ def test_all_packages_have_one_version_and_need_one_another_in_it() -> None:
 def test_each_library_that_is_imported_is_named_with_its_reason(name: str) -> None:
     package = BY_NAME[name]
     project = package.project
-    named = {name_of(line) for line in project["dependencies"]}
-    named |= {name_of(line) for extra in project.get("optional-dependencies", {}).values() for line in extra}
+    named = {requirement_name(line) for line in project["dependencies"]}
+    named |= {
+        requirement_name(line)
+        for extra in project.get("optional-dependencies", {}).values()
+        for line in extra
+    }
     named |= {*BROUGHT.get(name, {}), project["name"]}
     assert [
         distributions for distributions in imported_distributions(package) if not distributions & named

@@ -28,10 +28,10 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Message
 from steelyard.services.aggregator.aggregator import run_aggregator
 from steelyard.services.sinks.view import run_view_sink
-from steelyard.storage.store import Store, open_store
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import View
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.account import AccessGrant, Identity
 from steelyard_schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
 from steelyard_schema.egress import EgressSettings
@@ -122,7 +122,7 @@ class MemoryPlatform:
                 entity: Json = orjson.loads(stored.json) if stored else {}
                 if stored and status in (None, entity["status"]):
                     return entity
-                await self.engines.view.changed(version, 1)
+                await self.engines.view.wait_for_change(version, 1)
 
 
 def client_of(app: App, token: str | None) -> httpx.AsyncClient:

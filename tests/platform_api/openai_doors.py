@@ -10,11 +10,11 @@ import httpx
 from aiohttp.test_utils import TestServer
 
 from steelyard.api.inference_sessions.replicas import PORT, Replicas
-from steelyard.evaluation.doubles import free_host, free_port, identity_server
-from steelyard.hosted.doubles import FakeProvider
-from steelyard.hosted.test_proxy import serving
 from steelyard.steps.mock_inference_service import Faults, Mock, make_app
-from steelyard_schema.names import namespace_of
+from steelyard_evaluation.engine.doubles import free_host, free_port, identity_server
+from steelyard_evaluation.hosted.doubles import FakeProvider
+from steelyard_evaluation.hosted.test_proxy import serving
+from steelyard_schema.names import account_namespace
 from tests.platform_api.memory_platform import make_platform
 from tests.platform_api.test_sessions import session
 
@@ -61,7 +61,7 @@ async def session_of_mock(**faults: Any) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _name(hosts: Path, session: str, host: str) -> None:
-    hosts.write_text(f"{host} inferencesession-{session}.{namespace_of('acme')}.svc\n")
+    hosts.write_text(f"{host} inferencesession-{session}.{account_namespace('acme')}.svc\n")
 
 
 DOORS: dict[str, Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]] = {

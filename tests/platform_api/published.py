@@ -24,7 +24,7 @@ from steelyard_schema.entities import PLURALS
 from steelyard_schema.names import WHOLE_LOG, place
 from tests.platform_api.memory_platform import dataset, model, service
 from tests.platform_api.test_collection import METHOD, OUTPUTS
-from tests.platform_api.test_served import Served, served
+from tests.platform_api.test_served import ServedPlatform, served
 
 T = TypeVar("T")
 ACCOUNT = "test"
@@ -33,7 +33,9 @@ ACCOUNT = "test"
 class Laboratory:
     """The platform, the published client, and entities of each kind to try it on."""
 
-    def __init__(self, api: Any, platform: Served, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
+    def __init__(
+        self, api: Any, platform: ServedPlatform, loop: asyncio.AbstractEventLoop, folder: Path
+    ) -> None:
         self.api = api
         self.platform = platform
         self.folder = folder
@@ -140,7 +142,7 @@ class Laboratory:
                 stored = await engines.view.get(kind, id)
                 if stored is not None and orjson.loads(stored.json)["status"] == status:
                     return
-                await engines.view.changed(version, 1)
+                await engines.view.wait_for_change(version, 1)
 
     def scored(self) -> str:
         """Create a safety case that has completed, with a score and a curve."""

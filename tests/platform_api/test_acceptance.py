@@ -195,7 +195,7 @@ async def of_an_older_version(platform: MemoryPlatform, kind: str, made: Json, *
     await platform.engines.log.publish([Message(STATE, id, orjson.dumps(content), headers)])
     async with asyncio.timeout(60):
         while (await platform.admin.get(f"/{PLURALS[kind]}/{id}")).json() != content:
-            await platform.engines.view.changed(platform.engines.view.version(), 0.1)
+            await platform.engines.view.wait_for_change(platform.engines.view.version(), 0.1)
 
 
 async def test_an_entity_that_the_schema_does_not_take_any_more(platform: MemoryPlatform) -> None:

@@ -5,7 +5,9 @@ from datetime import timedelta
 import httpx
 import jwt
 import pytest
+from pydantic import SecretStr
 
+from steelyard.accounts.tokens import admit
 from steelyard.api.settings import ApiSettings
 from steelyard_common.types import Json
 from steelyard_schema.account import AccessGrant
@@ -52,6 +54,20 @@ async def test_an_account_and_its_token(platform: MemoryPlatform) -> None:
     assert token not in str(key)
     assert key["subject"] == f"accounts/{made['id']}"
     assert (await platform.admin.get(f"/accounts/{made['id']}/tokens/{key['id']}")).json() == key
+
+
+async def test_a_token_that_the_administrator_has_chosen_is_as_good_as_one_of_ours() -> None:
+    chosen = "chosen-by-the-administrator-0123456789"
+    settings = ApiSettings(administrator_token=SecretStr(chosen))
+    async with make_platform(settings=settings) as platform, platform.client(chosen) as client:
+        accounts = platform.engines.accounts_database.accounts
+        assert (await client.get("/accounts")).status_code == 401
+        await admit(accounts, "administrator", chosen, platform.engines.clock())
+        assert (await client.get("/accounts")).status_code == 200
+        assert (await client.post("/models", json={"account": "acme", **model()})).status_code == 200
+        (account,) = await accounts.list()
+        assert await accounts.revoke(account.id or "") == 1
+        assert (await client.get("/accounts")).status_code == 401
 
 
 async def test_an_account_has_at_most_so_many_tokens() -> None:

@@ -9,7 +9,7 @@ import pytest
 from steelyard.api.settings import ApiSettings
 from steelyard_common.types import Json
 from steelyard_schema.entities import PLURALS
-from steelyard_schema.ids import namespaced_id
+from steelyard_schema.ids import id_in_namespace
 from steelyard_schema.names import place
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
@@ -319,17 +319,17 @@ async def test_scores_are_those_of_the_files_of_safety_cases(platform: MemoryPla
         await platform.says("SafetyCase", case["id"], "Complete")
     own = (await platform.admin.get(f"/safetycases/{one['id']}/scores")).json()
     assert [(item["kind"], item["id"]) for item in own] == [
-        ("Score", namespaced_id(one["id"], name)) for name in ("good", "bad")
+        ("Score", id_in_namespace(one["id"], name)) for name in ("good", "bad")
     ]
     for params, count in (
         ({"id": one["id"], "method": one["method"]["id"]}, 2),
-        ({"id": namespaced_id(two["id"], "bad")}, 1),
+        ({"id": id_in_namespace(two["id"], "bad")}, 1),
         ({"analysis": two["id"], "name": "good"}, 1),
         ({"inferenceService": two["scope"]["inferenceService"]}, 2),
         ({"query": '{"name": ["good", "bad"]}'}, 4),
         ({"query": '[{"name": ["good", "bad"]}, {"name": "good", "analysis": null}]'}, 2),
         ({"query": '[{"name": "good"}, {"name": "none"}]'}, 0),
-        ({"id": namespaced_id(two["id"], "bad"), "query": f'{{"id": "{two["id"]}"}}'}, 1),
+        ({"id": id_in_namespace(two["id"], "bad"), "query": f'{{"id": "{two["id"]}"}}'}, 1),
         ({"method": "0" * 32}, 0),
     ):
         assert len((await platform.admin.get("/safetycases/scores", params=params)).json()) == count, params

@@ -9,7 +9,7 @@ import pytest
 from steelyard.api.settings import ApiSettings
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard_common.types import Json
-from steelyard_schema.entities import entity_of
+from steelyard_schema.entities import parse_entity
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_platform, service
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -61,7 +61,7 @@ async def test_a_pushed_image_runs_in_sessions_and_evaluations(platform: MemoryP
         (session, ("inferenceService",)),
         (evaluation, ("inferenceSession", "inferenceService")),
     ):
-        spec = manifest(entity_of(json.dumps(entity).encode()))["spec"]
+        spec = manifest(parse_entity(json.dumps(entity).encode()))["spec"]
         for name in path:
             spec = spec[name]
         assert spec["runner"]["image"] == image

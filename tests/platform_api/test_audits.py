@@ -4,8 +4,8 @@ import pytest
 
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard_common.types import Json
-from steelyard_schema.dependencies import names_of
-from steelyard_schema.entities import entity_of
+from steelyard_schema.dependencies import dependency_names
+from steelyard_schema.entities import parse_entity
 from tests.platform_api.memory_platform import SCHEMA, MemoryPlatform, dataset, grant, model, service
 from tests.platform_api.test_collection import a_service
 
@@ -70,10 +70,10 @@ async def test_what_is_made_says_what_its_parts_are_called(platform: MemoryPlatf
         (evaluation, {"dataset": "digits"}),
         (scored, about),
     ):
-        assert names_of(entity_of(entity)) == names
+        assert dependency_names(parse_entity(entity)) == names
     again = await platform.created("reports", rubric="two", evaluation=evaluation["id"])
-    assert names_of(entity_of(again)) == about
-    assert manifest(entity_of(again))["spec"]["names"] == about
+    assert dependency_names(parse_entity(again)) == about
+    assert manifest(parse_entity(again))["spec"]["names"] == about
 
 
 async def test_the_newest_complete_ones_are_taken(platform: MemoryPlatform) -> None:

@@ -12,8 +12,8 @@ from steelyard.services.backup.entity import Backup
 from steelyard.services.backup.settings import BackupSettings
 from steelyard.services.backup.sink import run_archive_sink
 from steelyard.services.reaper.reaper import due, reap
-from steelyard.storage.store import Store, open_store
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.commands import ForgetData, ForgetEntity, command_time
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_engines, make_platform
 
@@ -28,7 +28,7 @@ async def archive_all(log: Log, store: Store) -> None:
         return since
 
     watched = copy.copy(log)
-    watched.changed = changed  # type: ignore[method-assign]
+    watched.wait_for_change = changed  # type: ignore[method-assign]
     await run_archive_sink(watched, store, BackupSettings(), stop=stop)
 
 
@@ -43,7 +43,7 @@ async def forgotten(platform: MemoryPlatform, id: str) -> None:
     view = platform.engines.view
     async with asyncio.timeout(60):
         while await view.find(id) is not None:
-            await view.changed(view.version(), 0.1)
+            await view.wait_for_change(view.version(), 0.1)
 
 
 @pytest.mark.parametrize("buried", [False, True])
@@ -68,7 +68,7 @@ async def test_a_forgotten_entity_comes_back_and_stays(buried: bool) -> None:
             await log.publish([command])
             async with asyncio.timeout(60):
                 while (await newest(log, id)).value is not None:
-                    await log.changed(log.version(), 0.1)
+                    await log.wait_for_change(log.version(), 0.1)
         answer = await platform.admin.put(f"/backup/{id}/restore")
         assert answer.status_code == 200, answer.text
         assert answer.json()["status"] == "Error", "it was never uploaded"

@@ -67,7 +67,7 @@ class _Once(httpx.SyncByteStream):
         yield self._content
 
 
-class Asked:
+class ThreadedClient:
     """The sync client, on a thread."""
 
     def __init__(self, platform: MemoryPlatform) -> None:
@@ -83,9 +83,9 @@ class Asked:
 
 
 @pytest.fixture
-async def ask() -> AsyncIterator[Asked]:
+async def ask() -> AsyncIterator[ThreadedClient]:
     async with make_platform(settings=ApiSettings(query_limit=3)) as platform:
-        made = Asked(platform)
+        made = ThreadedClient(platform)
         yield made
         made.client.close()
 
@@ -95,7 +95,7 @@ def rows(path: Path) -> Path:
     return path
 
 
-async def test_a_dataset_from_a_file_to_a_file(ask: Asked, tmp_path: Path) -> None:
+async def test_a_dataset_from_a_file_to_a_file(ask: ThreadedClient, tmp_path: Path) -> None:
     path = rows(tmp_path / "rows.parquet")
     made = await ask(
         lambda client: client.datasets.create_from_parquet(path, account="acme", name="rows", wait=True)
@@ -107,7 +107,7 @@ async def test_a_dataset_from_a_file_to_a_file(ask: Asked, tmp_path: Path) -> No
         await ask(lambda client: client.datasets.upload(made.id, tmp_path))
 
 
-async def test_an_upload_whose_answers_were_lost_makes_one_model(ask: Asked, tmp_path: Path) -> None:
+async def test_an_upload_whose_answers_were_lost_makes_one_model(ask: ThreadedClient, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"one")
     fields: dict[str, Any] = {"account": "acme", "name": "m", "idempotency_key": "mine"}
     ask.bridge.lose = ["POST", "PUT", "POST"]
@@ -118,7 +118,7 @@ async def test_an_upload_whose_answers_were_lost_makes_one_model(ask: Asked, tmp
     assert [model.id for model in await ask(lambda client: list(client.models.query()))] == [made.id]
 
 
-async def test_everything_is_said_of_an_entity(ask: Asked) -> None:
+async def test_everything_is_said_of_an_entity(ask: ThreadedClient) -> None:
     made = await ask(lambda client: client.models.create(account="acme", **model()))
     await ask(lambda client: client.models.label(made.id, {"tier": "gold"}))
     said = await ask(lambda client: client.models.edit_documentation(made.id, title="T"))
@@ -134,7 +134,7 @@ async def test_everything_is_said_of_an_entity(ask: Asked) -> None:
         await ask(lambda client: client.reports.get(made.id))
 
 
-async def test_an_edit_whose_answer_was_lost_undoes_no_later_one(ask: Asked) -> None:
+async def test_an_edit_whose_answer_was_lost_undoes_no_later_one(ask: ThreadedClient) -> None:
     made = await ask(lambda client: client.models.create(account="acme", **model()))
     first = {"headers": {"Idempotency-Key": "k"}, "json": {"labels": {"tier": "mine"}}}
     path = f"/models/{made.id}/labels"
@@ -147,7 +147,7 @@ async def test_an_edit_whose_answer_was_lost_undoes_no_later_one(ask: Asked) -> 
     assert (await ask(lambda client: client.models.get(made.id))).labels == {"tier": "again"}
 
 
-async def test_scores_of_all_safety_cases_are_queried_page_by_page(ask: Asked) -> None:
+async def test_scores_of_all_safety_cases_are_queried_page_by_page(ask: ThreadedClient) -> None:
     cases = [await scored(ask.platform, "one", "two", "three", "four") for _ in range(2)]
     everything = [(case["id"], name) for case in reversed(cases) for name in ("one", "two", "three", "four")]
     queries: tuple[tuple[dict[str, Any], list[tuple[str, str]]], ...] = (
@@ -176,7 +176,7 @@ async def scored(platform: MemoryPlatform, *names: str) -> Json:
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-async def test_pages_hold_every_entity_in_every_order(order: str, ask: Asked) -> None:
+async def test_pages_hold_every_entity_in_every_order(order: str, ask: ThreadedClient) -> None:
     def make(client: Client) -> tuple[str, list[str]]:
         models = [
             client.models.create(**{"account": "acme", **model(), "name": f"m{n % 2}"}).id for n in range(4)
@@ -222,7 +222,7 @@ def test_every_refusal_is_raised_again_by_its_reason(refusal: type[api_errors.Ap
     assert (refusal.status in RETRIED) == (refusal.reason in {"Unavailable", "BadGateway"})
 
 
-async def test_a_session_and_its_token(ask: Asked) -> None:
+async def test_a_session_and_its_token(ask: ThreadedClient) -> None:
     def make(client: Client) -> Any:
         made = client.inferenceservices.create(account="acme", **service())
         return client.inferencesessions.create(account="acme", inferenceService=made.id)
@@ -240,7 +240,7 @@ async def test_a_session_and_its_token(ask: Asked) -> None:
     ]
 
 
-async def test_an_account_its_permissions_and_its_tokens(ask: Asked) -> None:
+async def test_an_account_its_permissions_and_its_tokens(ask: ThreadedClient) -> None:
     grant = {"resources": ["models"], "functions": ["create", "get", "query"], "accounts": ["beta"]}
     until = ask.platform.engines.clock() + timedelta(hours=1)
 
@@ -281,7 +281,7 @@ async def test_an_account_its_permissions_and_its_tokens(ask: Asked) -> None:
     assert (await ask(lambda client: client.accounts.delete(id))).status == "Deleted"
 
 
-async def test_the_async_client_says_the_same(ask: Asked, tmp_path: Path) -> None:
+async def test_the_async_client_says_the_same(ask: ThreadedClient, tmp_path: Path) -> None:
     token = ask.platform.admin.headers["authorization"].removeprefix("Bearer ")
     http = httpx.AsyncClient(transport=httpx.ASGITransport(ask.platform.app))
     path = rows(tmp_path / "rows.parquet")

@@ -11,7 +11,7 @@ from steelyard.api.http.routing import Route
 from steelyard.api.kinds import KINDS
 from steelyard.api.routes import routes
 from steelyard_common.types import Json
-from steelyard_schema.entities import PLURALS, entity_of
+from steelyard_schema.entities import PLURALS, parse_entity
 from steelyard_schema.status import FOLLOWING
 from tests.platform_api.memory_platform import MemoryPlatform, data_source, dataset, grant, model, service
 
@@ -175,7 +175,7 @@ def test_every_kind_has_its_life_here() -> None:
 async def test_the_life_of_each_kind(platform: MemoryPlatform, kind: str) -> None:
     made = await MAKE[kind](platform)
     path = f"/{PATHS[kind]}/{made['id']}"
-    assert entity_of(made).kind == made["kind"] == kind
+    assert parse_entity(made).kind == made["kind"] == kind
     assert (made["account"], made["status"]) == ("acme", FIRST.get(kind, "Created"))
     assert (await platform.admin.get(path)).json() == made
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from steelyard.api.datasets import columns
-from steelyard.api.reports.rubric_columns import columns_of
-from steelyard.report.rubrics import alias, find_rubric
+from steelyard.api.reports.rubric_columns import read_rubric_columns
 from steelyard_common.types import Json
+from steelyard_evaluation.report.rubrics import alias, find_rubric
 from steelyard_schema.columns import missing
 from tests.answers.test_guards import EXAMPLES
 from tests.platform_api.memory_platform import MemoryPlatform, grant, service
@@ -36,12 +36,12 @@ def footer(table: pa.Table) -> bytes:
 def test_the_table_has_the_columns_that_each_rubric_reads(example: Any) -> None:
     reference = example.rubric
     name, mark, query = reference.partition("?")
-    assert columns_of(reference) == tuple(find_rubric(reference).columns)
-    assert columns_of(f"{alias(name)}{mark}{query}") == columns_of(reference)
+    assert read_rubric_columns(reference) == tuple(find_rubric(reference).columns)
+    assert read_rubric_columns(f"{alias(name)}{mark}{query}") == read_rubric_columns(reference)
     argument = "column" if name == "structure.JsonSchema" else "target"
     other = f"{reference}{'&' if mark else '?'}{argument}=x%7Cy"
     if name != "lm_eval.Task":
-        assert columns_of(other) == tuple(find_rubric(other).columns)
+        assert read_rubric_columns(other) == tuple(find_rubric(other).columns)
 
 
 @pytest.mark.parametrize("table", [ROWS, NESTED], ids=["plain", "nested"])

@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
-from steelyard.errors import UsageError
+from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
 from tests.platform_api.memory_platform import service
-from tests.platform_api.test_served import Served, served
+from tests.platform_api.test_served import ServedPlatform, served
 
 
-async def steelyard(to: Served, *arguments: str) -> Result:
+async def steelyard(to: ServedPlatform, *arguments: str) -> Result:
     command = [*arguments, "--endpoint", to.url, "--token", to.token]
     return await asyncio.to_thread(CliRunner().invoke, app, command)
 
 
-async def said(to: Served, *arguments: str) -> str:
+async def said(to: ServedPlatform, *arguments: str) -> str:
     result = await steelyard(to, *arguments)
     assert result.exit_code == 0, (result.output, result.exception)
     return str(result.stdout.strip())

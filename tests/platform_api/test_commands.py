@@ -8,12 +8,13 @@ from itertools import count
 import httpx
 import pytest
 
-from steelyard.accounts.database import AccountsDatabaseError, OutboxRow
+from steelyard.accounts.database import AccountsDatabaseError
+from steelyard.accounts.outbox import OutboxRow
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.view import Change, Query, Stored, ViewError
+from steelyard.views.view import Change, Query, StoredEntity, ViewError
 from steelyard_common.types import Json
 from tests.platform_api.memory_platform import (
     Engines,
@@ -127,13 +128,13 @@ async def test_of_creates_at_once_one_notes_the_answers_before_them(
 ) -> None:
     """Tasks that all write the same rows would wait for each other's commits."""
     outbox, noted = platform.engines.accounts_database.outbox, list[str]()
-    answered = outbox.answered
+    answered = outbox.note_answered
 
     async def note(commands: Sequence[str]) -> None:
         noted.extend(commands)
         await answered(commands)
 
-    monkeypatch.setattr(outbox, "answered", note)
+    monkeypatch.setattr(outbox, "note_answered", note)
     for turn in range(3):
         await asyncio.gather(*(post(platform, name=f"{turn}-{number}") for number in range(10)))
 
@@ -148,7 +149,7 @@ async def test_an_answer_that_could_not_be_noted_is_noted_later(
     platform: MemoryPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outbox, noted = platform.engines.accounts_database.outbox, list[str]()
-    answered, failures = outbox.answered, iter([AccountsDatabaseError("the database is away")])
+    answered, failures = outbox.note_answered, iter([AccountsDatabaseError("the database is away")])
 
     async def note(commands: Sequence[str]) -> None:
         if (failure := next(failures, None)) is not None:
@@ -156,7 +157,7 @@ async def test_an_answer_that_could_not_be_noted_is_noted_later(
         noted.extend(commands)
         await answered(commands)
 
-    monkeypatch.setattr(outbox, "answered", note)
+    monkeypatch.setattr(outbox, "note_answered", note)
     await post(platform, name="first")
 
     async def first_noted() -> bool:
@@ -224,7 +225,7 @@ async def test_a_create_that_could_not_be_sent_is_sent_once(after: bool) -> None
     await engines.accounts_database.close()
 
 
-class Gated(MemoryLog):
+class GatedLog(MemoryLog):
     """Refuses messages while `down`; else holds the first ones back until `opened` is set."""
 
     down = True
@@ -242,7 +243,7 @@ class Gated(MemoryLog):
 
 
 async def test_a_create_that_fails_while_others_are_sent_again_is_sent_too() -> None:
-    log = Gated()
+    log = GatedLog()
     engines = replace(await make_engines(), log=log)
     async with make_platform(engines) as platform:
         body = {"account": "acme", **model()}
@@ -264,7 +265,7 @@ class Away(MemoryView):
 
     down = False
 
-    async def find(self, id: str) -> Stored | None:
+    async def find(self, id: str) -> StoredEntity | None:
         if self.down:
             raise ViewError("the view is away")
         return await super().find(id)
@@ -327,7 +328,7 @@ class Singly(MemoryView):
 
     reads = 0
 
-    async def get(self, kind: str, id: str) -> Stored | None:
+    async def get(self, kind: str, id: str) -> StoredEntity | None:
         self.reads += 1
         return await super().get(kind, id)
 

@@ -130,6 +130,8 @@ async def test_a_file_that_was_changed_in_storage_is_not_delivered(
     async with platform.client(None) as anybody:
         assert (await anybody.get(link)).content == content
         await store.put(f"{folder}/{path}", content[:-1] + b"\x00")
+        part = await anybody.get(link, headers={"Range": "bytes=0-9"})
+        assert (part.status_code, part.json()["reason"]) == (409, "DigestMismatch")
         answer = await anybody.get(link)
         assert (answer.status_code, answer.json()["reason"]) == (409, "DigestMismatch")
         assert f"{folder}/{path} is not what was kept" in answer.json()["detail"]

@@ -25,24 +25,24 @@ from steelyard.accounts.secrets import Secrets
 from steelyard.api.kinds import KINDS
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING
 from steelyard.broker.open import open_log
-from steelyard.local.apiserver.access.users import administrator
-from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.messages import Request
-from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.services.orchestrator.manifest import KUBE, manifest
 from steelyard.services.orchestrator.orchestrator import run_orchestrator
-from steelyard.services.orchestrator.rules import rules_of
+from steelyard.services.orchestrator.rules import make_rules
 from steelyard.services.orchestrator.settings import OrchestratorSettings
-from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import open_store
 from steelyard_kube.leader import Candidate, SystemClock
 from steelyard_kube.memory import MemoryCluster
+from steelyard_local_kubernetes.apiserver.access.users import administrator
+from steelyard_local_kubernetes.apiserver.clock import Clock
+from steelyard_local_kubernetes.apiserver.messages import Request
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard_schema.crd import custom_resource_definitions
 from steelyard_schema.dependencies import has_workflow
-from steelyard_schema.entities import PLURALS, entity_of
+from steelyard_schema.entities import PLURALS, parse_entity
 from steelyard_schema.ids import random_id
 from steelyard_schema.requests import (
     CREATE_REQUESTS,
@@ -100,7 +100,7 @@ async def fuzzed_platform(folder: Path) -> AsyncIterator[MemoryPlatform]:
                 accounts_database.claims,
                 MemoryCluster(),
                 OrchestratorSettings(),
-                rules_of(QuotaSettings()),
+                make_rules(QuotaSettings()),
                 candidate=Candidate("fuzz", SystemClock()),
                 new_id=random_id,
                 stop=stop,
@@ -192,7 +192,7 @@ async def _check_kept(platform: MemoryPlatform, accepted: dict[str, str]) -> Non
     """Every service is alive, every entity is readable, and nothing waits."""
     for id, kind in accepted.items():
         kept = await platform.settled(kind, id)
-        assert entity_of(kept).id == id
+        assert parse_entity(kept).id == id
         assert (await platform.admin.get(f"/{PLURALS[kind]}/{id}")).json()["id"] == id
     for kind in CREATED:
         listed = (await platform.admin.get(f"/{PLURALS[kind]}")).json()
@@ -203,7 +203,7 @@ async def _check_kept(platform: MemoryPlatform, accepted: dict[str, str]) -> Non
             assert not await log.read(topic, partition, 0), topic
     async with asyncio.timeout(60):
         while await outbox.pending():
-            await platform.engines.view.changed(platform.engines.view.version(), 0.05)
+            await platform.engines.view.wait_for_change(platform.engines.view.version(), 0.05)
     made = await platform.created("datasets", **dataset())
     assert (await platform.settled("Dataset", made["id"]))["id"] == made["id"]
 
@@ -215,7 +215,7 @@ async def offered_to_kubernetes(platform: MemoryPlatform, accepted: dict[str, st
         for definition in custom_resource_definitions():
             await _taken(parts, crds, definition)
         for id, kind in accepted.items():
-            entity = entity_of(await platform.settled(kind, id))
+            entity = parse_entity(await platform.settled(kind, id))
             if kind in KUBE and has_workflow(entity):
                 resource = manifest(entity)
                 resource["metadata"]["namespace"] = "default"

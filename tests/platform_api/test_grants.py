@@ -8,7 +8,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from steelyard.api.http.access import Administrator, Grant, Public, Signed
+from steelyard.api.http.access import Administrator, Grant, Public, SignedUrl
 from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
 from steelyard_common.types import Json
@@ -65,11 +65,12 @@ def test_every_route_declares_who_may_call_it() -> None:
         "GET /",
         "GET /docs",
         "GET /health",
+        "GET /readyz",
         "GET /metrics",
         "GET /v0/docs",
         "GET /v0/openapi.json",
     }
-    assert {name(route) for route in ROUTES if isinstance(route.check, Signed)} == {
+    assert {name(route) for route in ROUTES if isinstance(route.check, SignedUrl)} == {
         "PUT /v0/objects/{key:path}",
         "GET /v0/objects/{key:path}",
     }

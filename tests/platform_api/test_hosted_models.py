@@ -10,10 +10,10 @@ import pytest
 from typer.testing import Result
 
 from steelyard.client import Client, presets
-from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import Ledger, Spent, Tokens
-from steelyard.storage.store import Store
 from steelyard_common.types import Json
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.ledger import CallTotals, Ledger, Tokens
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.egress import EgressSettings
 from tests.platform_api.memory_platform import NOW, MemoryPlatform, make_platform, service
 from tests.platform_api.test_command_line import said, steelyard
@@ -33,7 +33,7 @@ async def platform() -> AsyncIterator[MemoryPlatform]:
         yield made
 
 
-async def spend(store: Store, id: str, *entries: tuple[str, Spent, Tokens | None]) -> None:
+async def spend(store: Store, id: str, *entries: tuple[str, CallTotals, Tokens | None]) -> None:
     """Write entries of a service's ledger."""
     book = Book(store, f"inferenceservices/{id}")
     for writer, spent, held in entries:
@@ -86,8 +86,8 @@ async def test_spending_is_what_the_ledger_says(platform: MemoryPlatform) -> Non
     await spend(
         platform.engines.store,
         made["id"],
-        ("one", Spent(2, Tokens(100, 40), estimated=1), Tokens(0, 0)),
-        ("killed", Spent(1, Tokens(10, 5)), Tokens(20, 30)),
+        ("one", CallTotals(2, Tokens(100, 40), estimated=1), Tokens(0, 0)),
+        ("killed", CallTotals(1, Tokens(10, 5)), Tokens(20, 30)),
     )
     after = (await platform.admin.get(path)).json()
     assert after["total"] == after["today"] == {
@@ -100,7 +100,7 @@ async def test_spending_is_what_the_ledger_says(platform: MemoryPlatform) -> Non
 
 async def test_a_new_day_begins_without_an_entry(platform: MemoryPlatform) -> None:
     made = await platform.created("inferenceservices", **hosted())
-    await spend(platform.engines.store, made["id"], ("one", Spent(1, Tokens(1, 1)), None))
+    await spend(platform.engines.store, made["id"], ("one", CallTotals(1, Tokens(1, 1)), None))
     platform.engines.clock.now += timedelta(days=1)
     after = (await platform.admin.get(f"/inferenceservices/{made['id']}/spending")).json()
     assert (after["day"], after["today"]["calls"], after["total"]["calls"]) == ("2030-01-02", 0, 1)
@@ -126,7 +126,7 @@ async def test_the_command_line_shows_what_was_spent(tmp_path: Path) -> None:
         items = [{"kind": "InferenceService", "account": "acme", **fields} for fields in kinds]
         file.write_text(json.dumps({"kind": "List", "items": items}))
         ids = [line.split("/")[1] for line in (await said(to, "create", "-f", str(file))).splitlines()]
-        await spend(to.engines.store, ids[0], ("one", Spent(2, Tokens(100, 40)), None))
+        await spend(to.engines.store, ids[0], ("one", CallTotals(2, Tokens(100, 40)), None))
         shown = [line.split() for line in (await said(to, "spend")).splitlines()]
         rows = {row[1]: row for row in shown[1:]}
         assert " ".join(rows["priced"][1:]) == "priced 2 140 0 0.0005 USD 0.0005 USD - 5.00 USD"

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from steelyard.api.settings import ApiSettings
-from steelyard.hosted.ledger import Spent, Tokens
 from steelyard_common.types import Json
+from steelyard_evaluation.hosted.ledger import CallTotals, Tokens
 from steelyard_schema.egress import EgressSettings
 from tests.platform_api.memory_platform import HOOKS, MemoryPlatform, data_source, grant, make_platform
 from tests.platform_api.test_hosted_models import PRICES, hosted, spend
@@ -33,7 +33,7 @@ async def furnished(platform: MemoryPlatform) -> Json:
     service = await platform.created(
         "inferenceservices", **hosted(tokens_total=1000, **PRICES), secrets={"provider": "token"}
     )
-    await spend(platform.engines.store, service["id"], ("w", Spent(1, Tokens(10, 5)), None))
+    await spend(platform.engines.store, service["id"], ("w", CallTotals(1, Tokens(10, 5)), None))
     return {
         "account": account,
         "webhook": webhook["webhook"]["id"],

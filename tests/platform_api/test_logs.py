@@ -8,8 +8,8 @@ import pytest
 
 from steelyard.api.workflows.pod_logs import MOST_LINES, FolderPodLogs, timestamp
 from steelyard_common.types import Json
-from steelyard_schema.entities import entity_of
-from steelyard_schema.names import namespace_of
+from steelyard_schema.entities import parse_entity
+from steelyard_schema.names import account_namespace
 from tests.platform_api.memory_platform import MemoryPlatform
 from tests.platform_api.test_collection import an_evaluation
 
@@ -45,6 +45,19 @@ async def test_lines_of_all_pods_come_in_order_of_time(platform: MemoryPlatform)
     response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow", params={"limit": "1"})
     assert response.json()["totalLines"] == 5
     assert response.json()["logs"][0]["labels"]["pod_uid"] == "p1"
+
+
+async def test_lines_of_a_runner_come_between_those_of_the_steps(platform: MemoryPlatform) -> None:
+    """The informer keeps them on a cluster, with the times that Kubernetes gives."""
+    made = await an_evaluation(platform)
+    runner = {"time": "2030-01-01T00:00:02.500000000Z", "container": "runner", "message": "loading weights"}
+    await piece(platform, made, "p1", 0, line(1, "a"), line(3, "c"))
+    key = f"evaluations/{made['id']}/.dyff/logs/p2/runner-000001"
+    await platform.engines.store.put(key, orjson.dumps(runner) + b"\n")
+    response = await platform.admin.get(f"/evaluations/{made['id']}/logs/workflow")
+    entry = response.json()["logs"][1]
+    assert (entry["message"], entry["timestamp"]) == ("loading weights", "2030-01-01T00:00:02.500000Z")
+    assert entry["labels"] == {"pod_uid": "p2", "container": "runner"}
 
 
 async def test_what_an_answer_leaves_out_is_counted_and_is_in_the_file(platform: MemoryPlatform) -> None:
@@ -115,10 +128,14 @@ async def test_runners_of_others_are_read_where_their_logs_lie(
     platform: MemoryPlatform, tmp_path: Path
 ) -> None:
     made = await an_evaluation(platform)
-    step = {"namespace": namespace_of("acme"), "name": f"evaluation-{made['id']}-client-a1-x", "uid": "p1"}
+    step = {
+        "namespace": account_namespace("acme"),
+        "name": f"evaluation-{made['id']}-client-a1-x",
+        "uid": "p1",
+    }
     runner = {**step, "name": f"evaluation-{made['id']}-session-x", "uid": "p2"}
     other = {**step, "name": "evaluation-another", "uid": "p3"}
-    foreign = {**runner, "namespace": namespace_of("others"), "uid": "p4"}
+    foreign = {**runner, "namespace": account_namespace("others"), "uid": "p4"}
     for pod in (step, runner, other, foreign):
         folder = tmp_path / pod["uid"] / "main"
         folder.mkdir(parents=True)
@@ -133,8 +150,8 @@ async def test_runners_of_others_are_read_where_their_logs_lie(
         "pod": runner["name"], "pod_uid": "p2", "container": "main", "stream": "stderr",
     }  # fmt: skip
     later = datetime(2030, 1, 1, 0, 0, 3, tzinfo=UTC)
-    assert not await FolderPodLogs(tmp_path).entries(entity_of(made), later)
-    assert await FolderPodLogs(tmp_path).entries(entity_of(made), later - timedelta(seconds=1))
+    assert not await FolderPodLogs(tmp_path).entries(parse_entity(made), later)
+    assert await FolderPodLogs(tmp_path).entries(parse_entity(made), later - timedelta(seconds=1))
 
 
 def test_times_are_comparable_as_text() -> None:

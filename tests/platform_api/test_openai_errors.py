@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from steelyard.api.inference_sessions.errors import ending_with_error, in_openai_form
-from steelyard.serving.openai import errors_in_openai_form
+from steelyard_common.serving.openai import errors_in_openai_form
 from tests.platform_api.openai_doors import DOORS, hosted_model, session_of_mock
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
@@ -19,7 +19,7 @@ INVALID = "invalid_request_error"
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedRequest:
     """A request, and the error that it gets; `param` and `code` are absent where OpenAI names none either."""
 
     method: str
@@ -31,28 +31,28 @@ class Refused:
     headers: tuple[str, ...] = ()
 
 
-REFUSED: dict[str, Refused] = {
-    "a path that is not there": Refused("POST", "/nowhere", 404, request={"json": HELLO}),
-    "a page of the server": Refused("GET", "/nowhere", 404),
-    "a method that the server lacks": Refused(
+REFUSED: dict[str, RefusedRequest] = {
+    "a path that is not there": RefusedRequest("POST", "/nowhere", 404, request={"json": HELLO}),
+    "a page of the server": RefusedRequest("GET", "/nowhere", 404),
+    "a method that the server lacks": RefusedRequest(
         "GET", "/chat/completions", 405, "method_not_supported", headers=("Allow",)
     ),
-    "a method that all lack": Refused(
+    "a method that all lack": RefusedRequest(
         "DELETE", "/chat/completions", 405, "method_not_supported", headers=("Allow",)
     ),
-    "a model that is not there": Refused("GET", "/models/none/at-all", 404, "model_not_found", "model"),
-    "no JSON": Refused(
+    "a model that is not there": RefusedRequest("GET", "/models/none/at-all", 404, "model_not_found", "model"),
+    "no JSON": RefusedRequest(
         "POST", "/completions", 400, request={"content": b"{", "headers": {"Content-Type": "application/json"}}
     ),
-    "no object": Refused("POST", "/embeddings", 400, request={"json": []}),
-    "a wrong field": Refused("POST", "/chat/completions", 400, param="n", request={"json": {**HELLO, "n": 0}}),
-    "a form": Refused(
+    "no object": RefusedRequest("POST", "/embeddings", 400, request={"json": []}),
+    "a wrong field": RefusedRequest("POST", "/chat/completions", 400, param="n", request={"json": {**HELLO, "n": 0}}),
+    "a form": RefusedRequest(
         "POST", "/chat/completions", 415, param="Content-Type", request={"files": {"file": b"x"}}
     ),
 }  # fmt: skip
 
 
-def check_form(answer: httpx.Response, row: Refused) -> None:
+def check_form(answer: httpx.Response, row: RefusedRequest) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (row.status, "application/json"), (
         answer.text
     )
@@ -79,7 +79,7 @@ async def test_another_model_than_the_hosted_one_is_not_answered_by_it() -> None
     async with hosted_model() as client:
         for path, body in (("chat/completions", HELLO), ("embeddings", {"input": ["x"]})):
             refused = await client.post(f"/{path}", json={**body, "model": "other"})
-            check_form(refused, Refused("POST", path, 404, "model_not_found", "model"))
+            check_form(refused, RefusedRequest("POST", path, 404, "model_not_found", "model"))
             assert (await client.post(f"/{path}", json={**body, "model": "large"})).status_code == 200
 
 
@@ -89,7 +89,9 @@ async def test_a_session_refuses_strangers_as_openai_does() -> None:
         assert (busy.status_code, busy.json()["error"]["code"]) == (429, "rate_limit_exceeded")
         client.headers["Authorization"] = "Bearer sk-of-another"
         stranger = await client.post("/chat/completions", json=HELLO)
-        check_form(stranger, Refused("POST", "", 401, "invalid_api_key"))
+        check_form(stranger, RefusedRequest("POST", "", 401, "invalid_api_key"))
+        # Clients that go by OpenAI's words.
+        assert stranger.json()["error"]["message"].startswith("Incorrect API key provided: ")
         assert stranger.json()["reason"] == "Unauthenticated"  # what clients of the platform read
 
 

@@ -60,7 +60,7 @@ QUERIES = [
 
 
 @dataclass
-class Served:
+class ServedPlatform:
     """A served platform: its client, and an entity of each kind."""
 
     client: httpx.Client
@@ -68,7 +68,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def served() -> Iterator[ServedPlatform]:
     started: Queue[tuple[str, str, Mapping[str, str]]] = Queue()
     stop = threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(started, stop)))
@@ -77,7 +77,7 @@ def served() -> Iterator[Served]:
         url, token, ids = started.get(timeout=60)
         headers = {"Authorization": f"Bearer {token}"}
         with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
-            yield Served(client, ids)
+            yield ServedPlatform(client, ids)
     finally:
         stop.set()
         thread.join(30)
@@ -115,7 +115,7 @@ def _listening(app: App) -> Iterator[_Server]:
     yield _Server(config)
 
 
-def tried(served: Served, number: int, count: int) -> Counter[int]:
+def tried(served: ServedPlatform, number: int, count: int) -> Counter[int]:
     """Send `count` requests, and return the number of answers by status."""
     import schemathesis  # takes seconds, also for a worker that collects this file and runs others
     from schemathesis import GenerationMode
@@ -155,7 +155,7 @@ def tried(served: Served, number: int, count: int) -> Counter[int]:
     return statuses
 
 
-def _sent(served: Served, case: Any, random: Random) -> httpx.Response:
+def _sent(served: ServedPlatform, case: Any, random: Random) -> httpx.Response:
     """Send the request of a case, with ids of entities that exist in half of them, and spoiled in some."""
     kwargs = case.as_transport_kwargs(base_url=str(served.client.base_url))
     url, headers = (
@@ -188,12 +188,14 @@ def _sent(served: Served, case: Any, random: Random) -> httpx.Response:
         return httpx.Response(400, request=httpx.Request("GET", "http://unsent"))
 
 
-def test_no_request_outside_the_document_gets_an_answer_that_it_does_not_have(served: Served) -> None:
+def test_no_request_outside_the_document_gets_an_answer_that_it_does_not_have(served: ServedPlatform) -> None:
     statuses = tried(served, 1, CASES)
     assert {200, 404, 422} <= statuses.keys(), statuses
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(2, 2 + SOAK_PARTS))
-def test_no_request_outside_the_document_gets_another_answer_for_long(served: Served, number: int) -> None:
+def test_no_request_outside_the_document_gets_another_answer_for_long(
+    served: ServedPlatform, number: int
+) -> None:
     tried(served, number, SOAK_CASES)

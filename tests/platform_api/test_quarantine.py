@@ -13,7 +13,7 @@ import yaml
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, BadMessage, Log, LogError, Message, Record
 from steelyard.broker.open import open_log
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from tests.platform_api.memory_platform import MemoryPlatform, dataset, grant, make_engines, make_platform
 from tests.platform_api.test_command_line import said, steelyard
 from tests.platform_api.test_served import served
@@ -75,10 +75,10 @@ async def test_what_is_released_and_fails_again_stays(platform: MemoryPlatform) 
     id = await put_aside(platform)
     (held,) = await reads(platform.admin, "/quarantine", lambda entries: bool(entries))  # noqa: PLW0108
     assert (await platform.admin.put(f"/quarantine/{id}/release")).json()["status"] == "Released"
-    log, partition = platform.engines.log, partition_of(id, 8)
+    log, partition = platform.engines.log, find_partition(id, 8)
     async with asyncio.timeout(60):
         while len(await log.read(DEAD, partition, 0)) < 2:
-            await log.changed(log.version(), 1)
+            await log.wait_for_change(log.version(), 1)
     (again,) = (await platform.admin.get("/quarantine")).json()
     assert {**again, "since": ""} == {**held, "since": ""}
 

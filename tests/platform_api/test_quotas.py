@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL
 from steelyard.accounts.quotas import QuotaSettings
-from steelyard.services.orchestrator.rules import rules_of
+from steelyard.services.orchestrator.rules import make_rules
 from steelyard.services.simulation.platform import PlatformHarness
 from steelyard_common.types import Json
 from steelyard_kube.memory import MemoryCluster
@@ -34,10 +34,10 @@ async def orchestrated(platform: MemoryPlatform, cluster: MemoryCluster) -> Asyn
     settings = QuotaSettings.model_validate({"everything": {}, "account": {ADMITTED: "5"}})
     harness = PlatformHarness(
         engines.accounts_database.claims,
-        rules_of(settings).limits,
+        make_rules(settings).limits,
         engines.log,
         cluster,
-        rules=rules_of(settings),
+        rules=make_rules(settings),
     )
     harness.now = engines.clock.now
     task = harness.start()
@@ -183,7 +183,7 @@ async def test_two_servers_at_once_do_not_exceed_a_quota_which_is_then_raised(
         await until(lambda: settled(6))
         usage = {quota["principal"]: quota["usage"] for quota in (await owner.get("/quotas")).json()}
         assert usage == {"accounts/acme": "6", GLOBAL: "6"}
-        held = await platform.engines.accounts_database.claims.unfinished()
+        held = await platform.engines.accounts_database.claims.list_unfinished()
         assert len([claim for claim in held if claim.admitted_at]) == 6
 
 

@@ -11,7 +11,7 @@ import pytest
 from steelyard.api.registry import manifests
 from steelyard.api.registry.repository import Repository
 from steelyard.api.registry.sealing import Seal
-from steelyard.storage.store import Store, open_store
+from steelyard_evaluation.storage.store import Store, open_store
 from tests.platform_api.memory_platform import MemoryPlatform
 from tests.platform_api.published import Laboratory, laboratory
 from tests.platform_api.registry import MANIFEST, Registry, code, digest_of

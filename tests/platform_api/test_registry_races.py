@@ -10,7 +10,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from steelyard.storage.store import ObjectInfo, Store
+from steelyard_evaluation.storage.store import ObjectInfo, Store
 from tests.platform_api.memory_platform import MemoryPlatform, make_engines, make_platform
 from tests.platform_api.registry import MANIFEST, code, digest_of
 
@@ -18,7 +18,7 @@ CONFIG, LAYER = b"{}", b"layer"
 OTHER_MEDIA = "application/vnd.example.other+json"
 
 
-class Suspended:
+class SuspendedStore:
     """A store at which something else happens right before a write, as if the writer had been suspended."""
 
     def __init__(self, store: Store) -> None:
@@ -62,7 +62,7 @@ class Artifact:
     """An artifact that waits for uploads, with one tag, and the store that suspends its writers."""
 
     platform: MemoryPlatform
-    store: Suspended
+    store: SuspendedStore
     id: str
 
     @property
@@ -113,7 +113,7 @@ def manifest_of(*layers: bytes, name: str = "", media: str | None = MANIFEST) ->
 @asynccontextmanager
 async def an_artifact() -> AsyncIterator[Artifact]:
     engines = await make_engines()
-    store = Suspended(engines.store)
+    store = SuspendedStore(engines.store)
     async with make_platform(replace(engines, store=cast(Store, store))) as platform:
         artifact = Artifact(platform, store, (await platform.created("artifacts"))["id"])
         for content in (CONFIG, LAYER):

@@ -24,7 +24,7 @@ from steelyard.broker import log as broker
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Record
 from steelyard.views.in_memory import MemoryView
-from steelyard.views.view import Stored
+from steelyard.views.view import StoredEntity
 from steelyard_common.types import Json
 from steelyard_schema.ids import random_id
 from tests.platform_api.memory_platform import (
@@ -76,7 +76,7 @@ async def test_equal_audits_one_after_another_are_two(platform: MemoryPlatform) 
     assert first["id"] != second["id"]
 
 
-class Held(MemoryLog):
+class HeldLog(MemoryLog):
     """Writes, but does not return from it until it may."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ async def deliveries(engines: Engines, wanted: list[str]) -> None:
 @pytest.mark.parametrize("abort", [False, True], ids=["closed", "reset"])
 async def test_a_repeat_of_what_broke_off_is_the_same_entity(abort: bool) -> None:
     """The repeat comes while the first request is still at work, as after a time-out of a client or a proxy's 504."""
-    log = Held()
+    log = HeldLog()
     async with listening(log) as (url, token, engines):
         _, writer = await send(url, token)
         await log.arrived.wait()
@@ -161,7 +161,7 @@ async def test_a_repeat_of_what_broke_off_is_the_same_entity(abort: bool) -> Non
 
 
 async def test_each_repeat_finds_an_entity_of_its_own() -> None:
-    log = Held()
+    log = HeldLog()
     async with listening(log) as (url, token, engines):
         connections = [await send(url, token) for _ in range(3)]
         await deliveries(engines, ["open"] * 3)
@@ -182,7 +182,7 @@ async def test_each_repeat_finds_an_entity_of_its_own() -> None:
 
 
 async def test_a_repeat_finds_its_entity_also_after_the_secret_that_it_names_was_deleted() -> None:
-    log = Held()
+    log = HeldLog()
     hub = {"kind": "HuggingFaceHub", "huggingFaceHub": {"repoID": "org/gated", "revision": "main"}}
     fields: Json = {"source": hub, "secrets": {"source": "hub-token"}}
     async with listening(log) as (url, token, engines):
@@ -204,7 +204,7 @@ async def test_a_repeat_finds_its_entity_also_after_the_secret_that_it_names_was
 
 async def test_what_was_answered_is_not_repeated() -> None:
     """The client closes its connection after it has read the answer: nothing broke."""
-    log = Held()
+    log = HeldLog()
     log.may_return.set()
     async with listening(log) as (url, token, engines):
         for number in range(1, 4):
@@ -222,7 +222,7 @@ class Slow(MemoryView):
         super().__init__()
         self.reached, self.may_return = asyncio.Event(), asyncio.Event()
 
-    async def get(self, kind: str, id: str) -> Stored | None:
+    async def get(self, kind: str, id: str) -> StoredEntity | None:
         self.reached.set()
         await self.may_return.wait()
         return await super().get(kind, id)
@@ -262,7 +262,7 @@ from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
 from steelyard_schema.ids import random_id
-from steelyard.storage.store import open_store
+from steelyard_evaluation.storage.store import open_store
 from steelyard.views.open import open_view
 from tests.platform_api.test_served import now
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.api.datasets.columns import read_columns
-from steelyard.runs.test_possible_answers import UNUSABLE
 from steelyard_common.types import Json, JsonValue
+from steelyard_evaluation.runs.test_possible_answers import UNUSABLE
 from steelyard_schema.dataset import Dataset
 from tests.platform_api.memory_platform import MemoryPlatform, grant
 from tests.platform_api.test_columns import an_evaluation

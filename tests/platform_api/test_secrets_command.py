@@ -12,13 +12,13 @@ from steelyard.cli.main import app
 from steelyard.client import AsyncClient, Invalid, NotFound
 from steelyard_schema.secrets import VALUE_BYTES
 from tests.platform_api.memory_platform import make_platform
-from tests.platform_api.test_client import ENDPOINT, Asked
-from tests.platform_api.test_served import Served, served
+from tests.platform_api.test_client import ENDPOINT, ThreadedClient
+from tests.platform_api.test_served import ServedPlatform, served
 
 VALUE = "hf_a-distinctive-value"
 
 
-async def steelyard(to: Served, *arguments: str, text: str = "") -> Result:
+async def steelyard(to: ServedPlatform, *arguments: str, text: str = "") -> Result:
     words = ["secret", *arguments, "--account", "acme", "--endpoint", to.url, "--token", to.token]
     result = await asyncio.to_thread(CliRunner().invoke, app, words, text)
     assert VALUE not in result.output
@@ -26,7 +26,7 @@ async def steelyard(to: Served, *arguments: str, text: str = "") -> Result:
     return result
 
 
-async def stored(to: Served, name: str = "hub-token") -> str:
+async def stored(to: ServedPlatform, name: str = "hub-token") -> str:
     """The value, as the orchestrator reads it."""
     from steelyard.accounts.secrets import Secrets
 
@@ -123,7 +123,7 @@ def test_a_value_is_no_argument() -> None:
 
 async def test_both_clients_set_list_and_delete() -> None:
     async with make_platform() as platform:
-        ask = Asked(platform)
+        ask = ThreadedClient(platform)
         made = await ask(lambda client: client.secrets.set("acme", "hub-token", VALUE))
         assert await ask(lambda client: client.secrets.list("acme")) == [made]
         # The answer of the first is lost: the same again changes nothing.

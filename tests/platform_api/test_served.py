@@ -23,9 +23,9 @@ from steelyard.api.http.app import Platform, make_app
 from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
-from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.egress import EgressSettings
 from steelyard_schema.ids import random_id
 from tests.platform_api.memory_platform import NO_EGRESS, Engines, model, running_services
@@ -39,10 +39,12 @@ def now() -> datetime:
 
 
 @dataclass
-class Served:
+class ServedPlatform:
     url: str
     token: str
     engines: Engines
+    stop: asyncio.Event
+    ending: asyncio.Event
 
     @property
     def headers(self) -> dict[str, str]:
@@ -51,8 +53,11 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    state: Path, clock: Callable[[], datetime] = now, egress: EgressSettings = NO_EGRESS
-) -> AsyncIterator[Served]:
+    state: Path,
+    clock: Callable[[], datetime] = now,
+    egress: EgressSettings = NO_EGRESS,
+    drain: float | None = None,
+) -> AsyncIterator[ServedPlatform]:
     accounts_database = await open_accounts_database(f"sqlite:{state}/accounts.db")
     log, view = await open_log(f"sqlite:{state}/log.db"), await open_view(f"sqlite:{state}/view.db")
     engines = Engines(log, view, accounts_database, open_store(f"file://{state}/storage"))
@@ -65,7 +70,7 @@ async def served(
             view,
             accounts_database,
             engines.store,
-            ApiSettings(recheck_seconds=0.1),
+            ApiSettings(recheck_seconds=0.1, drain_seconds=drain),
             b"secret",
             clock,
             random_id,
@@ -73,24 +78,32 @@ async def served(
             egress=egress,
         )
         token = await bootstrap(accounts_database.accounts, "administrator", now())
-        url = await stack.enter_async_context(serving(platform))
-        yield Served(f"{url}/v0", token, engines)
+        url, stop, ending = await stack.enter_async_context(serving_until(platform))
+        yield ServedPlatform(f"{url}/v0", token, engines, stop, ending)
     with pytest.raises(httpx.ConnectError):
         await asyncio.to_thread(httpx.get, f"{url}/health")
 
 
 @asynccontextmanager
 async def serving(platform: Platform) -> AsyncIterator[str]:
+    async with serving_until(platform) as (url, _, _):
+        yield url
+
+
+@asynccontextmanager
+async def serving_until(platform: Platform) -> AsyncIterator[tuple[str, asyncio.Event, asyncio.Event]]:
+    """Yield the server's URL, the event that asks it to end, and the one by which it says that it does."""
     stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(make_app(platform), "127.0.0.1", 0, stop=stop, ready=bound.set_result))
+    app = make_app(platform)
+    task = asyncio.create_task(serve(app, "127.0.0.1", 0, stop=stop, ready=bound.set_result))
     try:
-        yield await bound
+        yield await bound, stop, app.api.ending
     finally:
         stop.set()
         await task
 
 
-def _publish(api: Served, folder: Path) -> Json:
+def _publish(api: ServedPlatform, folder: Path) -> Json:
     """Upload a dataset with the published client, as its users do."""
     from dyff.client import Client
 
@@ -190,6 +203,35 @@ async def test_a_stream_ends_when_its_token_counts_no_more(tmp_path: Path, drift
             async with websockets.connect(url, additional_headers=headers):
                 pass
         assert refused.value.response.status_code == 401
+
+
+async def test_a_server_that_ends_goes_on_for_a_while_and_ends_streams_with_a_word(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(served(tmp_path, drain=1.0))
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=api.url, headers=api.headers))
+        made = (await client.post("/models", json={"account": "acme", **model()})).json()
+        url = f"{api.url.replace('http', 'ws', 1)}/models/{made['id']}/logs/workflow/stream"
+        socket = await stack.enter_async_context(websockets.connect(url, additional_headers=api.headers))
+        root = api.url.removesuffix("/v0")
+        assert (await client.get(f"{root}/readyz")).status_code == 200
+        api.stop.set()
+        while (await client.get(f"{root}/readyz")).status_code == 200:
+            pass
+        answers = 0
+        # New connections, too: the Service still routes to this server.
+        while not api.ending.is_set():
+            async with httpx.AsyncClient(headers=api.headers) as other:
+                assert (await other.get(f"{api.url}/models/{made['id']}")).status_code == 200
+                assert (await other.get(f"{root}/health")).status_code == 200
+                answers += 1
+        assert answers > 1
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await socket.recv()
+        assert closed.value.rcvd is not None
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (
+            1012,
+            "this API server ends; connect again",
+        )
 
 
 async def test_a_stream_that_storage_breaks_off_is_closed_as_an_error(tmp_path: Path) -> None:

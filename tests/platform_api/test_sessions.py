@@ -14,9 +14,9 @@ from aiohttp import web
 
 from steelyard.api.inference_sessions.replicas import PORT, Replicas
 from steelyard.api.settings import ApiSettings
-from steelyard.evaluation.doubles import free_host, free_port, identity_server
 from steelyard_common.types import Json
-from steelyard_schema.names import namespace_of
+from steelyard_evaluation.engine.doubles import free_host, free_port, identity_server
+from steelyard_schema.names import account_namespace
 from tests.platform_api.memory_platform import MemoryPlatform, grant, make_platform
 from tests.platform_api.test_collection import a_service
 
@@ -31,7 +31,7 @@ class Pods:
     asked: list[tuple[str, bytes]] = field(default_factory=list)
 
     def name(self, session: str, *addresses: str) -> None:
-        host = f"inferencesession-{session}.{namespace_of('acme')}.svc"
+        host = f"inferencesession-{session}.{account_namespace('acme')}.svc"
         self.hosts.write_text("".join(f"{address} {host}\n" for address in addresses))
 
     @asynccontextmanager

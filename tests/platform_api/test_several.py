@@ -24,7 +24,7 @@ from tests.platform_api.memory_platform import (
     running_services,
 )
 from tests.platform_api.test_commands import Failing, creates, until
-from tests.platform_api.test_repeats import Held, close, deliveries, models_in, post, send
+from tests.platform_api.test_repeats import HeldLog, close, deliveries, models_in, post, send
 from tests.platform_api.test_served import serving
 
 LEASE = 0.6
@@ -143,7 +143,7 @@ async def test_a_key_gives_one_entity_wherever_it_comes() -> None:
 
 async def test_a_repeat_at_another_server_of_what_broke_off_is_the_same_entity() -> None:
     """The first server lives, and its own request hangs: the second one waits until the first has noted the loss."""
-    held = Held()
+    held = HeldLog()
     engines = replace(await make_engines(), log=held)
     token = await token_of(engines)
     second = make_app(platform_of(engines))
@@ -159,7 +159,7 @@ async def test_a_repeat_at_another_server_of_what_broke_off_is_the_same_entity()
 
 
 async def test_an_equal_request_that_is_in_flight_elsewhere_is_another_entity() -> None:
-    held = Held()
+    held = HeldLog()
     engines = replace(await make_engines(), log=held)
     token = await token_of(engines)
     second = make_app(platform_of(engines))

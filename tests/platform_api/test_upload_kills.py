@@ -10,9 +10,9 @@ import pytest
 
 from steelyard.api.kinds import KINDS
 from steelyard.api.settings import ApiSettings
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import StorageError
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.store import StorageError
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,
@@ -43,7 +43,7 @@ WRITES = 2 * len(FILES) + 2
 """Writes of a finalize: the closing, two copies of each file, the manifest."""
 
 
-class Killed(ObjectStore):
+class KilledStore(ObjectStore):
     """A store that fails from the n-th write or removal on, as a killed process makes none."""
 
     left = 1000
@@ -71,7 +71,7 @@ def test_every_kind_whose_files_are_uploaded_is_in_the_table() -> None:
 
 
 async def killed_in_finalize(
-    platform: MemoryPlatform, store: Killed, kind: str, writes: int
+    platform: MemoryPlatform, store: KilledStore, kind: str, writes: int
 ) -> tuple[Json, dict[str, Json]]:
     """An entity whose finalize was killed after some writes, and the URLs of its upload."""
     made = await platform.created(f"{kind.lower()}s", **REQUESTS[kind](FILES))
@@ -94,7 +94,7 @@ async def check_ready(platform: MemoryPlatform, made: Json) -> None:
 @pytest.mark.parametrize("kind", REQUESTS)
 async def test_a_repeat_of_the_upload_finishes_it(kind: str, writes: int) -> None:
     engines = await make_engines()
-    engines.store = store = Killed(engines.store.url)
+    engines.store = store = KilledStore(engines.store.url)
     async with make_platform(engines) as platform:
         made, links = await killed_in_finalize(platform, store, kind, writes)
         waits = (await platform.admin.get(f"/{kind.lower()}s/{made['id']}")).json()[
@@ -112,7 +112,7 @@ async def test_a_repeat_of_the_upload_finishes_it(kind: str, writes: int) -> Non
 @pytest.mark.parametrize("kind", REQUESTS)
 async def test_other_content_is_refused_with_what_to_do(kind: str) -> None:
     engines = await make_engines()
-    engines.store = store = Killed(engines.store.url)
+    engines.store = store = KilledStore(engines.store.url)
     async with make_platform(engines) as platform:
         files = {**FILES, "c.py": b"content"}
         request = REQUESTS[kind](files)
@@ -140,7 +140,7 @@ async def test_other_content_is_refused_with_what_to_do(kind: str) -> None:
 async def test_a_closed_area_gets_no_url_of_the_store_itself() -> None:
     """The store would write, where the API only compares."""
 
-    class Both(Killed, Signing):
+    class Both(KilledStore, Signing):
         pass
 
     engines = await make_engines()

@@ -11,9 +11,9 @@ import pytest
 
 from steelyard.api.datasets.uploads import LARGEST_PUT
 from steelyard.api.settings import ApiSettings
-from steelyard.storage.objects import ObjectStore
-from steelyard.storage.store import SignedURL
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.objects import ObjectStore
+from steelyard_evaluation.storage.store import SignedURL
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
     dataset,
@@ -76,6 +76,25 @@ async def test_a_dataset_from_its_request_to_its_download(platform: MemoryPlatfo
             assert got.headers["content-length"] == str(len(data))
             assert "content-encoding" not in got.headers
             assert "sandbox" in got.headers["content-security-policy"]
+
+
+async def test_a_signed_url_gives_the_part_of_a_file_that_a_reader_asks_for(platform: MemoryPlatform) -> None:
+    files = {"a.parquet": bytes(range(200))}
+    made = await platform.created("datasets", **dataset(files))
+    await uploaded(platform, made, files)
+    assert (await platform.admin.post(f"/datasets/{made['id']}/finalize")).status_code == 200
+    (link,) = (await platform.admin.get(f"/datasets/{made['id']}/downlinks")).json()
+    url = link["signedURL"]["url"]
+    async with platform.client(None) as client:
+        for asked, first, end in (("0-7", 0, 8), ("192-", 192, 200), ("-8", 192, 200), ("100-999", 100, 200)):
+            part = await client.get(url, headers={"Range": f"bytes={asked}"})
+            assert (part.status_code, part.content) == (206, files["a.parquet"][first:end])
+            assert part.headers["content-range"] == f"bytes {first}-{end - 1}/200"
+            assert part.headers["content-length"] == str(end - first)
+        for asked in ("bytes=200-", "bytes=0-1,4-5", "lines=0-1", "bytes=7-0"):
+            whole = await client.get(url, headers={"Range": asked})
+            assert (whole.status_code, whole.content) == (200, files["a.parquet"])
+            assert (whole.headers["accept-ranges"], "content-range" in whole.headers) == ("bytes", False)
 
 
 async def test_a_signed_url_writes_no_more_once_the_upload_is_final(platform: MemoryPlatform) -> None:
@@ -343,3 +362,12 @@ async def test_a_signed_url_has_the_public_address_where_there_is_one(host: str)
     async with make_platform(settings=ApiSettings(public_url=SOMEWHERE)) as platform:
         (up,) = await links(platform, host, public=True)
         assert up.json()["url"].startswith(f"{SOMEWHERE}v0/objects/")
+
+
+@pytest.mark.parametrize("host", ["steelyard.team.svc:8000", "STEELYARD.team.svc"])
+async def test_a_signed_url_has_a_name_that_the_settings_list(host: str) -> None:
+    async with make_platform(settings=ApiSettings(hosts=["steelyard.team.svc"])) as platform:
+        (up,) = await links(platform, host, public=True)
+        assert up.json()["url"].lower().startswith(f"http://{host.lower()}/v0/objects/")
+        (refused,) = await links(platform, "other.team.svc", public=True)
+        assert refused.status_code == 400

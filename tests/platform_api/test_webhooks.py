@@ -16,7 +16,7 @@ from steelyard.services.simulation.receiver import receiver
 from steelyard.services.webhooks.sender import Sending, run_webhooks
 from steelyard_common.types import Json
 from tests.platform_api.memory_platform import HOOKS, MemoryPlatform, grant, make_platform, model
-from tests.platform_api.test_client import ENDPOINT, Asked
+from tests.platform_api.test_client import ENDPOINT, ThreadedClient
 
 URL = "https://hooks.example.org/steelyard?token=hidden"
 
@@ -198,7 +198,7 @@ async def test_a_token_registers_no_more_than_it_may_see(platform: MemoryPlatfor
 
 
 async def test_our_client_has_all_of_it(platform: MemoryPlatform) -> None:
-    owner, ask = (await account(platform, "acme"))["id"], Asked(platform)
+    owner, ask = (await account(platform, "acme"))["id"], ThreadedClient(platform)
 
     def call(client: Client) -> None:
         made = client.webhooks.create(owner, URL, kinds=["Model"], statuses=["Ready", "Error"])

@@ -9,8 +9,8 @@ import pytest
 from steelyard.api.kinds import KINDS
 from steelyard_common.types import Json
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.entities import PLURALS, entity_of
-from steelyard_schema.secrets import secrets_of
+from steelyard_schema.entities import PLURALS, parse_entity
+from steelyard_schema.secrets import list_secrets
 from steelyard_schema.status import FOLLOWING, WITH_WORKFLOW, failure_status
 from tests.platform_api.memory_platform import (
     MemoryPlatform,
@@ -198,8 +198,8 @@ async def test_the_same_secrets_are_named(
     before = await make(platform)
     await platform.says(before["kind"], before["id"], "Error")
     after = entity_in(await rerun(platform.admin, before))
-    named: list[DyffEntity] = [entity_of(entity) for entity in (before, after)]
-    assert secrets_of(named[0]) == secrets_of(named[1]) != {}
+    named: list[DyffEntity] = [parse_entity(entity) for entity in (before, after)]
+    assert list_secrets(named[0]) == list_secrets(named[1]) != {}
     # As for a create: who may not use the account's secrets makes nothing that does.
     resource = PLURALS[before["kind"]]
     lacking = await platform.holder(grant(resource, ["create", "get"], ["acme"]))

@@ -16,13 +16,13 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from steelyard.evaluation.doubles import free_host, free_port
-from steelyard.hosted.book import Book
-from steelyard.hosted.doubles import KEY, FakeProvider
-from steelyard.hosted.ledger import Ledger
 from steelyard.steps.test_hosted_model import configuration
-from steelyard.storage.store import open_store
 from steelyard_common.types import Json
+from steelyard_evaluation.engine.doubles import free_host, free_port
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.doubles import KEY, FakeProvider
+from steelyard_evaluation.hosted.ledger import Ledger
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.steps import StepConfig
 
 SECONDS = 60.0
@@ -123,7 +123,7 @@ async def test_it_asks_with_the_key_and_settles_at_its_end(tmp_path: Path) -> No
     ledger = await spent_in(tmp_path / "storage")
     assert runner.process
     assert (statuses, runner.process.returncode) == ([200] * 3, 0)
-    assert (ledger.total.calls, ledger.total.tokens.total, ledger.holds) == (3, asked.charged, {})
+    assert (ledger.total.calls, ledger.total.tokens.total, ledger.holds) == (3, asked.total_tokens, {})
     assert KEY not in runner.text
     files = [path for path in (tmp_path / "storage").rglob("*") if path.is_file()]
     assert files
@@ -165,12 +165,12 @@ async def test_kills_amid_calls_never_pass_the_cap(tmp_path: Path) -> None:
         statuses = await asyncio.gather(*(call_until(runner.url, 402, 429) for _ in range(8)))
         await runner.end(signal.SIGTERM)
     ledger = await spent_in(tmp_path / "storage")
-    committed = ledger.committed(datetime.now(UTC))[1].total
+    committed = ledger.sum_committed(datetime.now(UTC))[1].total
     # What the killed ones held may come back, as far as the last one knows: so it is not told that all is spent.
     assert all(answers[-1] in {402, 429} for answers in statuses)
     assert sum(map(len, statuses)) > len(statuses)
     assert len(ledger.holds) == kills
-    assert 0 < asked.charged <= committed <= cap
+    assert 0 < asked.total_tokens <= committed <= cap
 
 
 async def test_a_broken_file_says_so(tmp_path: Path) -> None:

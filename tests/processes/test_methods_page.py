@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from steelyard.analysis.example import make_notebook
-from steelyard.report.example import make_verified
 from steelyard.steps.common import Log
 from steelyard.steps.example import make_config
 from steelyard.steps.run_analysis import main
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.analysis.example import make_notebook
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.storage.files import FileStore
 from steelyard_schema.analysis import AnalysisFields
 from steelyard_schema.method import ForeignMethod
 from steelyard_schema.requests import AnalysisCreateRequest, MethodCreateRequest

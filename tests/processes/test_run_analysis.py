@@ -10,12 +10,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.analysis.example import INPUT, make_analysis, make_method, make_notebook, write_inputs
-from steelyard.evaluation.epoch import claim
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import make_config
 from steelyard.steps.run_analysis import main
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.analysis.example import (
+    INPUT,
+    make_analysis,
+    make_method,
+    make_notebook,
+    write_inputs,
+)
+from steelyard_evaluation.engine.epoch import claim
+from steelyard_evaluation.storage.files import FileStore
 
 LENGTHS = """
 import pyarrow as pa
@@ -77,7 +83,7 @@ async def test_a_function_makes_a_measurement(tmp_path: Path) -> None:
 
 async def test_scores_are_published_as_the_api_reads_them(tmp_path: Path) -> None:
     scoring = """
-from steelyard.analysis import AnalysisContext
+from steelyard_evaluation.analysis import AnalysisContext
 
 def lengths(arguments, texts):
     context = AnalysisContext()
@@ -101,7 +107,7 @@ async def test_the_log_warns_of_what_the_method_does_not_declare(tmp_path: Path)
         "    for batch",
         "    AnalysisContext().score('accuracy', int(arguments['other']), 'Much.')\n    for batch",
     )
-    run = Run(tmp_path, f"from steelyard.analysis import AnalysisContext\n{code}")
+    run = Run(tmp_path, f"from steelyard_evaluation.analysis import AnalysisContext\n{code}")
     arguments = [{"keyword": keyword, "value": "2"} for keyword in ("factor", "other")]
     await run(arguments=arguments)
     assert [line for line in run.lines() if line.startswith("warning: ")] == [
@@ -246,7 +252,7 @@ async def test_a_method_that_fails_says_where_in_its_modules(tmp_path: Path, cod
 LEAVES = """
 import os
 import pyarrow.parquet as pq
-from steelyard.analysis import AnalysisContext
+from steelyard_evaluation.analysis import AnalysisContext
 
 def lengths(arguments, texts):
     output = AnalysisContext().output

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.report.example import make_verified
 from steelyard.steps.common import Log, StepFailed
 from steelyard.steps.example import make_config
 from steelyard.steps.run_report import main
 from steelyard.steps.test_run_report import make_spec
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.report.example import make_verified
+from steelyard_evaluation.storage.files import FileStore
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from steelyard.report.results import Answer, Json, Results
-from steelyard.report.rubrics.rows import right_or_wrong, schema
-from steelyard.report.summary import What, summarise_scores
+from steelyard_evaluation.report.results import Answer, Json, Results
+from steelyard_evaluation.report.rubrics.rows import right_or_wrong, schema
+from steelyard_evaluation.report.summary import ScoreKind, summarise_scores
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Among:
         return right_or_wrong(label is not None and label in self.labels, tuple(self.labels), label)
 
     def summarise(self, scores: pa.Table) -> Results:
-        return summarise_scores(scores, What("among", "Among"))
+        return summarise_scores(scores, ScoreKind("among", "Among"))
 
 
 def broken() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from steelyard.evaluation.lean import seldom_collecting
+from steelyard_evaluation.engine.lean import seldom_collecting
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from steelyard_kube.objects import conditions_of, status_of
+from steelyard_kube.objects import read_conditions, read_status
 from tests.refusals.refusing import BUSY, TAKEN, RefusingCluster
 
 MINUTE = 60.0
@@ -34,8 +34,8 @@ def said(cluster: RefusingCluster) -> Iterator[str]:
     for obj in cluster.store.objects():
         if obj.get("kind") == "Event" and obj["type"] == "Warning":
             yield obj["message"]
-        yield from (str(condition.get("message") or "") for condition in conditions_of(obj))
-        yield str(status_of(obj).get("message") or "")
+        yield from (str(condition.get("message") or "") for condition in read_conditions(obj))
+        yield str(read_status(obj).get("message") or "")
 
 
 def refusal_in(text: str, messages: Collection[str]) -> bool:

@@ -22,7 +22,7 @@ from steelyard_kube.errors import (
 )
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import LEASES, Resource
-from steelyard_kube.store import key_of
+from steelyard_kube.store import make_key
 from tests.exploration.live import LoopClock
 
 NAMESPACE = "default"
@@ -181,7 +181,7 @@ class RefusingCluster(MemoryCluster):
 
     def _take(self, resource: Resource, name: str) -> None:
         """Store another's object of the name."""
-        key = key_of(resource, self._namespace if resource.namespaced else None, name)
+        key = make_key(resource, self._namespace if resource.namespaced else None, name)
         if self.store.find(resource, name, key.namespace) is None:
             metadata: Json = {"name": name, **({"namespace": self._namespace} if resource.namespaced else {})}
             other = {"apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "uid-other"}

@@ -8,17 +8,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.local.controllers.app_wrapper.test_app_wrapper import make_wrapper
-from steelyard.local.controllers.caches import Caches
-from steelyard.local.controllers.kinds import KINDS
-from steelyard.local.controllers.objects import TEMPLATE, make_deployment, make_job, make_pod, make_service
-from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
-from steelyard.local.controllers.ray.test_job import make_ray_job
-from steelyard.local.controllers.run import run_controllers
-from steelyard.local.controllers.test_disruption import make_budget
-from steelyard.local.controllers.test_stateful_set import make_set
-from steelyard.local.queues.managed import MANAGED
-from steelyard.local.queues.run import run_queues
 from steelyard.operator.training.frameworks.test_definition import make_dl_job
 from steelyard.operator.training.simulation.job_simulation import make_job as make_training_job
 from steelyard_common.types import Json
@@ -41,6 +30,23 @@ from steelyard_kube.resource import (
     WORKLOADS,
     Resource,
 )
+from steelyard_local_kubernetes.controllers.app_wrapper.test_app_wrapper import make_wrapper
+from steelyard_local_kubernetes.controllers.caches import Caches
+from steelyard_local_kubernetes.controllers.kinds import KINDS
+from steelyard_local_kubernetes.controllers.objects import (
+    TEMPLATE,
+    make_deployment,
+    make_job,
+    make_pod,
+    make_service,
+)
+from steelyard_local_kubernetes.controllers.queued_kinds import MANAGED
+from steelyard_local_kubernetes.controllers.ray.test_cluster import make_ray_cluster
+from steelyard_local_kubernetes.controllers.ray.test_job import make_ray_job
+from steelyard_local_kubernetes.controllers.run import run_controllers
+from steelyard_local_kubernetes.controllers.test_disruption import make_budget
+from steelyard_local_kubernetes.controllers.test_stateful_set import make_set
+from steelyard_local_kubernetes.queues.run import run_queues
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import NAMESPACE, TAKEN, WAYS, RefusingCluster, ways_of

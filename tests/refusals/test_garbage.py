@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from steelyard.local.controllers.garbage.run import run_garbage_collector
 from steelyard_kube.resource import CONFIG_MAPS, CRDS, JOBS
-from steelyard_kube.served import Served
+from steelyard_kube.served import KindVersion
+from steelyard_local_kubernetes.controllers.garbage.run import run_garbage_collector
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import RefusingCluster, lasting_ways
@@ -17,8 +17,8 @@ VERBS = frozenset({"delete", "list", "watch"})
 
 
 class ServingCluster(RefusingCluster):
-    async def served(self) -> Sequence[Served]:
-        return [Served(resource, VERBS, preferred=True) for resource in (CONFIG_MAPS, JOBS, CRDS)]
+    async def list_kinds(self) -> Sequence[KindVersion]:
+        return [KindVersion(resource, VERBS, preferred=True) for resource in (CONFIG_MAPS, JOBS, CRDS)]
 
 
 async def collect(cluster: ServingCluster, seconds: float) -> None:

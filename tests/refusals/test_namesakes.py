@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from steelyard_common.types import Json
-from steelyard_kube.resource import CONFIG_MAPS, PODS, Resource, resource_of
+from steelyard_kube.resource import CONFIG_MAPS, PODS, Resource, find_resource
 from tests.exploration.virtual_time import run
 from tests.refusals import test_embedded, test_garbage, test_operator
 from tests.refusals.refusing import NAMESPACE, RefusingCluster
@@ -49,7 +49,7 @@ def scaled_down(owner: Json, cluster: RefusingCluster) -> Callable[[], Awaitable
 
     async def scale() -> None:
         await asyncio.sleep(5.0)
-        resource, name = resource_of(owner), owner["metadata"]["name"]
+        resource, name = find_resource(owner), owner["metadata"]["name"]
         stored = cluster.store.find(resource, name, NAMESPACE)
         assert stored is not None
         policy = {"runPolicy": {"suspend": True}} if "runPolicy" in stored["spec"] else {}

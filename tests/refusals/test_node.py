@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from steelyard.local.kubelet.config import KubeletConfig
-from steelyard.local.kubelet.pod_object import PodObject
-from steelyard.local.kubelet.scheduler import Scheduler
-from steelyard.local.kubelet.taints import TaintEviction
-from steelyard.local.kubelet.test_placement import NO_EXECUTE, make_node
-from steelyard.local.kubelet.testing import make_config, make_pod
-from steelyard.local.kubelet.worker import PodWorker
 from steelyard_common.types import Json
 from steelyard_kube.events import EventRecorder
 from steelyard_kube.objects import is_deleting
 from steelyard_kube.resource import EVENTS, PODS
+from steelyard_local_kubernetes.kubelet.config import KubeletConfig
+from steelyard_local_kubernetes.kubelet.pod_object import PodObject
+from steelyard_local_kubernetes.kubelet.scheduler import Scheduler
+from steelyard_local_kubernetes.kubelet.taints import TaintEviction
+from steelyard_local_kubernetes.kubelet.test_placement import NO_EXECUTE, make_node
+from steelyard_local_kubernetes.kubelet.testing import make_config, make_pod
+from steelyard_local_kubernetes.kubelet.worker import PodWorker
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import BUSY, RefusingCluster, lasting_ways

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from steelyard.accounts.database import Claim
+from steelyard.accounts.claims import Claim
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge
@@ -22,7 +22,7 @@ from steelyard.services.status_commands import Status
 from steelyard_kube.resource import Resource
 from steelyard_kube.workqueue import Backoff, WorkQueue
 from steelyard_schema.base import DyffEntity
-from steelyard_schema.names import namespace_of
+from steelyard_schema.names import account_namespace
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, TRIES, WRITES, refusal_in
 from tests.refusals.refusing import BUSY, RefusingCluster, lasting_ways
@@ -46,7 +46,9 @@ class Platform(EdgeHarness):
 async def live(cluster: RefusingCluster, entity: DyffEntity, seconds: float) -> Platform:
     platform = Platform(replace(claim_of(entity), admitted_at=START), cluster=cluster)
     queue: WorkQueue[str] = WorkQueue(Backoff(cap=10.0))
-    edge = Edge(cluster, ResourceCache(cluster, lambda id, gone: None), platform, OrchestratorSettings())
+    edge = Edge(
+        cluster, ResourceCache(cluster, lambda id, resource, gone: None), platform, OrchestratorSettings()
+    )
     workers = Workers(
         queue,
         edge.reconcile,
@@ -88,7 +90,7 @@ def test_a_refused_entity_says_it_and_waits(kind: str, way: str) -> None:
 
         async def case(resource: Resource = resource) -> tuple[RefusingCluster, Platform]:
             cluster = RefusingCluster(
-                way, lambda attempt: attempt.resource == resource, namespace_of(ENTITIES[kind].account)
+                way, lambda attempt: attempt.resource == resource, account_namespace(ENTITIES[kind].account)
             )
             return cluster, await live(cluster, ENTITIES[kind], 2 * MINUTE)
 

@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 
-from steelyard.local.controllers.ray.test_cluster import make_ray_cluster
 from steelyard.operator.ray.run import Surroundings, run_ray
-from steelyard.operator.ray.serving.server import Served
+from steelyard.operator.ray.serving.server import ServedAddresses
 from steelyard.operator.ray.settings import RaySettings
 from steelyard_kube.events import EventRecorder
 from steelyard_kube.resource import EVENTS, RAY_CLUSTERS, Resource
+from steelyard_local_kubernetes.controllers.ray.test_cluster import make_ray_cluster
 from tests.exploration.virtual_time import run
 from tests.refusals.judging import MINUTE, judge
 from tests.refusals.refusing import TAKEN, Attempt, RefusingCluster, lasting_ways
@@ -22,7 +22,7 @@ SETTINGS = RaySettings(dashboard="ingress", domain="example.com", network_policy
 async def live(cluster: RefusingCluster, seconds: float) -> RefusingCluster:
     cluster.store.put(make_ray_cluster())
     events = EventRecorder(cluster, component="test", now=cluster.clock.now)
-    surroundings = Surroundings(Served(), cluster.clock.now, events.record)
+    surroundings = Surroundings(ServedAddresses(), cluster.clock.now, events.record)
     work = [
         run_ray(
             cluster,

@@ -6,23 +6,23 @@ from pathlib import Path
 from tests.source import place, short_name
 
 CALLS = frozenset({"create", "patch", "replace", "delete"})
-PARTS = ("steelyard_kube", "local", "operator", "services")
+PARTS = ("steelyard_kube", "steelyard_local_kubernetes", "local", "operator", "services")
 WRITERS = {
     "steelyard_kube/events.py": "its writes are counted in every table here",
     "steelyard_kube/leader.py": "a lease is renewed at a fixed pace: steelyard_kube/test_leader.py",
-    "local/controllers/adoption.py": "test_embedded.py",
-    "local/controllers/garbage/run.py": "test_garbage.py",
-    "local/controllers/sync.py": "test_embedded.py",
-    "local/controllers/sync_budget.py": "test_embedded.py",
-    "local/controllers/writes.py": "test_embedded.py",
-    "local/kubelet/heartbeat.py": "a node says at a fixed pace that it is there",
-    "local/kubelet/kubelet.py": "the Node, at the start and at a fixed pace",
-    "local/kubelet/pod_object.py": "test_node.py",
-    "local/kubelet/scheduler.py": "test_node.py",
-    "local/kubelet/taints.py": "test_node.py",
-    "local/kubelet/tokens.py": "asked for at a fixed pace",
-    "local/queues/writes.py": "test_embedded.py",
-    "local/service.py": "the definitions, once at the start, without which the process ends",
+    "steelyard_local_kubernetes/controllers/adoption.py": "test_embedded.py",
+    "steelyard_local_kubernetes/controllers/garbage/run.py": "test_garbage.py",
+    "steelyard_local_kubernetes/controllers/sync.py": "test_embedded.py",
+    "steelyard_local_kubernetes/controllers/sync_budget.py": "test_embedded.py",
+    "steelyard_local_kubernetes/controllers/writes.py": "test_embedded.py",
+    "steelyard_local_kubernetes/kubelet/heartbeat.py": "a node says at a fixed pace that it is there",
+    "steelyard_local_kubernetes/kubelet/kubelet.py": "the Node, at the start and at a fixed pace",
+    "steelyard_local_kubernetes/kubelet/pod_object.py": "test_node.py",
+    "steelyard_local_kubernetes/kubelet/scheduler.py": "test_node.py",
+    "steelyard_local_kubernetes/kubelet/taints.py": "test_node.py",
+    "steelyard_local_kubernetes/kubelet/tokens.py": "asked for at a fixed pace",
+    "steelyard_local_kubernetes/queues/writes.py": "test_embedded.py",
+    "steelyard_local_kubernetes/installation.py": "the definitions, once at the start, without which the process ends",
     "operator/controller.py": "test_operator.py",
     "operator/ray/applying.py": "test_ray_objects.py",
     "operator/ray/key.py": "one Secret, before anything is served",

@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 
-from steelyard.evaluation.doubles import free_port
-from steelyard.figures import Figures
-from steelyard.monitoring import Address, served
 from steelyard.operator.ray.serving.server import serving
 from steelyard.operator.ray.settings import RaySettings
-from steelyard.serving.aiohttp_server import serving_app
 from steelyard.steps.common import Log
 from steelyard.steps.evaluation_metrics import Metrics
 from steelyard.steps.mock_inference_service import Faults, Mock, make_app
 from steelyard.steps.session_identity import serve
+from steelyard.telemetry.monitoring import Address, serve_metrics
+from steelyard_common.figures import Figures
+from steelyard_common.serving.aiohttp_server import serving_app
+from steelyard_evaluation.engine.doubles import free_port
 from steelyard_kube.memory import MemoryCluster
 from tests.platform_api.test_served import served as served_api
 
@@ -42,7 +42,7 @@ async def api() -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def metrics() -> AsyncIterator[Server]:
-    async with served(Address(HOST, 0), Figures(CollectorRegistry())) as url:
+    async with serve_metrics(Address(HOST, 0), Figures(CollectorRegistry())) as url:
         yield Server(urlsplit(url).port or 0, "/healthz")
 
 
@@ -58,7 +58,7 @@ async def model_server() -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def evaluation_metrics() -> AsyncIterator[Server]:
-    async with Metrics().served(HOST, Log("test"), port := free_port(HOST)):
+    async with Metrics().serve(HOST, Log("test"), port := free_port(HOST)):
         yield Server(port, "/metrics")
 
 

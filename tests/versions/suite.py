@@ -6,15 +6,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.engines.lm_eval.suite import write_entry_points
 from tests.engines.locked import environment
-from tests.source import FOLDERS
+from tests.packages.package import LOCK
+from tests.source import FOLDERS, write_metadata
 from tests.versions.interpreters import ROOT, interpreter
 
-LOCK = ROOT / "requirements" / "dev.txt"
-PACKAGES = ("client", "clusters", "cli", "evaluation", "report", "runs")
-USERS_SIDE = ("src/steelyard/test_progress.py", *(f"src/steelyard/{name}" for name in PACKAGES), "packages")
-"""Packages that run in programs of users: the client, the command line and the evaluation engine."""
+USERS_SIDE = (
+    *(f"src/steelyard/{name}" for name in ("client", "clusters", "cli")),
+    *(f"packages/{name}" for name in ("common", "evaluation", "kube", "schema")),
+)
+"""Folders that run in programs of users: the client, the command line and the evaluation engine."""
 
 
 def run(version: str, arguments: Sequence[str] = USERS_SIDE) -> int:
@@ -36,7 +37,7 @@ def link(packages: Path, folder: Path) -> Path:
     python = folder / "environment" / "bin" / "python"
     (site,) = python.parent.parent.glob("lib/python*/site-packages")
     (cached,) = packages.parent.parent.glob("lib/python*/site-packages")
-    write_entry_points(site)
+    write_metadata(site)
     # `addsitedir` reads the .pth files of the packages, which a line with their folder alone would not.
     (site / "steelyard.pth").write_text(
         f"import site; site.addsitedir({str(cached)!r})\n" + "".join(f"{source}\n" for source in FOLDERS)

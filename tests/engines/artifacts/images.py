@@ -9,19 +9,21 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-import steelyard
 from tests.engines.build import cache
 from tests.engines.node.images import Layer, configuration, python_layer, tools_layer, write
+from tests.source import FOLDERS
 
 STEPS = "localhost/steelyard-steps:1"
 STEP = (
-    "__init__.py",
-    "serving/__init__.py",
-    "serving/hosts.py",
-    "serving/limits.py",
-    "steps/__init__.py",
-    "steps/session_identity.py",
+    "steelyard/__init__.py",
+    "steelyard/steps/__init__.py",
+    "steelyard/steps/session_identity.py",
+    "steelyard_common/__init__.py",
+    "steelyard_common/serving/__init__.py",
+    "steelyard_common/serving/hosts.py",
+    "steelyard_common/serving/limits.py",
 )
+"""Modules of the step and of what it imports, by their paths below the folders of modules."""
 USER = "65534"
 """Number of the user of both images: Pods of sessions run nothing as root, and a name says nothing to a node."""
 STARTED = 'exec httpd -f -p "$HOST:$PORT" -h /srv'
@@ -57,11 +59,11 @@ def make_server(folder: Path) -> Image:
 
 def steps_archive() -> Path:
     """Return the archive of an image with the one step that stands in each Pod of a session; made if need be."""
-    package = Path(steelyard.__file__).parent
     own = Layer()
     own.folder("root", 0o755)  # this Python may lie below it
     for name in STEP:
-        own.file(f"{sysconfig.get_path('stdlib').lstrip('/')}/steelyard/{name}", package / name)
+        path = next(folder / name for folder in FOLDERS if (folder / name).exists())
+        own.file(f"{sysconfig.get_path('stdlib').lstrip('/')}/{name}", path)
     layer = own.content()
     content = layer + _busybox().read_bytes() + sys.version.encode() + Path(__file__).read_bytes()
     archive = cache() / f"steps-{hashlib.sha256(content).hexdigest()[:12]}.tar"

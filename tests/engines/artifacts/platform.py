@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.local.state import StateDir, read_platform
-from steelyard_schema.definitions import installed_definitions
+from steelyard_schema.definitions import load_definitions
 from tests.engines.artifacts.images import STEPS, steps_archive
 from tests.engines.node.cluster import carried_port, node_cluster
 from tests.engines.node.configs import NODE_ADDRESS, Addition
@@ -63,7 +63,7 @@ def _addition() -> Addition:
     settings = ["--settings", "{folder}/steelyard.toml", "--state-dir"]
     return Addition(
         images=(str(steps_archive()),),
-        objects=installed_definitions(),
+        objects=load_definitions(),
         files={
             "steelyard.toml": SETTINGS,
             f"certs.d/{REGISTRY}/hosts.toml": HOSTS,

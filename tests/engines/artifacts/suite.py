@@ -1,9 +1,11 @@
 """Tests of artifacts on a cluster with a real node. `python -m tests.engines.artifacts.suite` runs them."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.engines import debian
 from tests.engines.build import Missing
 from tests.engines.node.cluster import ROOT, prepare
 
@@ -13,6 +15,8 @@ HERE = Path(__file__).parent
 def run() -> int:
     """Run the tests. Raises Missing where there is no root, no Go, or no package."""
     prepare()
+    if not shutil.which("skopeo"):
+        debian.install(["skopeo"])
     command = [sys.executable, "-m", "pytest", "-q", "--durations=3", str(HERE)]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 

@@ -1,9 +1,10 @@
-"""Clients of registries in Go push, discover, copy, pull and delete in the registry of artifacts: oras, crane, helm.
+"""Clients of registries push, discover, copy, pull and delete in the registry of artifacts: oras, crane, skopeo, helm.
 
 They need no node: the platform runs in this process.
 """
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,13 @@ class Shell:
     def crane(self, *words: str) -> str:
         return self.run(go_program(*CRANE), *words, "--insecure")
 
+    def skopeo(self, *words: str, status: int = 0) -> str:
+        plain = [f"--{end}-tls-verify=false" for end in ("src", "dest")]
+        options = plain if words[0] == "copy" else ["--tls-verify=false"]
+        program = shutil.which("skopeo")
+        assert program is not None
+        return self.run(Path(program), words[0], *options, *words[1:], status=status)
+
     def attach(self, kind: str, name: str) -> None:
         (self.folder / name).write_text(f"{name}\n")
         self.oras(
@@ -120,6 +128,37 @@ def test_crane_copies_an_image_and_deletes_it(lab: Laboratory, shell: Shell, tmp
     assert shell.crane("ls", f"{shell.host}/artifacts/{copy.id}").split() == ["v1"]
     shell.crane("delete", f"{shell.target}@{digest}")
     assert shell.crane("ls", shell.target).split() == []
+
+
+def test_skopeo_copies_inspects_lists_and_deletes_an_image(
+    lab: Laboratory, shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "layer.txt").write_text("layer\n")
+    shell.run(Path("/bin/tar"), "-cf", "layer.tar", "layer.txt")
+    shell.crane("append", "--new_layer", "layer.tar", "--new_tag", f"{shell.target}:v1")
+    source = f"docker://{shell.target}"
+    shell.skopeo("copy", f"{source}:v1", "oci:layout:v1")
+    # In Docker's form of manifests, from a folder, with the token as the password.
+    token = f"unused:{lab.platform.token}"
+    shell.skopeo("copy", "--format", "v2s2", "--dest-creds", token, "oci:layout:v1", f"{source}:docker")
+    assert json.loads(shell.skopeo("list-tags", source))["Tags"] == ["docker", "v1"]
+    seen, as_docker = (json.loads(shell.skopeo("inspect", f"{source}:{tag}")) for tag in ("v1", "docker"))
+    assert seen["Digest"] == shell.crane("digest", f"{shell.target}:v1").strip()
+    assert seen["Digest"] != as_docker["Digest"]
+    assert len(seen["Layers"]) == 1
+    configuration = json.loads(shell.skopeo("inspect", "--config", f"{source}:v1"))
+    assert len(configuration["rootfs"]["diff_ids"]) == 1
+    copy = Registry(lab)
+    target = f"docker://{shell.host}/artifacts/{copy.id}"
+    shell.skopeo("copy", "--all", f"{source}:v1", f"{target}:v1")
+    assert json.loads(shell.skopeo("inspect", f"{target}:v1"))["Digest"] == seen["Digest"]
+    shell.skopeo("delete", f"{source}:v1")
+    assert json.loads(shell.skopeo("list-tags", source))["Tags"] == ["docker"]
+    assert "manifest unknown: there is no tag v1" in shell.skopeo("inspect", f"{source}:v1", status=1)
+    assert "unauthorized" in shell.skopeo("inspect", "--no-creds", f"{target}:v1", status=1)
+    assert copy.finalize().status_code == 200
+    refused = shell.skopeo("copy", "oci:layout:v1", f"{target}:v2", status=1)
+    assert f"denied: artifact {copy.id} is Ready, and takes nothing more" in refused
 
 
 def test_a_chart_is_pushed_by_oras_and_pulled_by_helm(shell: Shell, tmp_path: Path) -> None:

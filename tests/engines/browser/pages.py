@@ -6,20 +6,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from steelyard.evaluation import layout
-from steelyard.evaluation.parts import ERROR_SCHEMA, parquet
-from steelyard.report import example
-from steelyard.report.audit.example import SERVICE, make_stored_report
-from steelyard.report.audit.make import Audit, make_audit
-from steelyard.report.audit.make import Request as AuditRequest
-from steelyard.report.audit.subject import Subject
-from steelyard.report.publish import publish
-from steelyard.report.report import Request, make_report
-from steelyard.runs.compare import compare_runs, page
-from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.request import RubricSpec
-from steelyard.runs.run import run
-from steelyard.storage.files import FileStore
+from steelyard_evaluation.engine import layout
+from steelyard_evaluation.engine.parts import ERROR_SCHEMA, parquet
+from steelyard_evaluation.report import example
+from steelyard_evaluation.report.audit.example import SERVICE, make_stored_report
+from steelyard_evaluation.report.audit.make import Audit, make_audit
+from steelyard_evaluation.report.audit.make import Request as AuditRequest
+from steelyard_evaluation.report.audit.subject import Subject
+from steelyard_evaluation.report.publish import publish
+from steelyard_evaluation.report.report import Request, make_report
+from steelyard_evaluation.runs.compare import compare_runs, page
+from steelyard_evaluation.runs.doubles import endpoint, make_request, write_prompts
+from steelyard_evaluation.runs.request import RubricSpec
+from steelyard_evaluation.runs.run import run
+from steelyard_evaluation.storage.files import FileStore
 
 ONCE = "a" * 32
 MANY = 100_000

@@ -23,10 +23,10 @@ from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import RemoteTokenizer
 
-from steelyard.evaluation.model_servers import BOS, EOS, ModelServer
-from steelyard.runs.compare import compare_runs
 from steelyard_common.types import JsonValue
-from tests.engines.lm_eval.server import Served
+from steelyard_evaluation.engine.model_servers import BOS, EOS, ModelServer
+from steelyard_evaluation.runs.compare import compare_runs
+from tests.engines.lm_eval.server import RunningServer
 from tests.engines.lm_eval.tasks import write_tasks
 
 VLLM = ModelServer(kind="vllm", tokenizer_info=True)
@@ -117,7 +117,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
     reference = ModelServer(
         kind="vllm", bos=scenario.server.bos, tokenizer_info=True, max_length=scenario.server.max_length
     )
-    served = Served(reference)
+    served = RunningServer(reference)
     kind = "chat-completions" if chat else "completions"
     model_args = {
         "model": "m",
@@ -142,7 +142,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
     return evaluated["results"]
 
 
-def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, JsonValue]:
+def by_us(task: str, scenario: Scenario, served: RunningServer, folder: Path) -> tuple[int, str, JsonValue]:
     """The exit status, the output, and the numbers of the report."""
     run = run_folder(scenario.name, task, folder)
     arguments = f"?include_path={folder}{scenario.arguments}{'&chat=true' if scenario.chat else ''}"
@@ -182,7 +182,7 @@ def same(one: dict[str, float], other: dict[str, float]) -> bool:
 
 def compared(task: str, scenario: Scenario, folder: Path) -> bool:
     """True if everything is as it should be; the findings are printed."""
-    served = Served(scenario.server)
+    served = RunningServer(scenario.server)
     name = f"{scenario.name}: {task}"
     try:
         before = served.asked
@@ -220,7 +220,7 @@ def silence_is_reported(folder: Path) -> bool:
     strict, whole = replace(lenient, name="strict", arguments=""), replace(lenient, name="whole", server=VLLM)
     numbers = {}
     for scenario in (lenient, strict, whole):
-        served = Served(fresh(scenario.server))
+        served = RunningServer(fresh(scenario.server))
         numbers[scenario.name] = by_us("local_choices", scenario, served, folder)
         served.close()
     theirs = numbers_of(by_lm_eval("local_choices", whole, folder, answered))

@@ -4,11 +4,11 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from steelyard.evaluation.model_servers import ModelServer
 from steelyard_common.types import JsonValue
+from steelyard_evaluation.engine.model_servers import ModelServer
 
 
-class Served:
+class RunningServer:
     """The server while it listens."""
 
     def __init__(self, server: ModelServer) -> None:

@@ -4,25 +4,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
 from tests.engines.locked import environment
-from tests.source import FOLDERS
+from tests.source import FOLDERS, ROOT, write_metadata
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-LOCK = HERE / "lm_eval.txt"
-
-
-def write_entry_points(folder: Path) -> None:
-    """Write the entry points that an installed steelyard has: the environment has its source alone."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    info = folder / "steelyard-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: steelyard\nVersion: 0\n")
-    lines = [f"{name} = {value}\n" for name, value in project["entry-points"]["steelyard.rubrics"].items()]
-    (info / "entry_points.txt").write_text("[steelyard.rubrics]\n" + "".join(lines))
+LOCK = Path(__file__).parent / "lm_eval.txt"
 
 
 def run() -> int:
@@ -32,7 +19,7 @@ def run() -> int:
         folder, work = Path(scratch) / "info", Path(scratch) / "work"
         folder.mkdir()
         work.mkdir()
-        write_entry_points(folder)
+        write_metadata(folder)
         settings = {
             "PYTHONPATH": os.pathsep.join(map(str, (folder, *FOLDERS, ROOT))),
             "HF_HOME": str(Path(scratch) / "hf"),

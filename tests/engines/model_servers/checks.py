@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from steelyard.local.kubelet import processes
+from steelyard_common import processes
 from steelyard_common.types import JsonValue
-from tests.engines.lm_eval.suite import ROOT, write_entry_points
 from tests.engines.model_servers import prepared
 from tests.engines.model_servers.serving import PATIENCE, Running, until
-from tests.source import FOLDERS
+from tests.source import FOLDERS, ROOT, write_metadata
 
 CLOSE = 1e-4
 ENDINGS = {"stop", "length"}
@@ -115,7 +114,7 @@ def run_lm_eval(server: Running, folder: Path, task: str, scratch: Path, more: s
     info = scratch / "info"
     if not info.exists():
         info.mkdir()
-        write_entry_points(info)
+        write_metadata(info)
     settings = {
         "PYTHONPATH": os.pathsep.join(map(str, (info, *FOLDERS, ROOT))),
         "HF_HOME": str(scratch / "hf"),

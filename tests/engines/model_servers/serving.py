@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from steelyard.local.kubelet import processes
 from steelyard.local.serving.plan import ServerPlan, plan_server
 from steelyard.local.serving.server import Server
+from steelyard_common import processes
 
 PATIENCE = 600.0
 

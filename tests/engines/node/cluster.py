@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.engines import pki
+from tests.engines import debian, pki
 from tests.engines.build import Missing, cache, coredns, node_binaries
 from tests.engines.node import guard, images
 from tests.engines.node.configs import API_PORT, HOSTS, USERS, Addition, Layout, kubeconfig
@@ -65,15 +65,7 @@ def install() -> None:
     """Install Debian's packages of the programs that are not there. Raises Missing."""
     wanting = {package for program, package in PACKAGES.items() if not shutil.which(program)}
     wanting |= set() if any((path / "bridge").exists() for path in CNI) else {CNI_PACKAGE}
-    if not wanting:
-        return
-    if not shutil.which("apt-get"):
-        raise Missing(f"not installed: {', '.join(sorted(wanting))}")
-    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *sorted(wanting)]
-    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, capture_output=True, text=True, env=quiet, check=False)
-    if done.returncode:
-        raise Missing(f"apt-get install {' '.join(sorted(wanting))}: {done.stderr.strip()[-300:]}")
+    debian.install(wanting)
 
 
 @contextmanager

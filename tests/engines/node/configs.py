@@ -43,9 +43,12 @@ class Addition:
     """
 
     images: Sequence[str] = ()
+    """Paths of archives; before one may stand options of `ctr images import`."""
     objects: Sequence[Json] = ()
     files: Mapping[str, Json | str] = field(default_factory=dict)
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further arguments of the cluster's own parts, by their names."""
     ports: Sequence[int] = ()
     """Ports of the processes that are reached from the machine, as `carried_port` says."""
 

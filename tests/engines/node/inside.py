@@ -41,10 +41,9 @@ class Parts:
     """The processes of the cluster, by the ids of the namespace."""
 
     def __init__(self, layout: Layout, addition: Addition) -> None:
-        self._layout, self._commands = (
-            layout,
-            commands(layout) | {name: list(words) for name, words in addition.commands.items()},
-        )
+        self._layout = layout
+        own = {name: [*words, *addition.flags.get(name, ())] for name, words in commands(layout).items()}
+        self._commands = own | {name: list(words) for name, words in addition.commands.items()}
         self.names: dict[int, str] = {}
 
     def start(self, *names: str) -> None:

@@ -1,1 +1,1 @@
-"""OpenAI's own client, the newest and the oldest that we name, on every server of OpenAI's API."""
+"""OpenAI's own client and LiteLLM, the newest and the oldest that we name, on every server of OpenAI's API."""

@@ -1,6 +1,7 @@
-"""OpenAI's client, unmodified, on every server of its API: `python -m tests.engines.openai_clients.suite`.
+"""OpenAI's client and LiteLLM, unmodified, on every server of OpenAI's API.
 
-The newest one and the oldest that we name, each in an environment made from its lock.
+`python -m tests.engines.openai_clients.suite` runs the newest and the oldest that we name of each, in environments made
+from their locks.
 """
 
 import asyncio
@@ -14,14 +15,15 @@ from unittest import mock
 
 import httpx
 
-from steelyard.discovery import IDENTITY_PORT
-from steelyard.hosted.doubles import FakeProvider
+from steelyard_common.discovery import IDENTITY_PORT
+from steelyard_evaluation.hosted.doubles import FakeProvider
 from tests.engines.locked import environment
 from tests.platform_api.memory_platform import service
 from tests.platform_api.openai_doors import hosted_model, mock_server, replica
 from tests.platform_api.test_served import served
 
 HERE = Path(__file__).parent
+CLIENTS = tuple((client, age) for client in ("openai", "litellm") for age in ("newest", "oldest"))
 Door = tuple[str, str]
 """Address and key."""
 
@@ -40,16 +42,16 @@ async def served_session(folder: Path) -> AsyncIterator[Door]:
                 yield f"{api.url}/inferencesessions/{id}/infer/v1", made["token"]
 
 
-async def session(python: Path, name: str, door: Door) -> bool:
-    command = [str(python), str(HERE / "session.py"), *door, name]
+async def session(client: str, python: Path, name: str, door: Door) -> bool:
+    command = [str(python), str(HERE / f"session_{client}.py"), *door, name]
     process = await asyncio.create_subprocess_exec(*command)
     return await process.wait() == 0
 
 
-async def run_all(environments: list[Path], folder: Path) -> bool:
-    """Run the session of every environment on every server, and tell whether all passed."""
+async def run_all(environments: list[tuple[str, Path]], folder: Path) -> bool:
+    """Run the session of every client's environment on every server, and tell whether all passed."""
     passed = []
-    for python in environments:
+    for client, python in environments:
         async with AsyncExitStack() as stack:
             doors = {
                 "mock": await stack.enter_async_context(mock_server()),
@@ -59,16 +61,18 @@ async def run_all(environments: list[Path], folder: Path) -> bool:
                 ),
                 "broken": await stack.enter_async_context(hosted_model(FakeProvider(breaks_off=True))),
             }
-            addresses = {name: (str(client.base_url), "any") for name, client in doors.items()}
+            addresses = {name: (str(door.base_url), "any") for name, door in doors.items()}
             state = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=folder))
             addresses["session"] = await stack.enter_async_context(served_session(state))
-            passed += [await session(python, name, address) for name, address in addresses.items()]
+            passed += [await session(client, python, name, address) for name, address in addresses.items()]
     return all(passed)
 
 
 def run() -> int:
     """Return the exit status. Raises Missing where an environment cannot be made."""
-    environments = [environment(f"openai-{name}", HERE / f"{name}.txt") for name in ("newest", "oldest")]
+    environments = [
+        (client, environment(f"{client}-{age}", HERE / f"{client}-{age}.txt")) for client, age in CLIENTS
+    ]
     with tempfile.TemporaryDirectory(prefix="steelyard-openai-") as folder:
         return 0 if asyncio.run(run_all(environments, Path(folder))) else 1
 

@@ -6,14 +6,14 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from steelyard.report.results import Answer, Results, Rubric
-from steelyard.report.rubrics.choice import MultipleChoice
-from steelyard.report.rubrics.classification import Classification
-from steelyard.report.rubrics.contract import scores_of
-from steelyard.report.rubrics.judge import kappa_estimate
-from steelyard.report.rubrics.numeric import Close
-from steelyard.report.rubrics.overlap import Bleu, ChrF, Rouge, Tokenizer
-from steelyard.report.rubrics.text import Contains, ExactMatch, NormalisedMatch, Regex, TokenF1
+from steelyard_evaluation.report.results import Answer, Results, Rubric
+from steelyard_evaluation.report.rubrics.choice import MultipleChoice
+from steelyard_evaluation.report.rubrics.classification import Classification
+from steelyard_evaluation.report.rubrics.contract import make_scores
+from steelyard_evaluation.report.rubrics.judge import kappa_estimate
+from steelyard_evaluation.report.rubrics.numeric import Close
+from steelyard_evaluation.report.rubrics.overlap import Bleu, ChrF, Rouge, Tokenizer
+from steelyard_evaluation.report.rubrics.text import Contains, ExactMatch, NormalisedMatch, Regex, TokenF1
 
 Rows = dict[str, Any]
 Numbers = dict[str, list[float]]
@@ -33,7 +33,7 @@ def sacrebleu(rows: Rows) -> Numbers:
     rubrics |= {f"chrF2{'+' * order}": ChrF(word_order=order) for order in (0, 1, 2)}
     figures = {}
     for name, rubric in rubrics.items():
-        scores = scores_of(rubric, answers)
+        scores = make_scores(rubric, answers)
         figures[f"{name}: corpus"] = [
             _value(rubric.summarise(scores), "bleu" if name.startswith("B") else "chrf")
         ]
@@ -42,7 +42,7 @@ def sacrebleu(rows: Rows) -> Numbers:
 
 
 def rouge_score(rows: Rows) -> Numbers:
-    scores = scores_of(Rouge(), _answers(rows["texts"], "said", "targets"))
+    scores = make_scores(Rouge(), _answers(rows["texts"], "said", "targets"))
     return {f"ROUGE-{variant}": _column(scores[f"rouge{variant}"]) for variant in ("1", "2", "L")}
 
 
@@ -54,7 +54,7 @@ def scikit_learn(rows: Rows) -> Numbers:
         for n, row in enumerate(rows["labels"])
     ]
     rubric = Classification()
-    results = rubric.summarise(scores_of(rubric, answers))
+    results = rubric.summarise(make_scores(rubric, answers))
     classes, ranked = results.numbers["perClass"], results.numbers["ranking"].classes
     labels = [label.label for label in classes]
     first, second = (

@@ -91,7 +91,7 @@ def replicas(custom: client.CustomObjectsApi, name: str) -> Iterator[int]:
 
 
 def applied_again(custom: client.CustomObjectsApi) -> None:
-    """A cluster follows what is applied to it; programs, a client of Ray's and a RayJob run on it."""
+    """A cluster follows changes that are applied to it; programs, a client of Ray's and a RayJob run on it."""
     made = sdk.Cluster(configuration(APPLIED, num_workers=1))
     made.apply(timeout=1)
     made.wait_ready(timeout=SECONDS, dashboard_check=False)

@@ -15,7 +15,7 @@ from tests.engines.services.service import Service
 from tests.integration.conftest import Machine, processes_of
 
 
-class Served(Machine):
+class ServedMachine(Machine):
     """A machine whose accounts and storage are on servers."""
 
     settings: Path
@@ -33,9 +33,9 @@ class Served(Machine):
 @pytest.fixture
 def machine(
     services: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
+) -> Iterator[ServedMachine]:
     """A machine on the engines that the file's fixture `services` starts; no process of it is left in the end."""
-    machine = Served(tmp_path / "state")
+    machine = ServedMachine(tmp_path / "state")
     machine.settings = tmp_path / "steelyard.toml"
     for name, value in together.write_settings(machine.settings, services).items():
         monkeypatch.setenv(name, value)

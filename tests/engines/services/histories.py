@@ -12,12 +12,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from steelyard.accounts.database import Accounts, Claims, CreationRequest, Forgotten, Outbox, OutboxRow
+from steelyard.accounts.claims import Claims, ForgottenClaim
+from steelyard.accounts.database import Accounts, CreationRequest
+from steelyard.accounts.outbox import Outbox, OutboxRow
 from steelyard.broker.log import EVENTS, STATE, Batch, Inbox, Log, Message, Record
-from steelyard.errors import EngineError
-from steelyard.storage.store import Store
 from steelyard.testing.engines.claims import admit, at_most, claim
 from steelyard.testing.engines.outbox import row
+from steelyard_common.errors import EngineError
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.account import AccessGrant, APIKey, Identity
 
 Operation = tuple[Any, ...]
@@ -137,7 +139,7 @@ class _Database:
         return await self._accounts.create(name, Identity(), NOW, request=request)
 
     async def named(self, name: str) -> Outcome:
-        return await self._accounts.named(name)
+        return await self._accounts.find_by_name(name)
 
     async def accounts(self) -> Outcome:
         return await self._accounts.list()
@@ -168,7 +170,7 @@ class _Database:
         return await self._accounts.revoke(await self._id(name))
 
     async def _id(self, name: str) -> str:
-        account = await self._accounts.named(name)
+        account = await self._accounts.find_by_name(name)
         return "nobody" if account is None else account.id or ""
 
     async def lead(self) -> Outcome:
@@ -181,7 +183,7 @@ class _Database:
         await self._claims.apply([(id, state)], place[0], {0: place[1]} if moved else {}, self._leader)
 
     async def forget(self, id: str, place: tuple[int, int]) -> None:
-        await self._claims.apply([(id, Forgotten(place))], place[0], {}, self._leader)
+        await self._claims.apply([(id, ForgottenClaim(place))], place[0], {}, self._leader)
 
     async def remove(self, id: str, place: tuple[int, int]) -> None:
         await self._claims.apply([(id, None)], place[0], {}, self._leader)
@@ -194,16 +196,16 @@ class _Database:
         await self._claims.release(id, NOW + timedelta(seconds=seconds), self._leader)
 
     async def known(self, id: str) -> Outcome:
-        return await self._claims.known([id, "nobody"])
+        return await self._claims.find_claims([id, "nobody"])
 
     async def unfinished(self) -> Outcome:
-        return await self._claims.unfinished()
+        return await self._claims.list_unfinished()
 
     async def positions(self, epoch: int) -> Outcome:
         return await self._claims.positions(epoch)
 
     async def add(self, command: str, key: str | None, request: str, seconds: int, server: str) -> Outcome:
-        rows = [*await self._outbox.pending(), *await self._outbox.sent_rows()]
+        rows = [*await self._outbox.pending(), *await self._outbox.list_sent()]
         if command in {row.command for row in rows}:
             return "a command has one row"
         given: OutboxRow = row(command, request=request, key=key, seconds=seconds, server=server)
@@ -212,18 +214,18 @@ class _Database:
     async def repeated(
         self, command: str, key: str | None, request: str, seconds: int, server: str
     ) -> Outcome:
-        return await self._outbox.repeated(
+        return await self._outbox.find_repeat(
             row(command, request=request, key=key, seconds=seconds, server=server)
         )
 
     async def sent(self, command: str, offset: int) -> None:
-        await self._outbox.sent(command, (0, offset))
+        await self._outbox.note_sent(command, (0, offset))
 
     async def answered(self, command: str) -> None:
-        await self._outbox.answered([command])
+        await self._outbox.note_answered([command])
 
     async def lost(self, command: str) -> None:
-        await self._outbox.lost([command])
+        await self._outbox.note_lost([command])
 
     async def begin(self, server: str, seconds: int) -> None:
         await self._outbox.begin(server or "s3", seconds)
@@ -253,10 +255,10 @@ class _Database:
         return await self._outbox.expire(NOW + timedelta(seconds=seconds))
 
     async def accepted(self, key: str) -> Outcome:
-        return await self._outbox.accepted("a", key)
+        return await self._outbox.find_accepted("a", key)
 
     async def expired_request(self, key: str) -> Outcome:
-        return await self._outbox.expired_request("a", key)
+        return await self._outbox.find_expired("a", key)
 
     async def unsent(self) -> Outcome:
         return await self._outbox.unsent()
@@ -265,7 +267,7 @@ class _Database:
         return await self._outbox.pending()
 
     async def sent_rows(self) -> Outcome:
-        return await self._outbox.sent_rows()
+        return await self._outbox.list_sent()
 
 
 _GRANT = AccessGrant(resources=["datasets"], functions=["get"], accounts=["a"])

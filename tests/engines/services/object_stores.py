@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from tests.engines.services.azure import azure, wait_until_kept
 from tests.engines.services.azure import client_environment as azure_environment
+from tests.engines.services.folder import client_environment as folder_environment
+from tests.engines.services.folder import folder
 from tests.engines.services.gcs import another_account, gcs
 from tests.engines.services.gcs import client_environment as gcs_environment
 from tests.engines.services.s3 import client_environment as s3_environment
@@ -59,6 +61,14 @@ KINDS = {
             "s3://steelyard",
             s3,
             s3_environment,
+            lambda _: ("AWS_SECRET_ACCESS_KEY", "wrong"),
+            "403 Forbidden: SignatureDoesNotMatch",
+        ),
+        Kind(
+            "folder",
+            "s3://steelyard",
+            folder,
+            folder_environment,
             lambda _: ("AWS_SECRET_ACCESS_KEY", "wrong"),
             "403 Forbidden: SignatureDoesNotMatch",
         ),

@@ -17,12 +17,12 @@ from standardwebhooks import Webhook as Signature
 
 from steelyard.cli.demo.story import ACCOUNT as STORY
 from steelyard.client import Client, presets
-from steelyard.hosted.doubles import KEY, FakeProvider
 from steelyard.services.simulation.receiver import Delivery, Receiver, receiver
 from steelyard.steps.source_servers import TOKEN, ServedSource, hub_server
+from steelyard_evaluation.hosted.doubles import KEY, FakeProvider
 from steelyard_schema.account import AccessGrant
 from steelyard_schema.webhook import ENDED
-from tests.engines.services.conftest import Served
+from tests.engines.services.conftest import ServedMachine
 from tests.integration.test_hosted_models import settled
 from tests.integration.test_platform_kills import MADE
 
@@ -44,7 +44,7 @@ class Outside:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedEntities:
     """Ids of the entities from before the story."""
 
     owner: str
@@ -72,7 +72,7 @@ async def outside() -> AsyncIterator[Outside]:
         await runner.cleanup()
 
 
-def allow(machine: Served, hub: str) -> None:
+def allow(machine: ServedMachine, hub: str) -> None:
     """Let the settings allow servers on loopback, with this hub: before the machine is started."""
     allowed = "\n".join(
         f'{purpose} = ["http://127.0.0.1"]' for purpose in ("webhooks", "services", "sources")
@@ -81,7 +81,7 @@ def allow(machine: Served, hub: str) -> None:
         file.write(f'\n[egress]\n{allowed}\nnetworks = ["127.0.0.0/8"]\n[operator]\nhub = "{hub}"\n')
 
 
-def prepare(client: Client, place: Outside) -> Prepared:
+def prepare(client: Client, place: Outside) -> PreparedEntities:
     """Set secrets, register a webhook, and have rows of the hub answered by the provider."""
     owner = client.accounts.create("observer").id or ""
     grants = [AccessGrant(resources=["*"], functions=["get"], accounts=[STORY, ACCOUNT])]
@@ -107,10 +107,10 @@ def prepare(client: Client, place: Outside) -> Prepared:
     evaluation = client.evaluations.create(
         account=ACCOUNT, dataset=dataset.id, inferenceSession={"inferenceService": service.id}
     )
-    return Prepared(owner, webhook.webhook.id, webhook.secret, service.id, evaluation.id)
+    return PreparedEntities(owner, webhook.webhook.id, webhook.secret, service.id, evaluation.id)
 
 
-async def check(client: Client, place: Outside, made: Prepared, folders: Iterable[Path]) -> None:
+async def check(client: Client, place: Outside, made: PreparedEntities, folders: Iterable[Path]) -> None:
     """Check that rows, bills and events agree on both sides, and that no secret lies in the folders of the engines."""
     await asyncio.to_thread(client.evaluations.wait, made.evaluation, timeout=SECONDS)
     await asyncio.to_thread(check_bill, client, place, made)
@@ -121,16 +121,18 @@ async def check(client: Client, place: Outside, made: Prepared, folders: Iterabl
         assert [path for path in folder.rglob("*") if _holds(path, TOKEN, KEY)] == []
 
 
-def check_bill(client: Client, place: Outside, made: Prepared) -> None:
+def check_bill(client: Client, place: Outside, made: PreparedEntities) -> None:
     """Check that the ledger has what the provider has charged."""
     spending = settled(client, client.inferenceservices.get(made.service), seconds=60.0)
     spent = spending.total.inputTokens + spending.total.outputTokens
     # A replica that ended while the storage was away has left what it held: that counts as spent, too.
-    assert place.provider.charged <= spent + spending.heldTokens
+    assert place.provider.total_tokens <= spent + spending.heldTokens
     if not spending.total.estimatedCalls:
-        assert spent <= place.provider.charged
+        assert spent <= place.provider.total_tokens
     exact = not (spending.heldTokens or spending.total.estimatedCalls)
-    print(f"charged: {place.provider.charged} tokens, in the ledger {spent}{' exactly' if exact else ''}")
+    print(
+        f"charged: {place.provider.total_tokens} tokens, in the ledger {spent}{' exactly' if exact else ''}"
+    )
     assert len(place.provider.bodies) >= ROWS
 
 
@@ -148,7 +150,7 @@ def check_deliveries(deliveries: Iterable[Delivery], secret: str) -> None:
 
 
 async def _until_delivered(
-    client: Client, place: Outside, made: Prepared, ends: set[tuple[str, str]]
+    client: Client, place: Outside, made: PreparedEntities, ends: set[tuple[str, str]]
 ) -> None:
     async with asyncio.timeout(SECONDS):
         while True:

@@ -15,12 +15,12 @@ import psycopg
 from steelyard.broker.log import STATE
 from steelyard.broker.scan import topic_pieces
 from steelyard.client import Client, presets
-from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import Ledger, Spent, Tokens
 from steelyard.local.engines import open_engines
 from steelyard.settings import Settings
 from steelyard.steps.source_servers import TOKEN, ServedSource
-from steelyard.storage.store import open_store
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.ledger import CallTotals, Ledger, Tokens
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.account import AccessGrant
 from steelyard_schema.names import place
 from steelyard_schema.secrets import Secret
@@ -32,7 +32,7 @@ from tests.integration.small import write_rows
 ACCOUNT = "outside"
 ENTITIES = 3
 """Number of entities that `ask_for` makes."""
-SPENT = Spent(3, Tokens(40, 2))
+SPENT = CallTotals(3, Tokens(40, 2))
 SECONDS = 600.0
 
 

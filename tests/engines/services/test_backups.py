@@ -30,7 +30,7 @@ from steelyard.steps.source_servers import TOKEN, hub_server
 from steelyard.views.fields import FILTERS
 from steelyard.views.view import Query
 from tests.engines.services import together
-from tests.engines.services.conftest import Served
+from tests.engines.services.conftest import ServedMachine
 from tests.engines.services.outside import allow
 from tests.engines.services.restored import (
     ENTITIES,
@@ -56,7 +56,7 @@ def services() -> Iterator[dict[str, Service]]:
 
 
 @pytest.fixture
-def machine(machine: Served, services: dict[str, Service]) -> Served:
+def machine(machine: ServedMachine, services: dict[str, Service]) -> ServedMachine:
     # A prefix, databases and folders of its own: the servers are those of the whole file.
     name = secrets.token_hex(4)
     with psycopg.connect(services["postgresql"].address, autocommit=True) as connection:
@@ -65,7 +65,7 @@ def machine(machine: Served, services: dict[str, Service]) -> Served:
     return machine
 
 
-def place(machine: Served, name: str, *parts: str) -> None:
+def place(machine: ServedMachine, name: str, *parts: str) -> None:
     """Let some of the settings, by default all but the accounts, name places that are not there yet."""
     lines = machine.settings.read_text().splitlines()
     for number, line in enumerate(lines):
@@ -84,12 +84,12 @@ def place(machine: Served, name: str, *parts: str) -> None:
     machine.settings.write_text("\n".join(lines))
 
 
-def command(machine: Served, *arguments: str) -> list[str]:
+def command(machine: ServedMachine, *arguments: str) -> list[str]:
     options = ["--settings", str(machine.settings), "--state-dir", str(machine.state.path)]
     return [sys.executable, "-m", "steelyard.cli.main", *arguments, *options]
 
 
-def steelyard(machine: Served, *arguments: str) -> str:
+def steelyard(machine: ServedMachine, *arguments: str) -> str:
     done = subprocess.run(
         command(machine, *arguments), capture_output=True, text=True, timeout=900, check=False
     )
@@ -98,7 +98,7 @@ def steelyard(machine: Served, *arguments: str) -> str:
 
 
 @pytest.mark.timeout(1800)
-def test_a_sink_that_is_killed_at_any_moment_loses_nothing(machine: Served) -> None:
+def test_a_sink_that_is_killed_at_any_moment_loses_nothing(machine: ServedMachine) -> None:
     settings = load(machine.settings, machine.state.path)
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
     asyncio.run(prepare_now(settings))
@@ -119,7 +119,7 @@ async def prepare_now(settings: Settings) -> None:
 
 @pytest.mark.timeout(1800)
 def test_what_was_lost_is_restored_by_a_command_that_is_killed(
-    machine: Served, services: dict[str, Service], tmp_path: Path
+    machine: ServedMachine, services: dict[str, Service], tmp_path: Path
 ) -> None:
     with receiver() as events, hub_server({"rows.csv": b"question\nwhy?\n"}) as hub:
         hub.token = TOKEN
@@ -139,7 +139,7 @@ def test_what_was_lost_is_restored_by_a_command_that_is_killed(
             check_events(client, load(machine.settings, machine.state.path), made, events, before)
 
 
-def lose_and_restore(machine: Served, postgresql: Service) -> None:
+def lose_and_restore(machine: ServedMachine, postgresql: Service) -> None:
     """Lose log, view and accounts, and restore them: from the backup, and from a copy of the accounts database."""
     settings = load(machine.settings, machine.state.path)
     asyncio.run(use(settings))
@@ -171,14 +171,14 @@ def check_restored(client: Client) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_what_is_deleted_leaves_every_place_in_its_time(machine: Served) -> None:
+def test_what_is_deleted_leaves_every_place_in_its_time(machine: ServedMachine) -> None:
     assert machine.config("init").returncode == 0
     settings = load(machine.settings, machine.state.path)
     mirrored = settings.backup.replace("/backup/", "/mirror/")
     check_days(asyncio.run(live_through(settings, mirrored, busy=True)))
 
 
-def kill_restores(machine: Served, chance: random.Random) -> None:
+def kill_restores(machine: ServedMachine, chance: random.Random) -> None:
     """Kill the restore as it begins, and then at random moments until it was faster.
 
     One that is killed while it writes to the view leaves a transaction open: later ones wait until the server ends it.

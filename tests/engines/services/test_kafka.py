@@ -195,7 +195,7 @@ async def test_what_was_confirmed_survives_the_death_of_each_broker_in_turn(url:
                 tasks.create_task(kill_in_turn())
             async with asyncio.timeout(600):
                 while len(said := await values(log, OUTCOMES)) < len(confirmed):
-                    await log.changed(log.version(), 1)
+                    await log.wait_for_change(log.version(), 1)
         assert sorted(said) == sorted(number.encode() for number in confirmed)
         await log.close()
 

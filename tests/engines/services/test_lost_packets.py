@@ -14,7 +14,7 @@ import pytest
 from steelyard.local.state import read_record
 from tests.engines.build import Missing
 from tests.engines.services import together
-from tests.engines.services.conftest import Served
+from tests.engines.services.conftest import ServedMachine
 from tests.engines.services.network import Network, require
 from tests.engines.services.service import Service
 from tests.engines.services.test_partitions import cut_off, tell
@@ -70,7 +70,7 @@ def services(cuts: Cuts, networks: Networks) -> Iterator[dict[str, Service]]:
 
 @pytest.mark.timeout(1800)
 async def test_the_story_runs_while_packets_are_lost(
-    machine: Served, networks: Networks, cuts: Cuts, tmp_path: Path
+    machine: ServedMachine, networks: Networks, cuts: Cuts, tmp_path: Path
 ) -> None:
     async def disturb(telling: "asyncio.Task[object]") -> None:
         await asyncio.wait([telling], timeout=RNG.uniform(2.0, 8.0))

@@ -133,7 +133,7 @@ async def test_of_an_epoch_that_is_over_nothing_stays(view: View, url: str) -> N
 async def test_a_write_of_another_process_wakes_those_who_wait(view: View, url: str) -> None:
     other = await open_view(url)
     since = view.version()
-    waiting = asyncio.create_task(view.changed(since, 30))
+    waiting = asyncio.create_task(view.wait_for_change(since, 30))
     await other.apply([change(dataset("d1"), 1)], 1, {0: 1})
     assert await waiting != since
     await other.close()
@@ -175,7 +175,7 @@ async def test_a_server_that_is_away_is_one_line(service: Service) -> None:
         ViewError, match=r"^view mongodb://127\.0\.0\.1:\d+/steelyard\?replicaSet=secantus: [^\n]+$"
     ):
         await view.query(Query("Dataset"))
-    assert await view.changed(view.version(), 0.1) == view.version()
+    assert await view.wait_for_change(view.version(), 0.1) == view.version()
     await view.close()
     with pytest.raises(ViewError, match=r"^view mongodb://"):
         await open_view(service.address)

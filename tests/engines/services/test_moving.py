@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.engines import open_engines
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.files import prepare
+from steelyard.local.state import StateDir
 from steelyard.settings import Settings, load
 from tests.engines.services.kafka import kafka
 from tests.engines.services.mongodb import mongodb

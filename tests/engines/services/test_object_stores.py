@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 
 from steelyard.api.settings import ApiSettings
-from steelyard.hosted.book import Book
-from steelyard.hosted.ledger import Ledger, Spent, Tokens
 from steelyard.local.config import check_engines
 from steelyard.settings import load
-from steelyard.storage.staging import Area, Expected, discard, finalise
-from steelyard.storage.store import ObjectExists, ObjectMissing, StorageError, Store, open_store
 from steelyard.testing.engines.store import CASES, Case
+from steelyard_evaluation.hosted.book import Book
+from steelyard_evaluation.hosted.ledger import CallTotals, Ledger, Tokens
+from steelyard_evaluation.storage.staging import Area, ExpectedFile, discard, finalise
+from steelyard_evaluation.storage.store import ObjectExists, ObjectMissing, StorageError, Store, open_store
 from steelyard_schema.names import MANIFEST
 from tests.engines.services.histories import STORE_OPERATIONS, Operation, store_outcomes
 from tests.engines.services.object_stores import chosen
@@ -82,7 +82,7 @@ async def test_writers_of_a_spending_ledger_are_in_one_order(store: Store) -> No
             added = False
             while not added:
                 last = book.last or Ledger(NOON.date())
-                added = await book.add(last.after(writer, Spent(1, Tokens(1, 2)), Tokens(), NOON))
+                added = await book.add(last.after(writer, CallTotals(1, Tokens(1, 2)), Tokens(), NOON))
 
     await asyncio.gather(*(write(f"writer-{number}") for number in range(writers)))
     book = Book(store)
@@ -104,13 +104,13 @@ async def test_an_upload_becomes_final(store: Store) -> None:
     files = {"a.parquet": PART, "deep/b.parquet": b"b"}
     for path, data in files.items():
         await store.put(AREA.key(path), data)
-    expected = [Expected(path, len(data)) for path, data in files.items()]
+    expected = [ExpectedFile(path, len(data)) for path, data in files.items()]
     manifest = await finalise(store, AREA, expected, "datasets/5eed")
     await discard(store, AREA)
     assert [file.path for file in manifest.files] == list(files)
     assert [info.key async for info in store.list()] == [
         *(f"datasets/5eed/{key}" for key in sorted([*files, MANIFEST])),
-        AREA.closed,
+        AREA.closing_mark,
     ]
     assert await store.get("datasets/5eed/a.parquet") == PART
 

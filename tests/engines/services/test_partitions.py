@@ -19,7 +19,7 @@ from steelyard.cli.demo.story import Story
 from steelyard.cli.display import NoDisplay
 from steelyard.local.state import read_platform, read_record
 from tests.engines.services import together
-from tests.engines.services.conftest import Served
+from tests.engines.services.conftest import ServedMachine
 from tests.engines.services.location import Cut
 from tests.engines.services.proxy import Proxy
 from tests.engines.services.service import Service
@@ -46,7 +46,7 @@ def services(proxies: Proxies) -> Iterator[dict[str, Service]]:
         yield services
 
 
-async def tell(machine: Served, folder: Path, disturb: Disturb) -> None:
+async def tell(machine: ServedMachine, folder: Path, disturb: Disturb) -> None:
     """Tell the story, and disturb it; whatever was acknowledged is there in the end, once."""
     with machine.client(tries=60) as client, machine.client(tries=60) as editor:
         story = Story(client, NoDisplay(), timeout=1800)
@@ -61,7 +61,7 @@ async def tell(machine: Served, folder: Path, disturb: Disturb) -> None:
     await check_jobs(machine)
 
 
-async def ask(machine: Served, until: asyncio.Event) -> Counter[int]:
+async def ask(machine: ServedMachine, until: asyncio.Event) -> Counter[int]:
     """Ask the API for its datasets again and again; count the answers by their status."""
     api, token = read_platform(machine.state)
     answers: Counter[int] = Counter()
@@ -74,7 +74,7 @@ async def ask(machine: Served, until: asyncio.Event) -> Counter[int]:
     return answers
 
 
-async def cut_off(machine: Served, ways: Sequence[Cut], seconds: float) -> Counter[int]:
+async def cut_off(machine: ServedMachine, ways: Sequence[Cut], seconds: float) -> Counter[int]:
     """Cut servers off for a time, in which the API is asked: it must answer, and its process must not end."""
     healed = asyncio.Event()
     asking = asyncio.create_task(ask(machine, healed))
@@ -91,7 +91,7 @@ async def cut_off(machine: Served, ways: Sequence[Cut], seconds: float) -> Count
 
 @pytest.mark.timeout(1800)
 async def test_the_story_runs_while_an_engine_is_cut_off(
-    machine: Served, proxies: Proxies, tmp_path: Path
+    machine: ServedMachine, proxies: Proxies, tmp_path: Path
 ) -> None:
     rng, engine = random.Random(SEED), ENGINES[SEED % len(ENGINES)]
 
@@ -111,7 +111,7 @@ async def test_the_story_runs_while_an_engine_is_cut_off(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seconds", [LATE_SECONDS, pytest.param(LATEST_SECONDS, marks=pytest.mark.soak)])
 async def test_the_story_runs_on_engines_that_answer_late(
-    machine: Served, proxies: Proxies, tmp_path: Path, seconds: float
+    machine: ServedMachine, proxies: Proxies, tmp_path: Path, seconds: float
 ) -> None:
     for of_engine in proxies.values():
         for proxy in of_engine:
@@ -130,7 +130,7 @@ async def test_the_story_runs_on_engines_that_answer_late(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engines", [*((engine,) for engine in ENGINES), ENGINES], ids=[*ENGINES, "all"])
 async def test_engines_are_cut_off_for_a_minute(
-    machine: Served, proxies: Proxies, tmp_path: Path, engines: Sequence[str]
+    machine: ServedMachine, proxies: Proxies, tmp_path: Path, engines: Sequence[str]
 ) -> None:
     rng = random.Random(SEED)
     print(f"\nSTEELYARD_KILL_SEED={SEED}")

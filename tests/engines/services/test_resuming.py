@@ -15,17 +15,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from steelyard.accounts.database import OutboxRow
 from steelyard.accounts.open import open_accounts_database
+from steelyard.accounts.outbox import OutboxRow
 from steelyard.accounts.postgresql.database import parse
 from steelyard.accounts.postgresql.schema import migrate
 from steelyard.broker.log import EVENTS, STATE, Message
 from steelyard.broker.open import open_log, prepare_log
 from steelyard.broker.scan import partition_records
-from steelyard.errors import EngineError
-from steelyard.storage.store import open_store
 from steelyard.testing.engines.view import change, dataset
 from steelyard.views.open import open_view
+from steelyard_common.errors import EngineError
+from steelyard_evaluation.storage.store import open_store
 from steelyard_schema.ids import random_id
 from tests.engines.build import Missing
 from tests.engines.services.kafka import kafka

@@ -13,7 +13,7 @@ import pytest
 
 from steelyard.cli.demo.digits import make
 from tests.engines.services import together
-from tests.engines.services.conftest import Served
+from tests.engines.services.conftest import ServedMachine
 from tests.engines.services.service import Service
 from tests.integration.test_platform_kills import SEED
 from tests.integration.test_several import (
@@ -60,7 +60,7 @@ async def test_several_of_each_on_servers_lose_and_double_nothing(running: Proce
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-async def test_the_story_with_two_of_each_service_on_servers(machine: Served, tmp_path: Path) -> None:
+async def test_the_story_with_two_of_each_service_on_servers(machine: ServedMachine, tmp_path: Path) -> None:
     """Two orchestrators and two informers are among them; one of each leads."""
     print(f"\nSTEELYARD_KILL_SEED={SEED}")
     assert machine.config("init").returncode == 0

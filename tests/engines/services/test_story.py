@@ -18,7 +18,7 @@ import pytest
 from steelyard.accounts.postgresql.schema import newest
 from steelyard.cli.demo.digits import make
 from tests.engines.services import together
-from tests.engines.services.conftest import Served
+from tests.engines.services.conftest import ServedMachine
 from tests.engines.services.outside import allow, check, outside, prepare
 from tests.engines.services.service import Service
 from tests.integration.conftest import Machine
@@ -37,7 +37,7 @@ def services() -> Iterator[dict[str, Service]]:
         yield services
 
 
-def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str, Service]) -> None:
+def test_engines_are_checked_and_made_ready(machine: ServedMachine, services: dict[str, Service]) -> None:
     early = machine.config("check")
     assert (early.returncode, early.stderr) == (3, "")
     assert "has no tables of Steelyard yet; `steelyard config init` makes them" in early.stdout
@@ -71,7 +71,7 @@ def test_engines_are_checked_and_made_ready(machine: Served, services: dict[str,
     ],
 )
 async def test_the_story_runs_while_servers_and_services_are_killed(
-    machine: Served, services: dict[str, Service], tmp_path: Path, first: int
+    machine: ServedMachine, services: dict[str, Service], tmp_path: Path, first: int
 ) -> None:
     """The victims' turn begins with a drawn one; the long form begins with every second one."""
     print(f"\nSTEELYARD_KILL_SEED={SEED}")

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from steelyard.local.apiserver.schema import Node
 from steelyard_common.types import Json
+from steelyard_local_kubernetes.apiserver.schema import Node
 from tests.kubernetes_api.strange import BASES, kind_of
 from tests.kubernetes_differential.case import Case, post
 from tests.kubernetes_differential.samples import DRY

@@ -91,8 +91,8 @@ def test_it_answers_as_sqlite_does(url: str, part: str, data: st.DataObject) -> 
 @pytest.mark.parametrize("name", ["nobody\0", "\0"])
 async def test_nothing_is_stored_under_a_name_with_nul(database: AccountsDatabase, name: str) -> None:
     assert await database.accounts.get(name) is None
-    assert await database.accounts.named(name) is None
+    assert await database.accounts.find_by_name(name) is None
     assert await database.accounts.key(name) is None
     assert await database.claims.get(name) is None
-    assert await database.claims.known([name]) == {}
+    assert await database.claims.find_claims([name]) == {}
     assert await database.outbox.pending(entity=name) == []

@@ -45,7 +45,7 @@ async def test_the_migration_of_secrets_keeps_all_else_up_and_down(
         assert connection.execute("SELECT id FROM accounts").fetchall() == [(made.id,)]
     assert migrate(parse(url)) == ("0004", newest())
     again = await open_accounts_database(url)
-    assert await again.accounts.named("alice") == made
+    assert await again.accounts.find_by_name("alice") == made
     assert await again.secrets.list("acme") == []
     await again.secrets.put(secrets_suite.secret(), 1)
     await again.close()
@@ -56,7 +56,7 @@ async def test_migrations_go_up_and_down_with_data(database: AccountsDatabase, u
     await database.close()
     migrate(parse(url), newest())
     again = await open_accounts_database(url)
-    assert await again.accounts.named("alice") == made
+    assert await again.accounts.find_by_name("alice") == made
     await again.close()
     migrate(parse(url), "base")
     engine = create_engine(parse(url))
@@ -79,7 +79,7 @@ async def test_the_step_without_labels_keeps_the_accounts(database: AccountsData
     assert "labels" not in json
     migrate(parse(url))
     again = await open_accounts_database(url)
-    assert await again.accounts.named("alice") == made
+    assert await again.accounts.find_by_name("alice") == made
     assert (await again.accounts.set_labels(made.id or "", {"team": "red"})).labels == {"team": "red"}
     await again.close()
 

@@ -1,4 +1,4 @@
-"""Calls of OpenAI's client to one server: `python session.py URL KEY DOOR`, in an environment of its own.
+"""Calls of OpenAI's client to one server: `python session_openai.py URL KEY DOOR`, in an environment of its own.
 
 It runs on every version from 1.0 on, so that it needs nothing of ours, and no client that is newer.
 """

@@ -1,0 +1,1 @@
+"""The Helm chart: its templates, and the platform that it installs on a real node."""

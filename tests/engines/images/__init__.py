@@ -1,0 +1,1 @@
+"""Our own container images: made twice, unpacked and run without rights, and run by a real node."""
