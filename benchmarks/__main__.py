@@ -1,10 +1,13 @@
 """`make bench`: every benchmark in turn, each in its own process; arguments choose some by name.
 
-A benchmark prints a Markdown table and its figures as JSON. One that fails is named, and the others still run.
+A benchmark prints Markdown tables, which go into docs/benchmarks.md, and its figures as JSON. One that fails is named,
+and the others still run. What comes after `--` are options of the benchmark: `python -m benchmarks
+operator -- --sizes 100 1000`. `--short` compares processor times with those of the peers, as CI does.
 """
 
-import subprocess
 import sys
+
+from benchmarks import page
 
 BENCHMARKS = (
     "machine",
@@ -17,12 +20,18 @@ BENCHMARKS = (
     "platform",
     "kubernetes",
 )
-ON_SERVERS = ("logs", "engines")
+ON_SERVERS = ("logs", "engines", "storage_server")
 """Benchmarks that need Kafka, PostgreSQL, S3 and MongoDB's protocol; run where they are named."""
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or list(BENCHMARKS)
+    if sys.argv[1:2] == ["--short"]:
+        from benchmarks import short  # it loads what all benchmarks need
+
+        return short.main(sys.argv[2:])
+    words = sys.argv[1:]
+    options = words[words.index("--") + 1 :] if "--" in words else []
+    chosen = words[: words.index("--")] if "--" in words else words or list(BENCHMARKS)
     unknown = [name for name in chosen if name not in BENCHMARKS + ON_SERVERS]
     if unknown:
         print(
@@ -33,7 +42,7 @@ def main() -> int:
     failed = []
     for name in chosen:
         print(f"\n# {name}\n", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
+        if not page.measure(name, [sys.executable, "-m", f"benchmarks.{name}", *options]):
             failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

@@ -17,11 +17,12 @@ from aiohttp import web
 from steelyard.clusters import ClusterConfig
 from steelyard.clusters.kinds import RAY_CLUSTER
 from steelyard.clusters.ray.manifest import ray_cluster
-from steelyard.local.apiserver.pki import kubeconfig
-from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.local.service import apply_crds
 from steelyard_kube.client import RestCluster, connect
 from steelyard_kube.resource import NAMESPACES
+from steelyard_local_kubernetes.apiserver.pki import kubeconfig
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.installation import install_definitions
+from steelyard_schema.definitions import load_definitions
 
 TOKEN = "benchmark"
 IN_FLIGHT = 32
@@ -77,7 +78,7 @@ async def main(folder: Path, sizes: list[int]) -> None:
         direct, written = folder / "direct", folder / "kubeconfig.part"
         direct.write_text(yaml.safe_dump(kubeconfig(server.url, server.ca, TOKEN)))
         cluster = await connect(direct)
-        await apply_crds(cluster)
+        await install_definitions(cluster, load_definitions())
         for size in sizes:
             await fill(cluster, size)
         connector = aiohttp.TCPConnector(ssl=False, limit=0)

@@ -31,13 +31,13 @@ from pymongo.write_concern import WriteConcern
 from benchmarks.engines import growth
 from benchmarks.machine.__main__ import memory
 from benchmarks.views.__main__ import BATCH, changes, hexadecimal
-from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.accounts.open import open_accounts_database
+from steelyard.accounts.outbox import Outbox, OutboxRow
 from steelyard.accounts.postgresql.database import parse
 from steelyard.accounts.postgresql.schema import migrate
-from steelyard.storage.store import Store, open_store
 from steelyard.views.open import open_view
 from steelyard.views.view import Query, View
+from steelyard_evaluation.storage.store import Store, open_store
 from steelyard_schema.ids import random_id
 from tests.engines.services import together
 from tests.engines.services.mongodb import mongodb

@@ -30,7 +30,7 @@ from steelyard.accounts.postgresql.schema import migrate
 from steelyard.broker.kafka.address import parse as parse_kafka
 from steelyard.broker.log import STATE, Log, Message
 from steelyard.broker.open import open_log, prepare_log
-from steelyard.broker.partition import partition_of
+from steelyard.broker.partition import find_partition
 from steelyard.views.fields import read
 from steelyard.views.mongodb.documents import ENTITIES, document
 from steelyard.views.open import open_view
@@ -52,7 +52,7 @@ Pause = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrowthFigure:
     """One figure at one size; milliseconds, MB, or as its name says."""
 
     what: str
@@ -99,7 +99,7 @@ def size_of(services: Sequence[Service]) -> float:
 
 async def grow_accounts(
     sizes: Sequence[int], accept: Callable[..., Awaitable[None]], pause: Pause
-) -> AsyncIterator[Grown]:
+) -> AsyncIterator[GrowthFigure]:
     """Fill the outbox with commands that were sent long ago, of 2 KB each, and accept others."""
     with postgresql() as service:
         migrate(parse(service.address))
@@ -122,9 +122,9 @@ async def grow_accounts(
                     await accept(opened.outbox, number)
 
             took = await seconds(lambda: asyncio.gather(*(work(numbers) for _ in range(CALLERS))))  # noqa: B023 - called at once
-            yield Grown("accept a command, p50, ms", size, alone)
-            yield Grown("accept commands, ten callers, /s", size, 5 * TIMES / took)
-            yield Grown("memory of PostgreSQL, MB", size, size_of([service]))
+            yield GrowthFigure("accept a command, p50, ms", size, alone)
+            yield GrowthFigure("accept commands, ten callers, /s", size, 5 * TIMES / took)
+            yield GrowthFigure("memory of PostgreSQL, MB", size, size_of([service]))
         await opened.close()
 
 
@@ -138,7 +138,7 @@ FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS n
 """
 
 
-async def grow_log(sizes: Sequence[int], most_seconds: float, pause: Pause) -> AsyncIterator[Grown]:
+async def grow_log(sizes: Sequence[int], most_seconds: float, pause: Pause) -> AsyncIterator[GrowthFigure]:
     """Fill the topic of states with keys, look one up, and read all of them in another log object."""
     with kafka() as cluster:
         url = f"{cluster.address}/growth"
@@ -152,7 +152,7 @@ async def grow_log(sizes: Sequence[int], most_seconds: float, pause: Pause) -> A
             await pause(f"measure Kafka at {filled:,}")
             async for figure in log_figures(log, url, filled):
                 yield figure
-            yield Grown("memory of three brokers, MB", filled, size_of(cluster.brokers))
+            yield GrowthFigure("memory of three brokers, MB", filled, size_of(cluster.brokers))
             if filled < size:
                 break
         await log.close()
@@ -167,7 +167,7 @@ def fill_log(url: str, partitions: int, first: int, size: int, most_seconds: flo
         key = f"k{number}"
         while True:
             try:
-                producer.produce(topic, VALUE, key=key, partition=partition_of(key, partitions))
+                producer.produce(topic, VALUE, key=key, partition=find_partition(key, partitions))
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -180,20 +180,20 @@ def fill_log(url: str, partitions: int, first: int, size: int, most_seconds: flo
     return size
 
 
-async def log_figures(log: Log, url: str, filled: int) -> AsyncIterator[Grown]:
+async def log_figures(log: Log, url: str, filled: int) -> AsyncIterator[GrowthFigure]:
     keys = [f"k{number * 7907 % filled}" for number in range(PUBLISHED)]
     took = await seconds(lambda: asyncio.gather(*(log.publish([Message(STATE, key, VALUE)]) for key in keys)))
-    yield Grown("publish states, /s", filled, PUBLISHED / took)
+    yield GrowthFigure("publish states, /s", filled, PUBLISHED / took)
     await log.latest(STATE, "k0")
-    yield Grown(
+    yield GrowthFigure(
         "the newest record of a key, p50, ms",
         filled,
         await milliseconds(lambda n: log.latest(STATE, keys[n])),
     )
     rebuilt = await asyncio.to_thread(rebuild, url)
-    yield Grown("rebuild the local copy, s", filled, rebuilt["seconds"])
-    yield Grown("memory of a process without a local copy, MB", filled, rebuilt["before"])
-    yield Grown("memory of a process with a local copy, MB", filled, rebuilt["after"])
+    yield GrowthFigure("rebuild the local copy, s", filled, rebuilt["seconds"])
+    yield GrowthFigure("memory of a process without a local copy, MB", filled, rebuilt["before"])
+    yield GrowthFigure("memory of a process with a local copy, MB", filled, rebuilt["after"])
 
 
 def rebuild(url: str) -> dict[str, float]:
@@ -204,7 +204,7 @@ def rebuild(url: str) -> dict[str, float]:
     return printed
 
 
-async def grow_view(sizes: Sequence[int], most_seconds: float, pause: Pause) -> AsyncIterator[Grown]:
+async def grow_view(sizes: Sequence[int], most_seconds: float, pause: Pause) -> AsyncIterator[GrowthFigure]:
     """Fill the view, get entities and query a hundred of them."""
     with mongodb() as service:
         view = await open_view(service.address)
@@ -218,7 +218,7 @@ async def grow_view(sizes: Sequence[int], most_seconds: float, pause: Pause) -> 
             async for figure in view_figures(view, batch, filled):
                 yield figure
             written += len(batch)
-            yield Grown("memory of MongoDB's protocol, MB", filled, size_of([service]))
+            yield GrowthFigure("memory of MongoDB's protocol, MB", filled, size_of([service]))
             if filled < size:
                 break
         await view.close()
@@ -238,10 +238,12 @@ async def fill_view(
     return written
 
 
-async def view_figures(view: View, batch: Sequence[Change], filled: int) -> AsyncIterator[Grown]:
+async def view_figures(view: View, batch: Sequence[Change], filled: int) -> AsyncIterator[GrowthFigure]:
     page = Query("Evaluation", order_by="creationTime", order="descending", limit=100)
     took = await seconds(lambda: view.apply(batch, 1, {0: batch[-1].position.offset + 1}))
-    yield Grown("view: write entities, /s", filled, len(batch) / took)
+    yield GrowthFigure("view: write entities, /s", filled, len(batch) / took)
     got = await milliseconds(lambda n: view.get("Evaluation", hexadecimal("e", n * 7907 % filled)))
-    yield Grown("view: get, p50, ms", filled, got)
-    yield Grown("view: query of 100, p50, ms", filled, await milliseconds(lambda _: view.query(page), 10))
+    yield GrowthFigure("view: get, p50, ms", filled, got)
+    yield GrowthFigure(
+        "view: query of 100, p50, ms", filled, await milliseconds(lambda _: view.query(page), 10)
+    )

@@ -16,19 +16,19 @@ from typing import Any
 
 
 async def engine(folder: Path, in_flight: int, urls: Sequence[str]) -> None:
-    from steelyard.discovery import UrlDiscovery
-    from steelyard.evaluation.attempt import Environment
-    from steelyard.evaluation.doubles import SilentLog
-    from steelyard.evaluation.engine import Stores, evaluate
-    from steelyard.runs.plan import plan_of
-    from steelyard.runs.request import Limits, RunRequest, SourceSpec
-    from steelyard.storage.store import open_store
+    from steelyard_common.discovery import UrlDiscovery
+    from steelyard_evaluation.engine.attempt import Environment
+    from steelyard_evaluation.engine.doubles import SilentLog
+    from steelyard_evaluation.engine.engine import Stores, evaluate
+    from steelyard_evaluation.runs.plan import make_plan
+    from steelyard_evaluation.runs.request import Limits, RunRequest, SourceSpec
+    from steelyard_evaluation.storage.store import open_store
 
     limits = Limits(concurrency=in_flight // len(urls))
     request = RunRequest(
         SourceSpec(str(folder / "dataset")), "mock", tuple(f"{url}/v1" for url in urls), limits=limits
     )
-    plan = plan_of(request, {"benchmark": 1}, ("prompt",), key=None)
+    plan = make_plan(request, {"benchmark": 1}, ("prompt",), key=None)
     stores = Stores(
         open_store(f"file://{folder}/dataset"), open_store(f"file://{folder}/output-{time.time_ns()}")
     )

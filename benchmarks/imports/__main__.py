@@ -19,7 +19,10 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "numpy and pyarrow": ("-c", "import numpy, pyarrow"),
     "import steelyard.client": ("-c", "import steelyard.client"),
     "import steelyard.clusters": ("-c", "from steelyard.clusters import Client, ClusterConfig"),
-    "steelyard --help": ("-m", "steelyard.cli.main", "--help"),
+    **{
+        f"steelyard {words}": ("-m", "steelyard.cli.main", *words.split())
+        for words in ("--version", "--help", "eval run --help", "get --help")
+    },
     **{f"step {name}": ("-c", f"import steelyard.steps.{name}") for name in STEPS},
 }
 

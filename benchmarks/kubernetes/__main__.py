@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.kubernetes.crowd import Held, crowd
+from benchmarks.kubernetes.crowd import ServerSize, crowd
 from benchmarks.kubernetes.jobs import Latency, Rate, one_by_one, together
 from benchmarks.kubernetes.rates import Row, rates
 from benchmarks.kubernetes.running import processor_of, running, tree
@@ -24,7 +24,7 @@ REAL = ("etcd", "kube-apiserver")
 
 
 @dataclass(frozen=True)
-class Chosen:
+class MeasurementSizes:
     """Sizes of the measurements."""
 
     jobs: int
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--crowd", type=int, default=10_000)
     given = parser.parse_args()
-    chosen = Chosen(given.jobs, given.requests, given.crowd)
+    chosen = MeasurementSizes(given.jobs, given.requests, given.crowd)
     figures: dict[str, object] = {"load": os.getloadavg()}
     with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "jobs") as server:
         single, many = (
@@ -100,7 +100,7 @@ def rates_table(servers: dict[str, list[Row]]) -> str:
     return _table("request | server | /s | processor | p50 | p99", lines)
 
 
-def crowd_table(held: Iterable[Held]) -> str:
+def crowd_table(held: Iterable[ServerSize]) -> str:
     lines = [
         f"| {entry.when} | {entry.memory:.0f} MB | {entry.stored:.1f} MB | {entry.seconds:.0f} s |"
         for entry in held

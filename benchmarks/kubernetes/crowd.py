@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from benchmarks.kubernetes.jobs import Completions, make_job
 from benchmarks.kubernetes.running import Running
-from steelyard.local.apiserver.expiry import HISTORY_SECONDS, SWEEP_SECONDS
 from steelyard_kube.client import RestCluster, connect
 from steelyard_kube.errors import NotFound
 from steelyard_kube.events import REMEMBERED_SECONDS
 from steelyard_kube.resource import EVENTS, JOBS, PODS, Resource
+from steelyard_local_kubernetes.apiserver.expiry import HISTORY_SECONDS, SWEEP_SECONDS
 
 AT_ONCE = 200  # Jobs that are created and not yet Complete: the node takes a thousand Pods
 IN_FLIGHT = 16
@@ -21,7 +21,7 @@ PATIENCE = 1800.0
 
 
 @dataclass(frozen=True)
-class Held:
+class ServerSize:
     """Memory and database of the server, in MB, and how many seconds it took to come there."""
 
     when: str
@@ -30,7 +30,7 @@ class Held:
     seconds: float
 
 
-async def crowd(server: Running, jobs: int) -> list[Held]:
+async def crowd(server: Running, jobs: int) -> list[ServerSize]:
     """Two times the same: what the second leaves beyond the first is what grows."""
     cluster = await connect(server.state.kubeconfig)
     try:
@@ -88,7 +88,7 @@ async def _delete(cluster: RestCluster, resource: Resource) -> None:
     await asyncio.gather(*(one(obj["metadata"]["name"]) for obj in listing.items))
 
 
-async def _held(server: Running, when: str, began: float) -> Held:
+async def _held(server: Running, when: str, began: float) -> ServerSize:
     seconds = time.monotonic() - began
     await asyncio.sleep(SETTLE_SECONDS)
-    return Held(when, server.memory(), server.stored(), seconds)
+    return ServerSize(when, server.memory(), server.stored(), seconds)

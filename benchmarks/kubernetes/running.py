@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.local.network import claim, claims_folder
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.files import prepare
+from steelyard.local.state import StateDir
+from steelyard_local_kubernetes.network import claim, claims_folder
 
 IMAGE = "localhost/benchmark"
 READY_SECONDS = 60.0

@@ -15,16 +15,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.engines.lm_eval.suite import LOCK, write_entry_points
+from tests.engines.lm_eval.suite import LOCK
 from tests.engines.lm_eval.tasks import write_tasks
 from tests.engines.locked import environment
-from tests.source import FOLDERS
+from tests.source import FOLDERS, write_metadata
 
 ROOT = Path(__file__).parent.parent.parent
 TASKS = ("local_sums", "local_choices")
 SERVER = """
 import sys, time
-from steelyard.evaluation.model_servers import ModelServer
+from steelyard_evaluation.engine.model_servers import ModelServer
 from tests.engines.lm_eval.server import Served
 print(Served(ModelServer(tokenizer_info=True)).root, flush=True)
 sys.stdin.read()
@@ -32,14 +32,14 @@ sys.stdin.read()
 
 
 @dataclass(frozen=True)
-class Spent:
+class CommandCost:
     """Time and memory that a command took."""
 
     processor: float
     wall: float
 
 
-def measured(command: Sequence[str], settings: dict[str, str], folder: Path) -> Spent:
+def measured(command: Sequence[str], settings: dict[str, str], folder: Path) -> CommandCost:
     """Run it to its end, and measure it with all that it waited for."""
     before = os.times()
     with (folder / "log").open("ab") as log:
@@ -48,7 +48,7 @@ def measured(command: Sequence[str], settings: dict[str, str], folder: Path) -> 
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}, see {folder / 'log'}")
     user, system = after.children_user - before.children_user, after.children_system - before.children_system
-    return Spent(user + system, after.elapsed - before.elapsed)
+    return CommandCost(user + system, after.elapsed - before.elapsed)
 
 
 def ours(python: Path, task: str, root: str, folder: Path, number: int) -> list[str]:
@@ -84,7 +84,7 @@ def main() -> None:
         folder.mkdir()
         info.mkdir()
         write_tasks(folder, arguments.documents)
-        write_entry_points(info)
+        write_metadata(info)
         settings = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, (info, *FOLDERS, ROOT))),
             "HF_HOME": str(Path(scratch) / "hf"),
@@ -112,12 +112,12 @@ def main() -> None:
 def compared(task: str, place: tuple[Path, str, Path], settings: dict[str, str], runs: int) -> Sequence[str]:
     """A line of figures for each of both, the medians of several runs in turns, and their ratio as JSON."""
     python, root, folder = place
-    spent: dict[str, list[Spent]] = {"steelyard": [], "lm-eval": []}
+    spent: dict[str, list[CommandCost]] = {"steelyard": [], "lm-eval": []}
     for number in range(runs):
         spent["lm-eval"].append(measured(theirs(python, task, root, folder, number), settings, folder))
         spent["steelyard"].append(measured(ours(python, task, root, folder, number), settings, folder))
     middle = {
-        name: Spent(
+        name: CommandCost(
             statistics.median(one.processor for one in several),
             statistics.median(one.wall for one in several),
         )

@@ -29,9 +29,9 @@ from pathlib import Path
 
 from benchmarks.evaluation.prompts import write
 from benchmarks.model_servers import endpoint
-from steelyard.evaluation.limit import AUTO as LIMIT_AUTO
-from steelyard.evaluation.limit import Concurrency, Limit
-from steelyard.evaluation.test_limit import H100, TWO_CORES, seconds_of
+from steelyard_evaluation.engine.limit import AUTO as LIMIT_AUTO
+from steelyard_evaluation.engine.limit import Concurrency, Limit
+from steelyard_evaluation.engine.test_limit import H100, TWO_CORES, seconds_of
 from tests.engines.model_servers import checks, prepared
 from tests.engines.model_servers.serving import serving
 

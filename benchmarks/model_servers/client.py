@@ -19,13 +19,13 @@ MODEL = "tiny"
 
 
 async def engine(folder: Path, calls: int | None, url: str, tokens: int) -> None:
-    from steelyard.discovery import UrlDiscovery
-    from steelyard.evaluation.attempt import Environment
-    from steelyard.evaluation.doubles import SilentLog
-    from steelyard.evaluation.engine import Stores, evaluate
-    from steelyard.runs.plan import plan_of
-    from steelyard.runs.request import Limits, PromptSpec, RunRequest, SourceSpec
-    from steelyard.storage.store import open_store
+    from steelyard_common.discovery import UrlDiscovery
+    from steelyard_evaluation.engine.attempt import Environment
+    from steelyard_evaluation.engine.doubles import SilentLog
+    from steelyard_evaluation.engine.engine import Stores, evaluate
+    from steelyard_evaluation.runs.plan import make_plan
+    from steelyard_evaluation.runs.request import Limits, PromptSpec, RunRequest, SourceSpec
+    from steelyard_evaluation.storage.store import open_store
 
     request = RunRequest(
         SourceSpec(str(folder / "dataset")),
@@ -34,7 +34,7 @@ async def engine(folder: Path, calls: int | None, url: str, tokens: int) -> None
         PromptSpec(sampling={"max_tokens": tokens, "temperature": 0}),
         limits=Limits(concurrency=calls),
     )
-    plan = plan_of(request, {"benchmark": 1}, ("prompt",), key=os.environ.get("OPENAI_API_KEY"))
+    plan = make_plan(request, {"benchmark": 1}, ("prompt",), key=os.environ.get("OPENAI_API_KEY"))
     stores = Stores(
         open_store(f"file://{folder}/dataset"), open_store(f"file://{folder}/output-{time.time_ns()}")
     )

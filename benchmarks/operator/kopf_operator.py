@@ -36,8 +36,9 @@ def login(**_: object) -> kopf.ConnectionInfo:
 
 
 @kopf.on.create("dyff.io", "v1alpha1", "evaluations")
-async def begin(name: str, uid: str, **_: object) -> None:
-    await set_status(name, status("ClientRunning", []))
+async def begin(body: kopf.Body, name: str, uid: str, **_: object) -> None:
+    if not body.status.get("status"):  # kopf calls again after an error, and the Job may have ended by then
+        await set_status(name, status("ClientRunning", []))
     await make("client", name, uid)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.operator.cluster import TOKEN
+from benchmarks.operator.cluster import IN_FLIGHT, TOKEN
 from benchmarks.peers import peer_python
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
@@ -29,7 +29,6 @@ from steelyard_kube.resource import EVALUATIONS, JOBS, Resource
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SETTINGS = OperatorSettings(storage="file:///storage")
-IN_FLIGHT = 32
 PATIENCE = 900.0
 
 
@@ -43,6 +42,8 @@ class Figures:
     writes: int
     processor_seconds: float
     memory_mb: float
+    starting_seconds: float
+    """Processor seconds before its first write, which are part of `processor_seconds`."""
 
     @property
     def rate(self) -> float:
@@ -73,28 +74,30 @@ def peak_memory(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
 
-def measure(operator: str, resources: int, folder: Path) -> Figures:
-    with process([sys.executable, "-m", "benchmarks.operator.cluster", str(folder)]):
-        deadline = time.monotonic() + 30
+def measure(operator: str, resources: int, folder: Path, patience: float = PATIENCE) -> Figures:
+    """Raises TimeoutError where not every Evaluation has ended in time."""
+    with process([sys.executable, "-m", "benchmarks.operator.cluster", str(folder)]) as server:
+        deadline = time.monotonic() + PATIENCE
         while not (folder / "kubeconfig").exists():
-            if time.monotonic() > deadline:
+            if server.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit("the API server did not start")
             time.sleep(0.05)
-        return asyncio.run(_measure(operator, resources, folder))
+        return asyncio.run(_measure(operator, resources, folder, patience))
 
 
-async def _measure(operator: str, resources: int, folder: Path) -> Figures:
+async def _measure(operator: str, resources: int, folder: Path, patience: float) -> Figures:
     cluster = await connect(folder / "kubeconfig")
     try:
         await _make(cluster, resources)
         before = int((await cluster.list(EVALUATIONS)).resource_version)
         command, environment = _command(operator, folder)
         with process(command, **environment) as running:
-            began, ended = await watched(cluster, EVALUATIONS, resources, _complete, before, running)
+            span = await watched(cluster, EVALUATIONS, resources, _complete, before, running, patience)
             used, memory = processor(running.pid), peak_memory(running.pid)
         after = int((await cluster.list(EVALUATIONS)).resource_version)
         jobs = len((await cluster.list(JOBS)).items)
-        return Figures(operator, resources, ended - began, after - before - jobs, used, memory)
+        writes = after - before - jobs
+        return Figures(operator, resources, span.ended - span.began, writes, used, memory, span.starting)
     finally:
         await cluster.close()
 
@@ -111,6 +114,15 @@ async def _make(cluster: RestCluster, resources: int) -> None:
     await asyncio.gather(*(one(number) for number in range(resources)))
 
 
+@dataclass(frozen=True)
+class Span:
+    """Times of the first write and of the last end, and the operator's processor seconds before the first write."""
+
+    began: float
+    ended: float
+    starting: float
+
+
 async def watched(
     cluster: RestCluster,
     resource: Resource,
@@ -118,12 +130,13 @@ async def watched(
     ended: Callable[[Json], bool],
     version: int,
     running: subprocess.Popen[bytes],
-) -> tuple[float, float]:
+    patience: float = PATIENCE,
+) -> Span:
     """Return when the first of `count` resources was written after `version`, and when the last one had
-    ended.
+    ended. Raises TimeoutError after `patience` seconds.
     """
-    began, done, seen = 0.0, set[str](), str(version)
-    async with asyncio.timeout(PATIENCE):
+    began, starting, done, seen = 0.0, 0.0, set[str](), str(version)
+    async with asyncio.timeout(patience):
         while len(done) < count:
             if running.poll() is not None:
                 raise SystemExit(f"the operator exited {running.returncode}")
@@ -131,12 +144,13 @@ async def watched(
                 seen = event.object["metadata"]["resourceVersion"]
                 if event.type == "BOOKMARK":
                     continue
-                began = began or time.monotonic()
+                if not began:
+                    began, starting = time.monotonic(), processor(running.pid)
                 if ended(event.object):
                     done.add(event.object["metadata"]["name"])
                 if len(done) == count:
                     break
-    return began, time.monotonic()
+    return Span(began, time.monotonic(), starting)
 
 
 def _complete(evaluation: Json) -> bool:

@@ -35,7 +35,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Latencies:
     """Latencies in milliseconds. `busy`: the generator's own share of its core; near 1, it was the limit.
 
     `processor`: microseconds of the server's processor time for each request, which other work on the machine changes
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(next(self._tally.requests))
 
 
-async def run(load: Load) -> Measured:
+async def run(load: Load) -> Latencies:
     loop = asyncio.get_running_loop()
     tally = Tally(cycle([request.encode() for request in load.requests]))
     opened = [
@@ -134,7 +134,7 @@ async def run(load: Load) -> Measured:
         raise SystemExit(f"no request was answered in {seconds:.0f} s")
     rate = len(took) / seconds
     p50, p99 = took[len(took) // 2] * 1e3, took[int(len(took) * 0.99)] * 1e3
-    return Measured(rate, p50, p99, statuses, cpu / seconds, used, count // len(took))
+    return Latencies(rate, p50, p99, statuses, cpu / seconds, used, count // len(took))
 
 
 if __name__ == "__main__":

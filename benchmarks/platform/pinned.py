@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.platform.load import Load, Measured
+from benchmarks.platform.load import Latencies, Load
 from steelyard.local.state import StateDir, read_platform
 
 START_SECONDS = 60.0
@@ -30,13 +30,13 @@ def on_core(number: int) -> list[str]:
     return ["taskset", "-c", str(available[number])] if len(available) > 1 else []
 
 
-def measured(load: Load, folder: Path) -> Measured:
+def measured(load: Load, folder: Path) -> Latencies:
     """One run of the load. Says so when not all was answered by 200."""
     request = folder / "load.json"
     request.write_text(json.dumps(asdict(load)))
     command = [*on_core(1), sys.executable, "-m", "benchmarks.platform.load", str(request)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    measured = Measured(**json.loads(done.stdout))
+    measured = Latencies(**json.loads(done.stdout))
     if set(measured.statuses) != {"200"}:
         print(f"{load.requests[0].split(' HTTP')[0]}: answered {measured.statuses}", file=sys.stderr)
     return measured

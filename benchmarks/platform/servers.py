@@ -20,7 +20,7 @@ from pymongo import AsyncMongoClient
 from benchmarks.engines.__main__ import Row as BareRow
 from benchmarks.engines.__main__ import bare_postgresql, measured
 from benchmarks.platform import throughput
-from benchmarks.platform.load import Measured
+from benchmarks.platform.load import Latencies
 from benchmarks.platform.throughput import ACCOUNTS, CONNECTIONS
 from benchmarks.views.__main__ import hexadecimal
 from steelyard.views.mongodb.documents import ENTITIES
@@ -33,8 +33,8 @@ class Row:
     """One case: the API by many connections and by one, on files and on servers, and the driver that it waits for."""
 
     what: str
-    files: tuple[Measured, Measured]
-    served: tuple[Measured, Measured]
+    files: tuple[Latencies, Latencies]
+    served: tuple[Latencies, Latencies]
     bare: BareRow | None
 
 

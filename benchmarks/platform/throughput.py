@@ -17,14 +17,15 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks.platform.load import Load, Measured
+from benchmarks.platform.load import Latencies, Load
 from benchmarks.platform.pinned import Server, api_server, bare_server, measured, service
 from benchmarks.views.__main__ import changes, hexadecimal
 from steelyard.accounts.open import open_accounts_database
 from steelyard.accounts.tokens import Tokens
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.open import open_log
-from steelyard.local.state import StateDir, prepare
+from steelyard.local.files import prepare
+from steelyard.local.state import StateDir
 from steelyard.settings import load as load_settings
 from steelyard.views.open import open_view
 from steelyard.views.view import Change
@@ -40,9 +41,9 @@ class Row:
     """One case: the API, the API asked by one connection, and the bare handler, all of this run."""
 
     what: str
-    api: Measured
-    alone: Measured
-    bare: Measured
+    api: Latencies
+    alone: Latencies
+    bare: Latencies
 
     @property
     def share(self) -> float:

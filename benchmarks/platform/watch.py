@@ -72,7 +72,7 @@ class Watch:
             if not self._living:
                 self._some.clear()
                 continue
-            waiting = asyncio.ensure_future(self._view.changed(version, 0.5))
+            waiting = asyncio.ensure_future(self._view.wait_for_change(version, 0.5))
             self._some.clear()
             more = asyncio.ensure_future(self._some.wait())
             await asyncio.wait((waiting, more), return_when=asyncio.FIRST_COMPLETED)

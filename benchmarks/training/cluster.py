@@ -13,13 +13,14 @@ from typing import Any
 import uvloop
 import yaml
 
-from benchmarks.operator.cluster import TOKEN
-from steelyard.local.apiserver.pki import kubeconfig
-from steelyard.local.apiserver.server import ApiServerConfig, serve
-from steelyard.local.service import apply_crds
+from benchmarks.operator.cluster import TOKEN, allow_many_connections
 from steelyard_kube.client import RestCluster, connect
-from steelyard_kube.errors import Conflict, NotFound
+from steelyard_kube.errors import Conflict, NotFound, Unreachable
 from steelyard_kube.resource import PODS
+from steelyard_local_kubernetes.apiserver.pki import kubeconfig
+from steelyard_local_kubernetes.apiserver.server import ApiServerConfig, serve
+from steelyard_local_kubernetes.installation import install_definitions
+from steelyard_schema.definitions import load_definitions
 
 JOB_NAME = "training.kubeflow.org/job-name"
 IN_FLIGHT = 64
@@ -29,12 +30,13 @@ ENDED: dict[str, Any] = {"exitCode": 0, "reason": "Completed", "startedAt": STAR
 
 
 async def main(folder: Path) -> None:
+    allow_many_connections()
     config = ApiServerConfig(database=folder / "kubernetes.db", pki=folder / "pki", tokens={TOKEN: "admin"})
     async with serve(config) as server:
         written = folder / "kubeconfig.part"
         written.write_text(yaml.safe_dump(kubeconfig(server.url, server.ca, TOKEN)))
         cluster = await connect(written)
-        await apply_crds(cluster)
+        await install_definitions(cluster, load_definitions())
         written.rename(folder / "kubeconfig")
         try:
             await Simulation(cluster).run()
@@ -83,11 +85,15 @@ class Simulation:
         }
         status = {"phase": phase, "startTime": STARTED, "containerStatuses": [{**container, "state": state}]}
         namespace, name = pod
-        async with self._limit:
+        while True:
             try:
-                await self._cluster.patch(PODS, name, {"status": status}, namespace, subresource="status")
-            except (NotFound, Conflict):
-                return
+                async with self._limit:
+                    await self._cluster.patch(PODS, name, {"status": status}, namespace, subresource="status")
+            except (Conflict, Unreachable):  # on a busy machine a connection is not made in time
+                continue
+            except NotFound:
+                pass
+            return
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import json
 
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.frameworks import ALL
-from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.parse import parse_job
 from steelyard.operator.training.replica_objects import pod, services
 from steelyard_common.types import Json
 
@@ -30,7 +30,7 @@ def templates(replicas: int) -> list[tuple[str, str]]:
     """Path and text of each Pod and Service of a job."""
     resource = make_job("name-of-it", replicas)
     resource["metadata"] |= {"uid": "UID-OF-IT", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    job = job_of(resource, ALL["PyTorchJob"], OperatorSettings())
+    job = parse_job(resource, ALL["PyTorchJob"], OperatorSettings())
     objects = [*services(job), *(pod(job, replica_id, 0) for replica_id in job.replica_ids)]
     return [(_path(obj), _text(obj)) for obj in objects]
 

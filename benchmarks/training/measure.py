@@ -59,7 +59,7 @@ class Figures:
 async def server(folder: Path) -> AsyncIterator[tuple[RestCluster, subprocess.Popen[bytes]]]:
     """The API server with its simulated Pods, and a connection to it."""
     with process([sys.executable, "-m", "benchmarks.training.cluster", str(folder)]) as running:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not (folder / "kubeconfig").exists():
                 if running.poll() is not None:
                     raise SystemExit("the API server did not start")
@@ -95,6 +95,20 @@ async def measure(operator: str, jobs: int, folder: Path) -> Figures:
             operator, jobs, to_running, to_succeeded, writes, used, memory,
             rested, spent, again - between, restart_memory,
         )  # fmt: skip
+
+
+async def bring_up(operator: str, jobs: int, folder: Path) -> float:
+    """Processor seconds from an operator's first write until all jobs run and it rests."""
+    async with server(folder) as (cluster, _):
+        await _make(cluster, jobs)
+        command, environment = _command(operator, folder)
+        start = await _version(cluster)
+        with process(command, **environment) as running:
+            span = await watched(
+                cluster, PYTORCH_JOBS, jobs, lambda job: holds(job, "Running"), start, running
+            )
+            await _rest(running)
+            return processor(running.pid) - span.starting
 
 
 async def wide(operator: str, folder: Path) -> float:
@@ -140,8 +154,8 @@ async def until_all(
     since: float = 0.0,
 ) -> float:
     """Seconds from `since`, or else from the first write of a job's status, to the last job's condition."""
-    began, ended = await watched(cluster, PYTORCH_JOBS, jobs, lambda job: holds(job, stage), version, running)
-    return ended - (since or began)
+    span = await watched(cluster, PYTORCH_JOBS, jobs, lambda job: holds(job, stage), version, running)
+    return span.ended - (since or span.began)
 
 
 def holds(job: Json, stage: str) -> bool:

@@ -125,8 +125,8 @@ def queries(count: int) -> dict[str, Query]:
     }
 
 
-def bare_lookup(folder: Path, count: int) -> float:
-    """Median microseconds of `sqlite3` alone, one row of 2 KB by an indexed text."""
+def open_bare(folder: Path, count: int) -> Callable[[str], object]:
+    """Return a lookup by `sqlite3` alone of one of so many rows of 2 KB, by an indexed text."""
     connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
     connection.executescript(
         "PRAGMA journal_mode=WAL; CREATE TABLE t (id TEXT PRIMARY KEY, json BLOB); BEGIN"
@@ -134,13 +134,17 @@ def bare_lookup(folder: Path, count: int) -> float:
     rows = ((change.id, change.json) for batch in changes(count) for change in batch)
     connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
     connection.execute("COMMIT")
-    took = []
+    return lambda id: connection.execute("SELECT json FROM t WHERE id = ?", (id,)).fetchone()
+
+
+def bare_lookup(folder: Path, count: int) -> float:
+    """Return the median of a bare lookup, in microseconds."""
+    look_up, took = open_bare(folder, count), []
     for number in range(20_000):
         id = hexadecimal("e", number * 7907 % count)
         began = time.perf_counter()
-        connection.execute("SELECT json FROM t WHERE id = ?", (id,)).fetchone()
+        look_up(id)
         took.append((time.perf_counter() - began) * 1e6)
-    connection.close()
     return statistics.median(took)
 
 
