@@ -8,7 +8,7 @@ INSTALL = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --compile-bytecode --requ
 # Compiled files are kept whatever the caller's environment says: without them, tests are compiled anew at every run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup run check verify packages test test-engines test-gpu bench soak planted lock clean
+.PHONY: help setup run check verify packages test test-engines test-cluster test-gpu bench ratios soak planted lock release images clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
@@ -49,10 +49,11 @@ check: setup  ## lint, types, layers, and that planted bugs still apply
 
 verify: setup packages  ## generated files are what the schema says, and each package stands alone
 	$(BIN)/python -m steelyard_schema.generate
+	$(BIN)/python -m deploy.generate
 	git diff --exit-code -- deploy docs/reference packages/schema
 
 packages: setup  ## each package alone: its wheel, its own dependencies in a new environment, its unit tests there
-	$(BIN)/python -m tests.packages
+	$(BIN)/python -m tests.packages $(PACKAGES)
 
 # Unit tests: each worker imports a fixed share of the files only, which saves more than uneven shares cost. No worker is
 # started again after a crash: the new one would have another share. Integration tests: in the order of the tree short
@@ -61,20 +62,26 @@ packages: setup  ## each package alone: its wheel, its own dependencies in a new
 DIVIDED := --dist each --divide-files --max-worker-restart 0 -o console_output_style=classic
 test: setup  ## unit tests, then integration on the embedded engines
 	@$(BIN)/python -m compileall -q src packages
-	$(BIN)/pytest -q -n 3 $(DIVIDED) src packages
+	$(BIN)/pytest -q -n 3 $(DIVIDED) src packages deploy
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder tests --ignore tests/engines
 
 test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
 
+test-cluster: setup  ## the chart on a real node: images, helm, the story in containers, kills, an upgrade
+	$(BIN)/python -m tests.engines --alone "Chart on a real node"
+
 test-gpu: setup  ## the GPUs of this machine, where it has any
 	$(BIN)/python -m tests.gpu
 
-bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
+bench: setup  ## side-by-side measurements, written into docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
+ratios: setup  ## processor times beside the peers', in a short form; fails where one fell by more than a quarter
+	$(BIN)/python -m benchmarks --short
+
 soak: setup  ## the long forms of the tests, every Python, and training with every framework
-	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -n 2 src packages
+	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -n 2 src packages deploy
 	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -m soak --timeout 7200 src packages tests --ignore tests/engines -s
 	$(BIN)/python -m tests.frameworks
 	$(BIN)/python -m tests.frameworks --kill first
@@ -99,6 +106,12 @@ lock: .venv/bin/uv  ## lock the dependencies anew
 	for each in requirements/runners/*.in; do $(COMPILE) $$each --override requirements/runners/override.txt \
 		-o src/steelyard/runners/locks/$$(basename $$each .in).txt || exit 1; done
 	cp requirements/uv.txt src/steelyard/runners/locks/uv.txt
+
+release: setup  ## wheels, source archives, bill of materials, checksums in dist/, tried; SIGN=KEY signs them
+	$(BIN)/python -m tests.release --sign "$(SIGN)"
+
+images: setup  ## OCI archives in build/images/, without a daemon and root; IMAGES="operator steps" makes these
+	$(BIN)/python -m deploy.images $(IMAGES)
 
 clean:  ## remove what the targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist build
