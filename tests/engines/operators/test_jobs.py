@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.clusters import AsyncClient, JobConfig, errors
 from tests.engines.operators.making import SECONDS, Queues, cluster, until
-from tests.engines.operators.test_clusters import PATIENCE, READY
+from tests.engines.operators.test_clusters import PATIENCE, PAUSE, READY
 from tests.kubernetes_api.api import Api
 
 
@@ -15,7 +15,10 @@ async def test_a_job_brings_its_files_and_its_cluster_and_takes_them_away(
     client: AsyncClient, api: Api, namespace: str, tmp_path: Path
 ) -> None:
     (tmp_path / "main.py").write_text(
-        "import ray, helper\nray.init()\nprint('said', ray.get(ray.remote(helper.f).remote()))"
+        "import helper, ray, time\n"
+        "ray.init()\n"
+        "print('said', ray.get(ray.remote(helper.f).remote()), flush=True)\n"
+        f"{PAUSE}\n"
     )
     (tmp_path / "helper.py").write_text("def f():\n    return 42\n")
     own = cluster("own", runs=True, workers=0)
@@ -24,7 +27,8 @@ async def test_a_job_brings_its_files_and_its_cluster_and_takes_them_away(
     await jobs.submit(job)
     done = await jobs.wait("job", timeout=READY, poll=0.5, patience=PATIENCE)
     assert done.phase == "Succeeded"
-    assert "said 42" in [line async for line in jobs.logs("job")]
+    log = [line async for line in jobs.logs("job")]
+    assert "said 42" in log, "\n".join(log)
     with pytest.raises(errors.AlreadyExists):
         await jobs.submit(job)
     with pytest.raises(errors.BadConfig, match="new_name"):
