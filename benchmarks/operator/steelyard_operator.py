@@ -7,6 +7,7 @@ from pathlib import Path
 from steelyard.local.identity import process_candidate
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
+from steelyard_common.event_loop import loop_factory
 from steelyard_kube.client import connect
 
 
@@ -17,4 +18,5 @@ async def main(kubeconfig: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(main(Path(sys.argv[1])))

@@ -20,6 +20,7 @@ from steelyard.local.files import prepare
 from steelyard.local.pipe import Orders, take_orders
 from steelyard.local.state import StateDir, make_folder, process_name
 from steelyard_common.errors import Refused, SteelyardError, leaves, words_of_file_error
+from steelyard_common.event_loop import loop_factory
 from steelyard_common.lock import FileLock, LockHeld
 from steelyard_kube.leader import LeaseLost
 
@@ -89,7 +90,7 @@ def run_process(part: ServiceOptions) -> None:
             has_folder = prepare_folder(part, settings)
         for name in part.services or (part.name,) if has_folder else ():
             locks.callback(_take_lock(part.state.lock(process_name(name, part.replica))).release)
-        with in_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with in_lines(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             listener = runner.run(_run(part, settings, orders))
     # Only now: the folder's locks are free, and nothing of this program runs any more.
     if listener is not None and not orders.end_pods.is_set():
@@ -243,14 +244,6 @@ def _report_ready(ready: Callable[[], None]) -> None:
     gc.freeze()
     gc.set_threshold(*DEFAULT_THRESHOLDS)
     ready()
-
-
-def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.Loop
 
 
 def _take_lock(path: Path) -> FileLock:

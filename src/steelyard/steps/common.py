@@ -23,6 +23,7 @@ from steelyard.steps.kept_log import KeptLog, open_log
 from steelyard.telemetry.tracing import TRACEPARENT, send_spans, span
 from steelyard_common.disk_space import is_cancelled, no_room
 from steelyard_common.errors import escape
+from steelyard_common.event_loop import loop_factory
 from steelyard_evaluation.storage.checked import DigestMismatch
 from steelyard_evaluation.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard_schema.faults import exception_text, faults_text
@@ -125,7 +126,7 @@ def execute(main: StepMain, log: Log, path: Path) -> int:
 
 def _run(main: StepMain, log: Log, config: StepConfig) -> int:
     # One runner for the step and the end of its log: the loop must outlive the step, however that ends.
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         log.kept = open_log(config)
         status = _last_words(log, *_outcome(runner, _once_room(main, config, log), log.kept))
         if log.kept is not None:
@@ -209,15 +210,6 @@ async def _until_terminated(step: Awaitable[str | None], kept: KeptLog | None) -
         loop.add_signal_handler(signal.SIGTERM, lambda: None)
         if kept and keeping:
             await kept.end(keeping)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed: it is faster, and nothing else changes."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _write_termination(termination: Termination) -> None:

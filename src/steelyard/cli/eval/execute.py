@@ -14,6 +14,7 @@ from steelyard.cli.eval.display import Display, open_display
 from steelyard.cli.eval.next_command import line_to_continue, line_to_judge_on, line_to_score, open_stage
 from steelyard.cli.eval.wording import count, duration, headline_lines
 from steelyard_common.errors import SteelyardError
+from steelyard_common.event_loop import loop_factory
 from steelyard_common.types import JsonValue
 from steelyard_evaluation.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
 from steelyard_evaluation.runs.folder import open_run
@@ -42,7 +43,7 @@ def execute(
 
             asked = run_served
         work = partial(asked, request, folder, sign_key=sign_key, fresh=fresh)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             result = runner.run(_interruptible(display, work))
     except Interrupted as error:
         display.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
@@ -76,14 +77,6 @@ def print_estimate(request: RunRequest, folder: Path | None, form: str | None, *
     lines = dry_run_lines(resolved, model, judges)
     display.ends({"exit": 0, "dryRun": dry_run_json(model, judges)}, "\n".join(lines))
     return 0
-
-
-def _loop_factory() -> Any:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 async def _interruptible(display: Display, work: Work) -> RunResult:
