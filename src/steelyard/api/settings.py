@@ -102,7 +102,9 @@ class ApiSettings(BaseModel):
     )
     file_bytes: int = Field(default=64 << 30, ge=1, description="Maximum size of an uploaded file.")
     spool: str = Field(
-        default="", description="Folder for files on their way to and from storage; by default the system's."
+        default="",
+        description="Folder for files on their way to and from storage, which has to be there; by default the "
+        "system's.",
     )
     session_seconds: int = Field(
         default=3600,

@@ -18,6 +18,7 @@ from steelyard.accounts.database import AccountsDatabaseError
 from steelyard.accounts.given_token import LEAST_GIVEN, token_fault
 from steelyard.accounts.open import open_accounts_database, prepare_accounts_database
 from steelyard.accounts.secrets import KeyFileError, SecretUnreadable
+from steelyard.api.spool import spool_fault
 from steelyard.broker.log import LogError
 from steelyard.broker.open import open_log, prepare_log
 from steelyard.engines.addresses import without_password
@@ -118,6 +119,8 @@ def missing_settings(settings: Settings, *, one_machine: bool) -> list[str]:
     faults = []
     if fault := token_fault(settings.api.administrator_token.get_secret_value() or "-" * LEAST_GIVEN):
         faults.append(f"api.administrator_token: {fault}")
+    if fault := spool_fault(settings.api):
+        faults.append(f"api.spool: {fault}")
     if not (one_machine or settings.api.public_url or settings.api.hosts):
         faults.append(
             "api.public_url: is not set; links for uploads and downloads begin with it, and are refused without it"

@@ -58,8 +58,13 @@ async def run_platform(  # noqa: PLR0913 (what its caller decides)
     """Run the named services until `stop`. Calls `ready` once they run and the API, if it is one of them, answers.
 
     `replica` is the number of this process among those that run the same service on the folder. Commands on the folder
-    ask the first.
+    ask the first. Raises UsageError where the settings do not suffice.
     """
+    if "api" in names:
+        from steelyard.api.spool import spool_fault
+
+        if fault := spool_fault(settings.api):
+            raise UsageError(f"settings: api.spool: {fault}")
     async with (
         engines(settings, advice(state, settings_file), state.path) as opened,
         AsyncExitStack() as stack,

@@ -152,8 +152,13 @@ async def test_keys_that_cannot_open_a_newer_secret_are_a_fault(keys: KeyFile) -
             False,
             ["api.administrator_token: should have", "api.public_url: is not set", "api.signed_urls: only"],
         ),
+        (
+            "[api]\nspool = '/nowhere'",
+            True,
+            ["api.spool: /nowhere: No such file or directory; it should be a folder"],
+        ),
     ],
-    ids=["one machine", "a cluster", "complete", "all at once"],
+    ids=["one machine", "a cluster", "complete", "all at once", "a folder that is not there"],
 )
 def test_every_setting_that_is_missing_is_named(
     tmp_path: Path, content: str, one_machine: bool, missing: list[str]

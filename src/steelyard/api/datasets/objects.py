@@ -4,12 +4,12 @@ import asyncio
 import base64
 import hashlib
 import mimetypes
-import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
 from starlette.responses import Response, StreamingResponse
 
+from steelyard.api import spool
 from steelyard.api.datasets.delivery import stream_file
 from steelyard.api.datasets.uploads import verifier
 from steelyard.api.http.access_log import SIGNED_FOR
@@ -39,8 +39,7 @@ async def put(context: RequestContext) -> Response:
     kept = await read_closed(store, key) if closed else None
     if area is None or (closed and kept is None):
         raise Forbidden("the upload was finalized: this URL writes no more")
-    spool = context.api.platform.settings.spool or None
-    with tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-upload-") as folder:
+    with spool.make_folder(context.api.platform.settings, "steelyard-upload-") as folder:
         path = Path(folder, "file")
         digest = await _receive(context, path)
         expected = context.headers.get("content-md5")

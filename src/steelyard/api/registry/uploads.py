@@ -9,7 +9,6 @@ by one.
 import asyncio
 import hashlib
 import re
-import tempfile
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import orjson
 from starlette.responses import Response
 
+from steelyard.api import spool
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import ApiError, TooLarge, Unavailable
 from steelyard.api.registry.errors import (
@@ -252,8 +252,7 @@ async def _discard(repository: Repository, upload: str) -> None:
 
 
 def _spool(context: RequestContext) -> AbstractContextManager[str]:
-    spool = context.api.platform.settings.spool or None
-    return tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-registry-")
+    return spool.make_folder(context.api.platform.settings, "steelyard-registry-")
 
 
 def _progress(repository: Repository, upload: str, end: int, status: int) -> Response:
