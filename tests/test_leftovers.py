@@ -1,4 +1,4 @@
-"""A test run that was killed leaves no machine running."""
+"""A test run that was killed leaves no machine running, and neither does a step that failed."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.detached import stop
-from tests.integration.conftest import processes_of
+from tests.integration.conftest import machine_at, processes_of
 
 ROOT = Path(__file__).parents[1]
 TESTS = """
@@ -49,3 +49,16 @@ def test_machines_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     finally:
         for name in ("runs", "starts"):  # where the guard did not
             stop(machines / name)
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(300)
+def test_a_machine_ends_with_a_step_that_fails(tmp_path: Path) -> None:
+    def fail() -> None:
+        with machine_at(tmp_path / "state") as machine:
+            machine.up("platform", "operator")
+            raise ValueError("a step failed")
+
+    with pytest.raises(ValueError, match=r"^a step failed$"):
+        fail()
+    assert processes_of(tmp_path) == []

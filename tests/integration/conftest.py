@@ -124,14 +124,19 @@ def is_true(condition: str) -> Callable[[Json], bool]:
 
 @contextmanager
 def machine_at(folder: Path) -> Iterator[Machine]:
-    """A machine that is not up yet, whatever the caller's settings; in the end it is down, and no process is left."""
+    """A machine that is not up yet, whatever the caller's settings; in the end it is down, and no process is left.
+
+    So it is after a step that failed: nothing else would end the machine, which outlives the test's process.
+    """
     with pytest.MonkeyPatch.context() as environment:
         for name in list(os.environ):
             if name.startswith("STEELYARD_") and name != "STEELYARD_KILL_SEED":
                 environment.delenv(name)
         made = Machine(folder)
-        yield made
-        made.down()
+        try:
+            yield made
+        finally:
+            made.down()
         assert processes_of(made.state.path) == []
 
 
