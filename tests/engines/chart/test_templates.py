@@ -14,6 +14,7 @@ from steelyard.local.process import SERVICES
 from steelyard_common.types import Json
 from tests.engines.build import helm
 from tests.engines.chart.helm import CHART, ProgramFailed, named, pods, template, template_text
+from tests.pod_security import can_read_secret, containers, restricted_faults
 
 SERVERS: Json = {
     "engines": {
@@ -53,13 +54,10 @@ def test_helm_finds_no_fault() -> None:
 @pytest.mark.parametrize("kubernetes", ["1.30.0", "1.36.0"])
 def test_every_pod_keeps_to_the_restricted_standard(shape: str, kubernetes: str) -> None:
     for pod in pods(template(SHAPES[shape] | (JOBS.get(shape) or {}), kubernetes)):
-        assert pod["securityContext"]["runAsNonRoot"] is True
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in pod["containers"]:
-            security = container["securityContext"]
-            assert security["allowPrivilegeEscalation"] is False
-            assert security["readOnlyRootFilesystem"] is True
-            assert security["capabilities"] == {"drop": ["ALL"]}
+        assert restricted_faults(pod) == []
+        assert all(container["securityContext"]["readOnlyRootFilesystem"] for container in containers(pod))
+        for volume in pod["volumes"]:
+            assert "secret" not in volume or can_read_secret(pod, volume)
 
 
 def test_secrets_that_the_chart_makes_are_of_the_form_that_the_platform_reads(tmp_path: Path) -> None:
