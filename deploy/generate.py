@@ -21,6 +21,7 @@ from tests.engines.build import built_helm
 
 DEPLOY = Path(__file__).parent
 CHART = DEPLOY / "chart"
+CRDS = CHART / "files" / "crds"
 OBJECTS = "kustomize/steelyard.yaml"
 HEAD = "# Made by `python -m deploy.generate`; edit its sources.\n"
 WIDTH = 116
@@ -79,7 +80,7 @@ def files() -> dict[str, str]:
         "chart/values.yaml": values(),
         "chart/values.schema.json": schema(),
         "chart/README.md": page(),
-        "crds/Kustomization": HEAD + without_helm.definitions(DEPLOY / "crds"),
+        "chart/files/crds/Kustomization": HEAD + without_helm.definitions(CRDS),
     }
 
 

@@ -21,7 +21,7 @@ VALUES: Json = {
     "storageServer": {"existingSecret": SECRET},
     "customResourceDefinitions": False,
 }
-"""Values of the chart; the definitions are those of deploy/crds."""
+"""Values of the chart; the definitions are those of deploy/chart/files/crds."""
 _NAMESPACE_LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 _LABELS = {"app.kubernetes.io/managed-by": "kustomize"}
 
@@ -70,7 +70,7 @@ def objects(helm: Path, chart: Path) -> str:
 def definitions(crds: Path) -> str:
     """Return the list of the custom resource definitions, as kustomize reads it.
 
-    Its name has no `.yaml`, so that `kubectl apply -f deploy/crds` does not take it for an object.
+    Its name has no `.yaml`, so that `kubectl apply -f deploy/chart/files/crds` does not take it for an object.
     """
     names = "".join(f"- {path.name}\n" for path in sorted(crds.glob("*.yaml")))
     return f"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{names}"

@@ -13,7 +13,6 @@ from steelyard_schema.unknown_fields import unknown_fields, unknown_pod_fields
 from tests.engines.build import built_helm
 from tests.source import ROOT
 
-CRDS = ROOT / "deploy" / "crds"
 EXAMPLES = ROOT / "examples"
 
 
@@ -49,7 +48,7 @@ def bounds_of(node: object) -> Iterator[int | float]:
             yield from bounds_of(inner)
 
 
-@pytest.mark.parametrize("path", sorted(CRDS.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(generate.CRDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_bound_is_exact_as_a_float(path: Path) -> None:
     """An API server reads bounds as 64-bit floats, and 2^63-1 would become a bound that nothing keeps to."""
     bounds = list(bounds_of(yaml.safe_load(path.read_text())))

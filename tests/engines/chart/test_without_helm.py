@@ -28,9 +28,9 @@ SECRET_KEYS = ("token", "secret-keys", "access-key", "secret-key", "credentials"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of deploy/kustomize with new secrets, beside a copy of the definitions."""
     copied = tmp_path_factory.mktemp("deploy")
-    kustomize = copied / "kustomize"
+    kustomize, crds = copied / "kustomize", generate.CRDS.relative_to(generate.DEPLOY)
     shutil.copytree(generate.DEPLOY / "kustomize", kustomize, ignore=shutil.ignore_patterns("secrets.env*"))
-    shutil.copytree(generate.DEPLOY / "crds", copied / "crds")
+    shutil.copytree(generate.CRDS, copied / crds)
     run("sh", kustomize / "secrets.sh")
     return kustomize
 
@@ -66,9 +66,7 @@ def test_no_hook_is_lost() -> None:
 
 def test_kubectl_applies_them_in_one_call(objects: list[Json]) -> None:
     assert objects[0]["kind"] == "Namespace"
-    assert len(named(objects, "CustomResourceDefinition")) == len(
-        list((generate.DEPLOY / "crds").glob("*.yaml"))
-    )
+    assert len(named(objects, "CustomResourceDefinition")) == len(list(generate.CRDS.glob("*.yaml")))
     cluster_wide = ("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding")
     for obj in objects:
         assert len(json.dumps(obj)) < LARGEST_ANNOTATION, obj["metadata"]["name"]

@@ -25,7 +25,7 @@ def files() -> dict[str, str]:
     """Return the content of every generated file by its path below the repository's root."""
     definitions = custom_resource_definitions()
     pages = {
-        f"deploy/crds/{crd['spec']['names']['plural']}.yaml": HEAD
+        f"deploy/chart/files/crds/{crd['spec']['names']['plural']}.yaml": HEAD
         + yaml.dump(crd, Dumper=_Dumper, sort_keys=False, width=120)
         for crd in definitions
     }
