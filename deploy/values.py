@@ -34,8 +34,9 @@ class Images(_Values):
     )
     pullSecrets: list[str] = Field(
         default=[],
-        description="Names of Secrets that open the registry, in the namespace of the release. Pods of workflows run "
-        "in namespaces of accounts and do not have them.",
+        description="Names of Secrets that open the registry, of the type kubernetes.io/dockerconfigjson, in the "
+        "namespace of the release. The orchestrator keeps a copy in the namespace of each account, for Pods of "
+        "workflows.",
     )
     names: ImageNames = Field(default=ImageNames(), description=str(ImageNames.__doc__))
     runners: dict[str, str] = Field(

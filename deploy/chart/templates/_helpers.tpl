@@ -103,6 +103,7 @@ http://{{ include "steelyard.name" . }}-storage.{{ .Release.Namespace }}.svc:900
 {{- with get $.Values.engines $name -}}{{- $_ := set $made $name . -}}{{- end -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.images.pullSecrets -}}{{- $_ := set $made "pods" (dict "pull_secrets" .) -}}{{- end -}}
 {{- $settings := mergeOverwrite $made (deepCopy .Values.settings) -}}
 {{- $_ := set $settings.api "hosts" (concat $hosts ((.Values.settings.api | default dict).hosts | default list) | uniq) -}}
 {{- toToml $settings -}}
@@ -187,13 +188,15 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* A Deployment of one part: dict with root, component, image, key (of values.parts), args, account, probes and more. */}}
+{{/* A Deployment of one part: dict with root, component, role, image, key (of values.parts), service, account, http and
+orchestrates: whether it makes the namespaces of accounts. */}}
 {{- define "steelyard.deployment" -}}
 {{- $root := .root -}}
 {{- $part := get $root.Values.parts .key -}}
 {{- $name := include "steelyard.name" $root -}}
 {{- $standalone := eq $root.Values.shape "standalone" -}}
 {{- $platform := ne .component "operator" -}}
+{{- $pulls := and .orchestrates $root.Values.images.pullSecrets -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -236,6 +239,9 @@ spec:
         env:
         {{- if $platform }}
         {{- include "steelyard.platformEnvironment" $root | nindent 8 }}
+        {{- if $pulls }}
+        - {name: STEELYARD_ORCHESTRATOR__PULL_SECRETS_FILE, value: /etc/steelyard-pull}
+        {{- end }}
         {{- else }}
         - {name: HOME, value: /tmp}
         - {name: TMPDIR, value: /tmp}
@@ -281,6 +287,9 @@ spec:
         - {name: tmp, mountPath: /tmp}
         {{- if $platform }}
         - {name: keys, mountPath: /etc/steelyard-keys, readOnly: true}
+        {{- if $pulls }}
+        - {name: pull, mountPath: /etc/steelyard-pull, readOnly: true}
+        {{- end }}
         {{- if $root.Values.certificateAuthorities.configMap }}
         - {name: authorities, mountPath: /etc/steelyard-authorities, readOnly: true}
         {{- end }}
@@ -297,6 +306,14 @@ spec:
       {{- if $platform }}
       - name: keys
         secret: {secretName: {{ include "steelyard.keysSecret" $root }}}
+      {{- if $pulls }}
+      - name: pull
+        projected:
+          sources:
+          {{- range $pulls }}
+          - secret: {name: {{ . }}, items: [{key: .dockerconfigjson, path: {{ . }}}]}
+          {{- end }}
+      {{- end }}
       {{- with $root.Values.certificateAuthorities }}
       {{- if .configMap }}
       - name: authorities

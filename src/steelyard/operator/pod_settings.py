@@ -63,7 +63,8 @@ class PodSettings(_Settings):
 
     pull_secrets: tuple[ObjectName, ...] = Field(
         default=(),
-        description="Names of Secrets with which images are pulled. They have to be in each account's namespace.",
+        description="Names of Secrets with which images are pulled. They have to be in each account's namespace, "
+        "where `orchestrator.pull_secrets` puts them.",
     )
     node_selector: dict[LabelKey, LabelValue] = Field(default={}, description="Labels that nodes must have.")
     tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints of nodes that are tolerated.")

@@ -1,5 +1,6 @@
 """The bounds of the chart on its own accounts, as a real API server enforces them: refusals, and requests that pass."""
 
+import base64
 import json
 import subprocess
 import time
@@ -189,6 +190,15 @@ FORBIDDEN: dict[str, tuple[str, Json, str]] = {
 }
 ALLOWED: dict[str, tuple[str, Json]] = {
     "a step": (OPERATOR, make_pod(OF_ACCOUNT, "Job")),
+    "a Secret that opens a registry": (
+        ORCHESTRATOR,
+        make(
+            "Secret",
+            OF_ACCOUNT,
+            type="kubernetes.io/dockerconfigjson",
+            data={".dockerconfigjson": base64.b64encode(b'{"auths": {}}').decode()},
+        ),
+    ),
     "a session": (OPERATOR, make_pod(OF_ACCOUNT, "Deployment")),
     "a replica": (OPERATOR, make_pod(OF_ACCOUNT)),
     "a replica of a user of kubectl": (OPERATOR, make_pod("team", serviceAccountName="default")),

@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,21 @@ def test_only_parts_that_call_kubernetes_have_an_account(shape: str) -> None:
     )
     accounts = {name.removeprefix("steelyard-") for name in named(objects, "ServiceAccount")}
     assert accounts == {*with_account, "services"}
+
+
+@pytest.mark.parametrize(("shape", "part"), [("standalone", "platform"), ("large", "orchestrator")])
+def test_secrets_of_the_registry_reach_the_part_that_copies_them_and_its_pods(shape: str, part: str) -> None:
+    objects = template(SHAPES[shape] | {"images": {"pullSecrets": ["mine"]}})
+    readers = {
+        name: [volume["projected"]["sources"] for volume in pod["volumes"] if volume["name"] == "pull"]
+        for name, deployment in named(objects, "Deployment").items()
+        if (pod := deployment["spec"]["template"]["spec"])
+        and any("PULL_SECRETS" in variable["name"] for variable in pod["containers"][0]["env"])
+    }
+    source = {"secret": {"name": "mine", "items": [{"key": ".dockerconfigjson", "path": "mine"}]}}
+    assert readers == {f"steelyard-{part}": [[source]]}
+    settings = tomllib.loads(named(objects, "ConfigMap")["steelyard-settings"]["data"]["steelyard.toml"])
+    assert settings["pods"] == {"pull_secrets": ["mine"]}
 
 
 def test_rights_for_some_kinds_of_work_are_given_where_they_are_asked_for() -> None:

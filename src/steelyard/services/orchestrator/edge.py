@@ -13,7 +13,7 @@ from steelyard.accounts.claims import Claim
 from steelyard.services.orchestrator.cache import ResourceCache, is_finished
 from steelyard.services.orchestrator.desired import decide_resource, is_over
 from steelyard.services.orchestrator.manifest import CUSTOM, ENTITY, KUBE, Unresolvable, manifest
-from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
+from steelyard.services.orchestrator.namespaces import Namespaces
 from steelyard.services.orchestrator.secrets import (
     WAITING,
     ForeignSecret,
@@ -23,7 +23,7 @@ from steelyard.services.orchestrator.secrets import (
     WorkflowSecrets,
     list_needed,
 )
-from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.services.orchestrator.settings import STORAGE_SECRET, OrchestratorSettings
 from steelyard.services.status_commands import Status
 from steelyard.telemetry.tracing import span
 from steelyard_common.types import Json

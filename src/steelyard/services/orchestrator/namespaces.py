@@ -6,9 +6,11 @@ The orchestrator makes it. Role bindings, quotas and policies of a cluster hang 
 import base64
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from steelyard.services.orchestrator.settings import OrchestratorSettings
+from pydantic import SecretStr
+
+from steelyard.services.orchestrator.settings import DOCKER_CONFIG, STORAGE_SECRET, OrchestratorSettings
 from steelyard_common.types import Json
 from steelyard_kube.cluster import Cluster
 from steelyard_kube.errors import AlreadyExists, NotFound
@@ -18,7 +20,6 @@ from steelyard_schema.names import account_namespace
 _log = logging.getLogger(__name__)
 
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
-STORAGE_SECRET = "steelyard-storage"
 ACCOUNT = "dyff.io/account"
 REPLACES = "steelyard/replaces"
 """Annotation of a Secret: version of the one that was there before."""
@@ -43,14 +44,20 @@ def namespace_objects(account: str, settings: OrchestratorSettings) -> list[tupl
     namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, policy) for policy in _policies(name, settings))]
     if credentials := settings.storage_credentials:
-        metadata = {"name": STORAGE_SECRET, "namespace": name, "labels": _MADE_BY}
-        data = {
-            key: base64.b64encode(value.get_secret_value().encode()).decode()
-            for key, value in sorted(credentials.items())
-        }
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+        objects.append((SECRETS, _secret(STORAGE_SECRET, name, credentials, "Opaque")))
+    for pull, content in sorted(settings.pull_secrets.items()):
+        secret = _secret(pull, name, {DOCKER_CONFIG: content}, "kubernetes.io/dockerconfigjson")
         objects.append((SECRETS, secret))
     return objects
+
+
+def _secret(name: str, namespace: str, values: Mapping[str, SecretStr], type: str) -> Json:
+    metadata = {"name": name, "namespace": namespace, "labels": _MADE_BY}
+    data = {
+        key: base64.b64encode(value.get_secret_value().encode()).decode()
+        for key, value in sorted(values.items())
+    }
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": type, "data": data}
 
 
 class Namespaces:

@@ -1,8 +1,37 @@
 """Settings of the services. `steelyard.settings` reads them from the one settings file."""
 
-from typing import Any
+import json
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+
+STORAGE_SECRET = "steelyard-storage"
+"""Name of the Secret with the storage's credentials in each account's namespace."""
+DOCKER_CONFIG = ".dockerconfigjson"
+"""Key of a Secret of the type kubernetes.io/dockerconfigjson."""
+
+
+def _free_name(name: str) -> str:
+    if name == STORAGE_SECRET:
+        raise ValueError(f"{name} is the name of the Secret that opens the storage")
+    return name
+
+
+def _docker_config(content: SecretStr) -> SecretStr:
+    try:
+        registries = json.loads(content.get_secret_value())["auths"]
+    except (ValueError, TypeError, KeyError):
+        registries = None
+    if not isinstance(registries, dict):
+        raise ValueError(f"should be the content of {DOCKER_CONFIG}: a JSON object with the key auths")
+    return content
+
+
+PullSecretName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", max_length=253),
+    AfterValidator(_free_name),
+]
 
 
 class OrchestratorSettings(BaseModel):
@@ -54,4 +83,9 @@ class OrchestratorSettings(BaseModel):
         default_factory=dict,
         description="Environment variables that open the storage, such as AWS_ACCESS_KEY_ID; kept in a Secret "
         "of each account's namespace. Storage in a folder needs none.",
+    )
+    pull_secrets: dict[PullSecretName, Annotated[SecretStr, AfterValidator(_docker_config)]] = Field(
+        default_factory=dict,
+        description="Secrets that open registries, by name, with the content of their `.dockerconfigjson`; kept in "
+        "each account's namespace, where `pods.pull_secrets` names them.",
     )

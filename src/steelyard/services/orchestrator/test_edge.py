@@ -11,9 +11,9 @@ from steelyard.accounts.claims import Claim
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
-from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES, STORAGE_SECRET
+from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
 from steelyard.services.orchestrator.secrets import SecretValues
-from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.services.orchestrator.settings import STORAGE_SECRET, OrchestratorSettings
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import ACCOUNT, START, make_model
 from steelyard.services.status_commands import Status
