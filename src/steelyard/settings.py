@@ -17,6 +17,7 @@ from pydantic_settings import (
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from steelyard.accounts.quotas import QuotaSettings
@@ -208,19 +209,32 @@ def file_setting(variable: str) -> list[str] | None:
     return path if find_field(path) is not None else None
 
 
-def find_field(path: Sequence[str]) -> FieldInfo | None:
-    """Return the setting of this path of names; None where there is none, or only a part of the settings."""
+def find_field(path: Sequence[str], *, parts: bool = False) -> FieldInfo | None:
+    """Return the setting of this path of names; None where there is none, or, without `parts`, only a part of them."""
     model: type[BaseModel] = Settings
     for number, name in enumerate(path, 1):
         field = model.model_fields.get(name)
         inner = field.annotation if field is not None else None
         is_part = isinstance(inner, type) and issubclass(inner, BaseModel)
         if number == len(path):
-            return None if is_part else field
+            return None if is_part and not parts else field
         if not is_part:
             return None
         model = inner  # type: ignore[assignment]
     return None
+
+
+def find_bad_json(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the name of the variable whose value should be JSON and is not."""
+    for variable, value in environment.items():
+        path = variable.upper().removeprefix(_PREFIX).lower().split("__")
+        field = find_field(path, parts=True) if variable.upper().startswith(_PREFIX) else None
+        if field is not None and is_complex(field):
+            try:
+                json.loads(value)
+            except ValueError:
+                return variable
+    return _PREFIX
 
 
 def read_value(place: Path, field: FieldInfo) -> object:
@@ -271,6 +285,11 @@ def load(path: Path | None, state: Path, pod: Callable[[], str | None] = pod_nam
     add_file_variables(content)
     try:
         settings = Settings(**content)
+    except SettingsError as error:
+        # The value is not repeated: that of the storage's credentials is a secret.
+        raise UsageError(
+            f"{find_bad_json()}: should be JSON: the value is that of a table or a list"
+        ) from error
     except ValidationError as error:
         raise UsageError(f"settings: {faults_text(error, model=Settings)}") from error
     folder = state.resolve()

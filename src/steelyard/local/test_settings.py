@@ -45,6 +45,26 @@ def test_a_wrong_setting_is_named(content: str, words: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("STEELYARD_API", ""),
+        ("STEELYARD_PODS__LABELS", "team=ml"),
+        ("steelyard_operator__ray", "on"),
+        ("STEELYARD_ORCHESTRATOR__STORAGE_CREDENTIALS", "s3cret"),
+    ],
+    ids=["an empty part", "a table", "a part in small letters", "a secret"],
+)
+def test_a_variable_that_should_be_json_is_named_and_not_repeated(
+    variable: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_API__PORT", "8001")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError) as refused:
+        load(None, tmp_path)
+    assert str(refused.value) == f"{variable}: should be JSON: the value is that of a table or a list"
+
+
+@pytest.mark.parametrize(
     ("content", "has_run", "namespace", "kubernetes"),
     [
         ("", False, None, "{folder}/kubeconfig"),
