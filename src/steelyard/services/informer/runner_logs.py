@@ -187,7 +187,9 @@ class PodLog:
     async def _write_often(self, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
-            await self.write()
+            # A runner may be silent for hours: its last lines must not wait for the next one.
+            with suppress(EngineError):
+                await self.write()
 
     async def write(self) -> None:
         """Write the lines that storage lacks as one piece. Raises StorageError."""

@@ -14,7 +14,7 @@ from steelyard.services.informer.runner_logs import PIECE_BYTES, PodLog, RunnerL
 from steelyard.services.simulation.commands import aggregate, create, message
 from steelyard.services.simulation.entities import ACCOUNT, make_evaluation, make_model, make_session
 from steelyard_common.types import Json
-from steelyard_evaluation.storage.store import Store, open_store
+from steelyard_evaluation.storage.store import StorageError, Store, open_store
 from steelyard_kube.cluster import LogLine
 from steelyard_kube.memory import MemoryCluster
 from steelyard_kube.resource import PODS
@@ -144,6 +144,33 @@ async def test_lines_that_storage_did_not_take_are_written_later(store: Store) -
         await log.take(lines(), 60)
     await log.write()
     assert await kept(store) == ["line 1"]
+
+
+async def test_lines_that_storage_did_not_take_do_not_wait_for_the_next_line(store: Store) -> None:
+    class Refusing:
+        refused = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def create(self, key: str, data: bytes) -> None:
+            if self.refused < 2:
+                self.refused += 1
+                raise StorageError("away")
+            await store.create(key, data)
+
+    async def lines() -> AsyncIterator[LogLine]:
+        yield line(1)
+        await asyncio.Event().wait()
+
+    log: Any = PodLog(Refusing(), f"{FOLDER}u/")
+    await log.begin()
+    taking = asyncio.create_task(log.take(lines(), 0.01))
+    try:
+        await until_kept(store, ["line 1"])
+    finally:
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
 
 
 async def test_two_leaders_at_once_lose_no_line_and_keep_none_twice(store: Store) -> None:
