@@ -28,6 +28,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "more behind its end": lambda content: content + b"\n}}: more: [",
     "a nesting without end": lambda _: b"[" * 5000,
 }
+OF_TEXT = {"a list", "more behind its end", "a nesting without end"}
+"""Damages that differ from `no text` only to a reader of text."""
 
 
 async def make_runs(root: Path) -> None:
@@ -68,6 +70,8 @@ def test_a_file_that_cannot_be_parsed_is_a_fault(runs: Path, tmp_path: Path, dam
     assert invoke("report", "verify", runs / "judged").exit_code == 0
     others = []
     for path in files_of(runs / "judged"):
+        if damage in OF_TEXT and path.suffix == ".parquet":
+            continue
         inside = path.relative_to(runs / "judged")
         copy = Path(shutil.copytree(runs / "judged", tmp_path / "judged"))
         (copy / inside).write_bytes(DAMAGES[damage](path.read_bytes()))

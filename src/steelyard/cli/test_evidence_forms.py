@@ -54,6 +54,10 @@ MODULE = "in_a_module.Same"
 MANY_ROWS = "text.ExactMatch with pages of rows"
 RUN = "a run with a judge"
 REPORTS = [*INSTALLED, SCHEMA_FILE, MODULE, MANY_ROWS, RUN]
+OWN_LAYOUTS = {"text.ExactMatch", LM_EVAL, SCHEMA_FILE, MODULE, MANY_ROWS, RUN}
+"""Reports whose folders differ; those of the other rubrics have the folders of ExactMatch."""
+FEW = 4
+"""Number of files to change in a form that leaves something out; all are changed in the whole form."""
 BESIDE = {"report.html", "report.json", "scores.parquet", "attestation.json"}
 CODE = "from steelyard_evaluation.report.rubrics.text import ExactMatch as Same\n"
 
@@ -263,16 +267,22 @@ async def test_an_untouched_report_has_no_fault_in_any_form(
 async def test_one_bit_of_any_file_that_is_there_is_found_in_any_form(
     name: str, tmp_path: Path, report: MakeReport
 ) -> None:
+    """Every file of the whole form is changed. Each form that leaves something out has a few files changed: all forms
+    where the folders are laid out as in no other report, some drawn ones elsewhere.
+    """
     made, chance = await report(name), random.Random(name)
-    for number, (form, left_out) in enumerate(forms(made.folders.report).items()):
-        if Path("attestation.json") in left_out:
-            continue  # what nobody vouches for can be changed as a whole
-        copy = copied(made.folders.report, tmp_path / f"copy-{number}", left_out)
-        files = [path for path in copy.rglob("*") if path.is_file() and "/.spent/" not in str(path)]
+    # What nobody vouches for can be changed as a whole.
+    vouched = {
+        form: left_out
+        for form, left_out in forms(made.folders.report).items()
+        if Path("attestation.json") not in left_out
+    }
+    drawn = list(vouched) if name in OWN_LAYOUTS else ["whole", *chance.sample(sorted(vouched), 3)]
+    for number, form in enumerate(drawn):
+        copy = copied(made.folders.report, tmp_path / f"copy-{number}", vouched[form])
         named = named_files(copy, made)
-        for path in files:
-            if path not in named:
-                continue
+        files = sorted(path for path in named if path.is_file() and "/.spent/" not in str(path))
+        for path in files if form == "whole" else chance.sample(files, min(FEW, len(files))):
             before = path.read_bytes()
             changed = bytearray(before)
             changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
@@ -421,9 +431,9 @@ async def test_an_untouched_audit_has_no_fault_in_any_form_and_a_changed_one_has
         wrong = [check.what async for check in verify_audit(copy, key) if check.state == "fault"]
         assert not wrong, (form, wrong)
         own = [copy / name for name in ("index.html", "audit.json", "attestation.json")]
-        for path in (*own, *copy.glob("scores/*"), *copy.glob("reports/*/*"), *copy.glob("*/*/part-*")):
-            if not statement or not path.is_file():
-                continue
+        inside = {*copy.glob("scores/*"), *copy.glob("reports/*/*"), *copy.glob("*/*/part-*")}
+        files = [path for path in (*own, *sorted(inside)) if statement and path.is_file()]
+        for path in files if form == "whole" else chance.sample(files, min(FEW, len(files))):
             before = path.read_bytes()
             changed = bytearray(before)
             changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
