@@ -67,8 +67,10 @@ class Server:
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
     made = Server(await make_parts(ApiServerConfig(None, tmp_path / "pki", {}), Clock()))
+    jobs = {resource.kind for resource in SPECS}
     for definition in (*load_definitions(), *list_definitions()):
-        await made.create(DEFINITIONS, definition)
+        if definition["spec"]["group"] == "kueue.x-k8s.io" or definition["spec"]["names"]["kind"] in jobs:
+            await made.create(DEFINITIONS, definition)
     await made.create("/api/v1/namespaces", {"metadata": {"name": "other"}})
     for namespace, name in (("default", "default"), ("other", "team")):
         queue = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": name}}
