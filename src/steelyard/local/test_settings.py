@@ -239,3 +239,24 @@ def test_a_file_that_cannot_be_used_is_named_and_not_repeated(
     monkeypatch.setenv("STEELYARD_STORAGE_FILE", str(tmp_path / "file"))
     with pytest.raises(UsageError, match="STEELYARD_STORAGE is set, too"):
         load_with(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("steelyard-storage", '{"auths": {}}', "opens the storage"),
+        ("Registry", '{"auths": {}}', "Registry"),
+        ("registry", "x-secret", "JSON object with the key auths"),
+        ("registry", '["x-secret"]', "JSON object with the key auths"),
+        ("registry", '{"x-secret": {}}', "JSON object with the key auths"),
+    ],
+)
+def test_a_secret_that_would_open_no_registry_is_refused_and_not_shown(
+    name: str, content: str, words: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text(f"[orchestrator.pull_secrets]\n{name} = {json.dumps(content)}\n")
+    with pytest.raises(UsageError, match=r"orchestrator\.pull_secrets\.") as raised:
+        load(settings, tmp_path)
+    assert words in str(raised.value)
+    assert "x-secret" not in str(raised.value)

@@ -1,16 +1,11 @@
 """Objects of the namespace of an account, by the settings."""
 
 import base64
-import json
-from pathlib import Path
 
-import pytest
 from pydantic import SecretStr
 
 from steelyard.services.orchestrator.namespaces import namespace_objects
 from steelyard.services.orchestrator.settings import OrchestratorSettings
-from steelyard.settings import load
-from steelyard_common.errors import UsageError
 from steelyard_common.types import Json
 from steelyard_schema.names import account_namespace
 
@@ -55,24 +50,3 @@ def test_secrets_that_open_registries_have_the_type_by_which_images_are_pulled()
     secret = objects(OrchestratorSettings(pull_secrets={"registry": SecretStr(content)}))["Secret registry"]
     assert secret["type"] == "kubernetes.io/dockerconfigjson"
     assert base64.b64decode(secret["data"][".dockerconfigjson"]).decode() == content
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("steelyard-storage", '{"auths": {}}', "opens the storage"),
-        ("Registry", '{"auths": {}}', "Registry"),
-        ("registry", "x-secret", "JSON object with the key auths"),
-        ("registry", '["x-secret"]', "JSON object with the key auths"),
-        ("registry", '{"x-secret": {}}', "JSON object with the key auths"),
-    ],
-)
-def test_a_secret_that_would_open_no_registry_is_refused_and_not_shown(
-    name: str, content: str, words: str, tmp_path: Path
-) -> None:
-    settings = tmp_path / "settings.toml"
-    settings.write_text(f"[orchestrator.pull_secrets]\n{name} = {json.dumps(content)}\n")
-    with pytest.raises(UsageError, match=r"orchestrator\.pull_secrets\.") as raised:
-        load(settings, tmp_path)
-    assert words in str(raised.value)
-    assert "x-secret" not in str(raised.value)
