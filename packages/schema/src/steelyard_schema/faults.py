@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from steelyard_common.types import value_text
@@ -91,16 +91,17 @@ def _with_path(fault: ErrorDetails, prefix: str, model: type[BaseModel] | None) 
 def fault_message(fault: ErrorDetails, model: type[BaseModel] | None) -> str:
     """Return what is wrong with the value, and what is allowed in its place; `model` is what the whole should be.
 
-    The value is not repeated where the model hides its input, as one with a secret does.
+    The value is not repeated where the model hides its input, and where it is, or under its name could be, a secret.
     """
     message, value = fault["msg"], fault.get("input")
     for beginning in _ABOUT_VALUES:
         message = message.removeprefix(beginning)
     message = message.replace("valid tuple", "list").replace("valid list", "list")
-    short = _is_short(value) and not (model and model.model_config.get("hide_input_in_errors"))
+    is_unknown = fault["type"] in {"extra_forbidden", "unexpected_keyword_argument"}
+    short = _is_short(value) and (model is None or not _is_hidden(model, fault["loc"], is_unknown))
     if fault["type"] == "missing":
         return "is missing"
-    if fault["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+    if is_unknown:
         with_value = f", with the value {_format_value(value)}" if short else ""
         names = sorted(_fields_at(model, fault["loc"][:-1])) if model is not None else []
         known = f"; there are {', '.join(names[:_MOST_NAMED])}" if names else ""
@@ -137,6 +138,24 @@ def join_messages(messages: Sequence[str]) -> str:
     return "; ".join(messages)
 
 
+def _is_hidden(model: type[BaseModel], path: Sequence[int | str], is_unknown: bool) -> bool:
+    """Return whether what stands at a path may be a secret: an unknown field may be one whose name is misspelt."""
+    if model.model_config.get("hide_input_in_errors"):
+        return True
+    if not is_unknown:
+        return any(_has_secret(kind) for kind in _kinds_at(model, path))
+    return any(
+        _has_secret(field.annotation)
+        for kind in _models(_kinds_at(model, path[:-1]))
+        for field in kind.model_fields.values()
+    )
+
+
+def _has_secret(kind: object) -> bool:
+    """Return whether a type is that of a secret, or a list or a table of secrets."""
+    return kind in {SecretStr, SecretBytes} or any(map(_has_secret, get_args(kind)))
+
+
 def _is_short(value: object) -> bool:
     # Python refuses to write numbers of thousands of digits.
     too_large = isinstance(value, int) and value.bit_length() > _MOST_BITS
@@ -150,15 +169,20 @@ def _format_value(value: object) -> str:
 
 def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:
     """Return the names of the fields at a fault's path; none where the path leads to no model."""
-    kinds: list[object] = [model]
-    for part in path:
-        kinds = [inner for kind in kinds for inner in _below(kind, part)]
     return {
         field.alias or name
-        for kind in _models(kinds)
+        for kind in _models(_kinds_at(model, path))
         for name, field in kind.model_fields.items()
         if name != "schemaVersion"
     }
+
+
+def _kinds_at(model: type[BaseModel], path: Sequence[int | str]) -> list[object]:
+    """Return the types of what stands at a fault's path."""
+    kinds: list[object] = [model]
+    for part in path:
+        kinds = [inner for kind in kinds for inner in _below(kind, part)]
+    return kinds
 
 
 def _below(kind: object, part: int | str) -> Iterator[object]:
