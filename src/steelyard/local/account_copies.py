@@ -39,8 +39,13 @@ _SECRETS = TypeAdapter(
 )
 
 
-async def write_copy(accounts: AccountsDatabase, keys: SecretKeys, store: Store, now: datetime) -> int:
-    """Write a copy of the database as it is; return the number of accounts."""
+async def write_copy(
+    accounts: AccountsDatabase, keys: SecretKeys, store: Store, now: datetime, limit: int = LIMIT
+) -> int:
+    """Write a copy of the database as it is; return the number of accounts.
+
+    Raises Refused for a database that is too large: its copy could not be restored.
+    """
     name = now.astimezone(UTC).strftime(_TIME)
     contents = await accounts.transfer.dump()
     secrets: list[EncryptedSecret] = []
@@ -49,6 +54,11 @@ async def write_copy(accounts: AccountsDatabase, keys: SecretKeys, store: Store,
         secrets.extend(batch)
         after = (batch[-1].account, batch[-1].name)
     copy = orjson.dumps({"rows": contents, "secrets": _SECRETS.dump_python(secrets, mode="json")})
+    if len(copy) > limit:
+        raise Refused(
+            f"accounts: a copy of the database has {len(copy)} bytes, and at most {limit} can be restored; "
+            "keep a dump of the database itself"
+        )
     packed = await asyncio.to_thread(gzip.compress, copy, mtime=0)
     encrypted = keys.encrypt(_OWNER, name, base64.b64encode(packed).decode())
     file = {"format": 1, "key": keys.first, "content": base64.b64encode(encrypted).decode()}
