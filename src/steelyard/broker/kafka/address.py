@@ -74,6 +74,8 @@ def read_password(name: str) -> str:
     """Return the password of the environment, or of the file that it names; empty for none. Raises LogError."""
     if not (file := os.environ.get(f"{PASSWORD}_FILE", "")):
         return os.environ.get(PASSWORD, "")
+    if PASSWORD in os.environ:
+        raise LogError(f"log {name!r}: {PASSWORD}_FILE: {PASSWORD} is set, too; leave one of them out")
     try:
         return read_whole(Path(file)).decode().rstrip("\r\n")
     except (OSError, TooLarge, UnicodeDecodeError) as error:

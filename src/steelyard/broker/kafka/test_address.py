@@ -60,3 +60,6 @@ def test_a_password_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv(f"{PASSWORD}_FILE", str(tmp_path / "absent"))
     with pytest.raises(LogError, match=r"PASSWORD_FILE .*absent cannot be read"):
         parse("kafka://user@k:9092/p")
+    monkeypatch.setenv(PASSWORD, "another")
+    with pytest.raises(LogError, match="PASSWORD is set, too; leave one of them out"):
+        parse("kafka://user@k:9092/p")
