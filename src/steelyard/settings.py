@@ -292,6 +292,10 @@ def load(path: Path | None, state: Path, pod: Callable[[], str | None] = pod_nam
         ) from error
     except ValidationError as error:
         raise UsageError(f"settings: {faults_text(error, model=Settings)}") from error
+    for name in settings.operator.model_fields_set:
+        field = OperatorSettings.model_fields[name]
+        if field.exclude:  # the operator's program gives it: what stands here would not count
+            raise UsageError(f"settings: operator.{name}: cannot be set here. {field.description}")
     folder = state.resolve()
     defaults = {
         "storage": f"file://{folder / 'storage'}",

@@ -34,6 +34,20 @@ from steelyard_common.errors import UsageError
             "[webhooks]\nbacklog = 'many'",
             "webhooks.backlog: should be a valid integer, unable to parse string as an ",
         ),
+        (
+            "[operator.pods]\npull_secrets = ['registry']",
+            "settings: operator.pods: cannot be set here. Settings of all Pods that the operator makes: from the table "
+            "[pods].",
+        ),
+        (
+            "[operator.step_resources]\ncpu = 'lots'",
+            "operator.step_resources.cpu: should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi, and is "
+            "'lots'",
+        ),
+        (
+            "[operator.step_resources]\nmemory = '4Gi'",
+            "operator.step_resources: memory is 4Gi, and should be at most memory_limit, 2Gi",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(content: str, words: str, tmp_path: Path) -> None:
@@ -166,6 +180,8 @@ def list_variables(
 ) -> Iterator[tuple[str, str]]:
     """Give the variable of every setting, with its default as text."""
     for name, field in model.model_fields.items():
+        if field.exclude:
+            continue
         variable, kind = f"{prefix}{name.upper()}", field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from list_variables(kind, f"{variable}__")
@@ -181,11 +197,9 @@ OPTIONAL = {
     "STEELYARD_OPERATOR__METRICS": ":9101",
     "STEELYARD_OPERATOR__NAMESPACE": "a",
     "STEELYARD_ORCHESTRATOR__EGRESS": '[{"to": []}]',
-    **{
-        f"STEELYARD_{part}__{name}": value
-        for part in ("PODS", "OPERATOR__PODS")
-        for name, value in (("PRIORITY_CLASS", "batch"), ("RUNTIME_CLASS", "nvidia"), ("CPU_LIMIT", "2"))
-    },
+    "STEELYARD_PODS__PRIORITY_CLASS": "batch",
+    "STEELYARD_PODS__RUNTIME_CLASS": "nvidia",
+    "STEELYARD_PODS__CPU_LIMIT": "2",
 }
 """Values of settings whose default says nothing, or is refused where it is given."""
 

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from steelyard.operator.pod_settings import PodSettings
 from steelyard.operator.ray.settings import RaySettings
 from steelyard.telemetry.monitoring import Listen
 from steelyard_common.awake import NO_SLEEPS, Sleeps
 from steelyard_schema.egress import EgressSettings
+from steelyard_schema.kubernetes import Quantity
+from steelyard_schema.quantity import amount
 from steelyard_schema.steps import SourceLimits
 
 LONGEST = 2**31 - 1
@@ -35,9 +37,17 @@ class Images(_Settings):
 class StepResources(_Settings):
     """Requests and limits of a step's container, in Kubernetes quantities."""
 
-    cpu: str = Field(default="100m", description="Requested processors.")
-    memory: str = Field(default="256Mi", description="Requested memory.")
-    memory_limit: str = Field(default="2Gi", description="Memory above which the step is ended.")
+    cpu: Quantity = Field(default="100m", description="Requested processors.")
+    memory: Quantity = Field(default="256Mi", description="Requested memory.")
+    memory_limit: Quantity = Field(default="2Gi", description="Memory above which the step is ended.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "StepResources":
+        if amount(self.memory) > amount(self.memory_limit):
+            raise ValueError(
+                f"memory is {self.memory}, and should be at most memory_limit, {self.memory_limit}"
+            )
+        return self
 
 
 class TrainingSettings(_Settings):
