@@ -1,13 +1,17 @@
 """Logs: the steps' pieces, what runners of others say, and lines as they are written."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from steelyard.api.workflows.logs import merge_streams, open_pods
 from steelyard.api.workflows.pod_logs import MOST_LINES, FolderPodLogs, timestamp
 from steelyard_common.types import Json
+from steelyard_evaluation.storage.store import Store
 from steelyard_schema.entities import parse_entity
 from steelyard_schema.names import account_namespace
 from tests.platform_api.memory_platform import MemoryPlatform
@@ -58,6 +62,35 @@ async def test_lines_of_a_runner_come_between_those_of_the_steps(platform: Memor
     entry = response.json()["logs"][1]
     assert (entry["message"], entry["timestamp"]) == ("loading weights", "2030-01-01T00:00:02.500000Z")
     assert entry["labels"] == {"pod_uid": "p2", "container": "runner"}
+
+
+class CountingStore:
+    """A store that counts the objects which are read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.read = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, key: str) -> bytes:
+        self.read += 1
+        return await self._store.get(key)
+
+
+async def test_one_piece_of_each_pod_is_in_memory(platform: MemoryPlatform) -> None:
+    made = await an_evaluation(platform)
+    seconds = count()
+    for number in range(3):
+        for pod in ("p1", "p2"):
+            await piece(platform, made, pod, number, line(next(seconds), pod))
+    store: Any = CountingStore(platform.engines.store)
+    pods = await open_pods(store, parse_entity(made), None)
+    lines = merge_streams(list(pods.values()))
+    messages = [orjson.loads((await anext(lines)).message)["message"] for _ in range(2)]
+    assert (messages, store.read) == (["p1", "p2"], 3), "the next piece of the first Pod"
+    assert [orjson.loads(entry.message)["message"] async for entry in lines] == ["p1", "p2"] * 2
 
 
 async def test_what_an_answer_leaves_out_is_counted_and_is_in_the_file(platform: MemoryPlatform) -> None:

@@ -10,7 +10,7 @@ from steelyard.api.entities.loading import load
 from steelyard.api.http.access import authenticate
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import ApiError
-from steelyard.api.workflows.logs import collect
+from steelyard.api.workflows.logs import read_lines
 from steelyard_common.awake import pause_lasts
 from steelyard_schema.status import TERMINAL
 
@@ -54,11 +54,14 @@ async def _send_all(context: RequestContext, socket: WebSocket, gone: "asyncio.T
             checked = context.now
         entity = await load(context)
         since = max(sent.values()) - _LATE if sent else None
-        for entry in await collect(context, entity, since):
+        async for entry in read_lines(context, entity, since):
             key = (entry.timestamp, entry.labels.get("pod_uid", ""), entry.message)
             if key not in sent:
                 sent[key] = datetime.fromisoformat(entry.timestamp)
                 await socket.send_text(entry.dump_json())
+                # Lines come by their times: the next look is for none that is older.
+                while (oldest := next(iter(sent))) != key and sent[oldest] < sent[key] - _LATE:
+                    del sent[oldest]
         sent = {key: time for key, time in sent.items() if since is None or time >= since}
         if entity.status in TERMINAL:
             return

@@ -3,9 +3,13 @@
 A step writes pieces of its log to `.dyff/logs/<pod uid>/<n>` below its entity's output, every few seconds at most.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heapreplace
+from pathlib import Path
 
 import orjson
 from starlette.responses import Response
@@ -15,8 +19,9 @@ from steelyard.api.entities.loading import load
 from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid, NotFound
 from steelyard.api.http.responses import model_response
+from steelyard.api.spool import make_folder
 from steelyard.api.workflows.pod_logs import MOST_LINES, timestamp
-from steelyard_evaluation.storage.store import ObjectMissing, Store
+from steelyard_evaluation.storage.store import ObjectInfo, ObjectMissing, Store
 from steelyard_schema.answers import WorkflowLogEntry, WorkflowLogsResponse
 from steelyard_schema.base import EntityIdentifier
 from steelyard_schema.data import Artifact
@@ -35,12 +40,13 @@ async def workflow_logs(context: RequestContext) -> Response:
     text = context.query.get("limit") or "1000"
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_LINES:
         raise Invalid(f"limit: {text!r} is not a whole number from 1 to {MOST_LINES}", field="limit")
-    limit, since = int(text), _since(context)
-    entries = await collect(context, entity, since)
+    newest: deque[WorkflowLogEntry] = deque(maxlen=int(text))
+    total = 0
+    async for entry in read_lines(context, entity, _since(context)):
+        newest.append(entry)
+        total += 1
     identifier = EntityIdentifier(id=entity.id, kind=entity.kind)
-    return model_response(
-        WorkflowLogsResponse(workflow=identifier, logs=entries[-limit:], totalLines=len(entries))
-    )
+    return model_response(WorkflowLogsResponse(workflow=identifier, logs=list(newest), totalLines=total))
 
 
 async def whole_log(context: RequestContext) -> Response:
@@ -52,33 +58,78 @@ async def whole_log(context: RequestContext) -> Response:
     return model_response(await link(context, entity, Artifact(kind="txt", path=WHOLE_LOG)))
 
 
-async def collect(
+async def read_lines(
     context: RequestContext, entity: AnyEntity, since: datetime | None
-) -> list[WorkflowLogEntry]:
-    """Return the lines of all Pods, oldest first."""
-    entries = [entry async for entry in _read_stored(context.api.platform.store, entity, since)]
-    if context.api.pod_logs is not None:
-        # The kubelet has the logs of our steps too: a Pod with pieces in storage is not listed a second time.
-        steps = {entry.labels["pod_uid"] for entry in entries}
-        others = await context.api.pod_logs.entries(entity, since)
-        entries += [entry for entry in others if entry.labels.get("pod_uid") not in steps]
-    return sorted(entries, key=lambda entry: entry.timestamp)
-
-
-async def _read_stored(
-    store: Store, entity: AnyEntity, since: datetime | None
 ) -> AsyncIterator[WorkflowLogEntry]:
+    """Yield the lines of all Pods, oldest first.
+
+    The logs of a session's runners may take gigabytes: only one piece of each Pod is in memory.
+    """
+    pods = await open_pods(context.api.platform.store, entity, since)
+    streams = list(pods.values())
+    if context.api.pod_logs is not None:
+        others = await context.api.pod_logs.entries(entity, since)
+
+        async def rest() -> AsyncIterator[WorkflowLogEntry]:
+            # The kubelet has the logs of our steps too: a Pod with pieces in storage is not listed a second time.
+            for entry in sorted(others, key=_time):
+                if entry.labels.get("pod_uid") not in pods:
+                    yield entry
+
+        streams.append(rest())
+    async for entry in merge_streams(streams):
+        yield entry
+
+
+async def open_pods(
+    store: Store, entity: AnyEntity, since: datetime | None
+) -> dict[str, AsyncIterator[WorkflowLogEntry]]:
+    """Return the stored lines of each Pod, by its uid. They are read as they are asked for."""
     prefix = f"{place(entity.kind, entity.id)}/{LOG_PIECES}"
-    pieces = [info async for info in store.list(prefix)]
-    for piece in sorted(pieces, key=lambda piece: piece.last_modified):
+    pods: dict[str, list[ObjectInfo]] = {}
+    async for info in store.list(prefix):
+        pods.setdefault(info.key.removeprefix(prefix).partition("/")[0], []).append(info)
+    return {uid: _read_pieces(store, uid, pieces, since) for uid, pieces in pods.items()}
+
+
+async def _read_pieces(
+    store: Store, uid: str, pieces: list[ObjectInfo], since: datetime | None
+) -> AsyncIterator[WorkflowLogEntry]:
+    def parse(content: bytes, written: str) -> list[WorkflowLogEntry]:
+        lines = content.decode(errors="replace").splitlines()
+        return sorted((_entry(line, written, uid) for line in lines), key=_time)
+
+    for piece in sorted(pieces, key=lambda piece: piece.key):
         if since is not None and piece.last_modified < since:
             continue  # its newest line is older still
-        uid = piece.key.removeprefix(prefix).partition("/")[0]
-        written = timestamp(piece.last_modified)
-        for line in (await store.get(piece.key)).decode(errors="replace").splitlines():
-            entry = _entry(line, written, uid)
+        content, written = await store.get(piece.key), timestamp(piece.last_modified)
+        for entry in await asyncio.to_thread(parse, content, written):
             if since is None or entry.timestamp >= timestamp(since):
                 yield entry
+
+
+async def merge_streams(
+    streams: Sequence[AsyncIterator[WorkflowLogEntry]],
+) -> AsyncIterator[WorkflowLogEntry]:
+    """Yield the lines of all streams by their times; each stream gives its own in that order."""
+    heads = [
+        (first.timestamp, number, first)
+        for number, stream in enumerate(streams)
+        if (first := await anext(stream, None)) is not None
+    ]
+    heapify(heads)
+    while heads:
+        _, number, entry = heads[0]
+        yield entry
+        following = await anext(streams[number], None)
+        if following is None:
+            heappop(heads)
+        else:
+            heapreplace(heads, (following.timestamp, number, following))
+
+
+def _time(entry: WorkflowLogEntry) -> str:
+    return entry.timestamp
 
 
 def _entry(line: str, written: str, uid: str) -> WorkflowLogEntry:
@@ -107,11 +158,16 @@ async def _is_whole(store: Store, entity: AnyEntity) -> bool:
 
 async def _store(context: RequestContext, entity: AnyEntity) -> bool:
     """Store the log in one file; return False if there are no lines."""
-    entries = await collect(context, entity, None)
-    if entries:
-        lines = "".join(f"{entry.message}\n" for entry in entries)
-        await context.api.platform.store.put(f"{place(entity.kind, entity.id)}/{WHOLE_LOG}", lines.encode())
-    return bool(entries)
+    platform = context.api.platform
+    with make_folder(platform.settings, "steelyard-log-") as folder:
+        path = Path(folder) / "log"
+        with path.open("wb") as file:
+            async for entry in read_lines(context, entity, None):
+                file.write(f"{entry.message}\n".encode())
+        if not path.stat().st_size:
+            return False
+        await platform.store.put_file(f"{place(entity.kind, entity.id)}/{WHOLE_LOG}", path)
+    return True
 
 
 def _since(context: RequestContext) -> datetime | None:
