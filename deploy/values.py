@@ -282,7 +282,9 @@ class Rights(_Values):
     mpi: bool = Field(default=False, description="MPIJobs.")
     elastic: bool = Field(default=False, description="PyTorchJobs with spec.elasticPolicy.metrics.")
     ray: bool = Field(
-        default=False, description="The platform's side of Ray clusters; its Service is in deploy/ray."
+        default=False,
+        description="The platform's side of Ray clusters, with the Service by which it is called; "
+        "`settings.operator.ray` switches its parts on.",
     )
 
 

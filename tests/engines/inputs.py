@@ -20,7 +20,7 @@ COMMON = (
     "conftest.py",
     "deploy/chart/files/crds",
     "deploy/policies",
-    "deploy/ray",
+    "deploy/rights.py",
     "examples",
     "pyproject.toml",
     "requirements",

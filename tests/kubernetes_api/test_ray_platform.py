@@ -13,11 +13,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-import yaml
 from aiohttp import web
 from cryptography import x509
 from yarl import URL
 
+from deploy.rights import RIGHTS
 from steelyard.clusters import AsyncClient
 from steelyard.operator.ray.certificates.authorities import new_key, request_for
 from steelyard.operator.ray.certificates.fetch import Refused, fetch
@@ -458,29 +458,30 @@ async def test_a_death_at_any_call_leaves_nothing_half_done(
         assert (await api.get(configuration)).status == 200
 
 
-RIGHTS = Path(__file__).parents[2] / "deploy" / "ray" / "platform.yaml"
-
-
 @pytest.fixture
 async def account(api: Api) -> AsyncIterator[str]:
-    """The token of the account that `deploy/ray/platform.yaml` gives its rights."""
-    paths = {
-        "Namespace": "/api/v1/namespaces",
-        "ServiceAccount": "/api/v1/namespaces/steelyard/serviceaccounts",
-        "Service": "/api/v1/namespaces/steelyard/services",
-        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-        "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    """The token of an account that has the chart's rights for Ray clusters, and no others."""
+    rbac, accounts = "/apis/rbac.authorization.k8s.io/v1", "/api/v1/namespaces/steelyard/serviceaccounts"
+    name = {"name": "steelyard-operator"}
+    objects: dict[str, Json] = {
+        "/api/v1/namespaces": {"metadata": {"name": "steelyard"}},
+        accounts: {"metadata": name},
+        f"{rbac}/clusterroles": {"metadata": name, "rules": [right.rule() for right in RIGHTS["ray"]]},
+        f"{rbac}/clusterrolebindings": {
+            "metadata": name,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": "steelyard", **name}],
+        },
     }
-    objects = list(yaml.safe_load_all(RIGHTS.read_text()))
-    for obj in objects:
-        (await api.post(paths[obj["kind"]], obj)).ok(201)
+    for path, obj in objects.items():
+        (await api.post(path, obj)).ok(201)
     yield await token_of(api, "steelyard", account="steelyard-operator")
-    for obj in reversed(objects):
-        await api.delete(f"{paths[obj['kind']]}/{obj['metadata']['name']}")
+    for path, obj in reversed(objects.items()):
+        await api.delete(f"{path}/{obj['metadata']['name']}")
     await api.gone("/api/v1/namespaces/steelyard")
 
 
-async def test_the_rights_that_the_manifest_gives_suffice(
+async def test_the_rights_that_the_chart_gives_suffice(
     api: Api, namespace: str, operators: str, account: str
 ) -> None:
     client = RestCluster(api.url, tls=api.others, token=account)

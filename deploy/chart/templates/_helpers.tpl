@@ -48,6 +48,14 @@ http://{{ include "steelyard.name" . }}-storage.{{ .Release.Namespace }}.svc:900
 {{- toJson $chosen -}}
 {{- end }}
 
+{{/* Ports of the operator for Ray clusters, by name, as JSON: the settings' ones. */}}
+{{- define "steelyard.rayPorts" -}}
+{{- $ray := dig "operator" "ray" (dict) .Values.settings -}}
+{{- $ports := dict "webhooks" (regexFind "[0-9]+$" (get $ray "listen" | default ":9443") | int) -}}
+{{- with get $ray "login" -}}{{- $_ := set $ports "login" (regexFind "[0-9]+$" . | int) -}}{{- end -}}
+{{- toJson $ports -}}
+{{- end }}
+
 {{/* What Pods of workflows may call: names, each other, the storage, and addresses outside. */}}
 {{- define "steelyard.workEgress" -}}
 # Names: 53, and 5353 where policies see the port of the DNS Pod, as on OpenShift.
@@ -85,6 +93,7 @@ http://{{ include "steelyard.name" . }}-storage.{{ .Release.Namespace }}.svc:900
 {{- $steps := include "steelyard.image" (dict "root" . "name" "steps" "key" "steps") -}}
 {{- $operator := dict "images" (dict "steps" $steps "mock" $steps "runners" (merge (dict) .Values.images.runners $runners)) -}}
 {{- if or (eq .Values.shape "standalone") .Values.engines.storageSecret -}}{{- $_ := set $operator "storage_secret" "steelyard-storage" -}}{{- end -}}
+{{- if .Values.rights.ray -}}{{- $_ := set $operator "ray" (dict "service" (printf "%s/%s-ray" .Release.Namespace (include "steelyard.name" .))) -}}{{- end -}}
 {{- $namespace := dict "kubernetes.io/metadata.name" .Release.Namespace -}}
 {{- $orchestrator := dict "api_namespace" $namespace "namespace_labels" (merge (dict "pod-security.kubernetes.io/enforce" .Values.work.podSecurity) .Values.work.labels) -}}
 {{- $service := printf "%s-api" (include "steelyard.name" .) -}}

@@ -152,6 +152,33 @@ def test_rights_for_some_kinds_of_work_are_given_where_they_are_asked_for() -> N
         assert rules({"rights": {name: True}}) == [*plain, *(right.rule() for right in RIGHTS[name])]
 
 
+@pytest.mark.parametrize(
+    ("ray", "ports"),
+    [
+        ({}, {"webhooks": 9443}),
+        ({"listen": "0.0.0.0:9444", "login": ":8081"}, {"webhooks": 9444, "login": 8081}),
+    ],
+    ids=["by default", "with logins, at ports of the settings"],
+)
+def test_the_side_of_ray_is_reached_where_it_listens(ray: Json, ports: dict[str, int]) -> None:
+    objects = template({"rights": {"ray": True}, "settings": {"operator": {"ray": ray}}})
+    service, policy = (named(objects, kind)["steelyard-ray"] for kind in ("Service", "NetworkPolicy"))
+    outside = {"webhooks": 443, "login": 80}
+    assert service["spec"]["ports"] == [
+        {"name": name, "port": outside[name], "targetPort": port} for name, port in ports.items()
+    ]
+    assert {port["port"] for port in policy["spec"]["ingress"][0]["ports"]} == {*ports.values()}
+    pod = named(objects, "Deployment")["steelyard-operator"]["spec"]["template"]
+    for selector in (service["spec"]["selector"], policy["spec"]["podSelector"]["matchLabels"]):
+        assert selector.items() <= pod["metadata"]["labels"].items()
+    text = named(objects, "ConfigMap")["steelyard-settings"]["data"]["steelyard.toml"]
+    assert tomllib.loads(text)["operator"]["ray"] == {"service": "steelyard/steelyard-ray", **ray}
+
+
+def test_without_the_rights_for_ray_nothing_of_it_is_there() -> None:
+    assert not any("steelyard-ray" in obj["metadata"]["name"] for obj in template({}))
+
+
 VALUES: dict[str, tuple[Json, str]] = {
     "images.registry": ({"images": {"registry": "r.example/x"}}, "image: r.example/x/operator"),
     "images.tag": ({"images": {"tag": "2"}}, "operator:2"),
