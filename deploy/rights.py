@@ -11,14 +11,17 @@ from steelyard_kube.resource import (
     DEPLOYMENTS,
     DL_JOBS,
     DYFF,
+    ENDPOINT_SLICES,
     EVENTS,
     FRAMEWORKS,
     HORIZONTAL_POD_AUTOSCALERS,
+    HTTP_ROUTES,
     INFERENCE_SESSIONS,
     INGRESSES,
     JOBS,
     LEASES,
     MODELS,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_POLICIES,
     PODS,
@@ -29,7 +32,10 @@ from steelyard_kube.resource import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
     TRAINING,
+    VALIDATING_WEBHOOKS,
     Resource,
 )
 
@@ -67,16 +73,7 @@ def allow(
 
 
 _KUBEFLOW = tuple(resource for resource in TRAINING if resource != DL_JOBS)
-_WEBHOOKS = tuple(
-    Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-)
-_ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-_HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
-_TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
+_WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 
 OPERATOR = (
     *allow("get list watch", *DYFF, DL_JOBS, FRAMEWORKS, *_KUBEFLOW),
@@ -110,14 +107,14 @@ RAY = (
     # blockOwnerDeletion of what a cluster owns, where the API checks it, as OpenShift's does.
     *allow("update", RAY_CLUSTERS, subresource="finalizers"),
     *allow("get create patch", INGRESSES, NETWORK_POLICIES, CONFIG_MAPS, SECRETS, SERVICES),
-    *allow("get list create patch", ROUTES, _HTTP_ROUTES),
+    *allow("get list create patch", ROUTES, HTTP_ROUTES),
     *allow("create", ROUTES, subresource="custom-host"),
     *allow("get list", PODS),
     *allow("create patch", EVENTS),
-    *allow("get list watch create patch", _ENDPOINT_SLICES),
-    *allow("create", _ENDPOINT_SLICES, subresource="restricted"),
+    *allow("get list watch create patch", ENDPOINT_SLICES),
+    *allow("create", ENDPOINT_SLICES, subresource="restricted"),
     *allow("get create patch delete", *_WEBHOOKS),
-    *allow("create", _TOKEN_REVIEWS, _ACCESS_REVIEWS),
+    *allow("create", TOKEN_REVIEWS, SUBJECT_ACCESS_REVIEWS),
 )
 """Rights for the platform's side of Ray clusters."""
 ORCHESTRATOR = (
