@@ -26,8 +26,11 @@ class Configuration:
 
     entrypoint: Sequence[str]
     user: str
+    """Name or number; empty for root."""
     created: str
     """Time of the image, RFC 3339."""
+    command: Sequence[str] = ()
+    """Arguments that a container may replace; without an entrypoint they begin with the program."""
     variables: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,10 +51,14 @@ def architecture() -> str:
     return MACHINES.get(os.uname().machine, os.uname().machine)
 
 
+def platform() -> dict[str, str]:
+    """Return the platform of images that are made on this machine."""
+    return {"architecture": architecture(), "os": "linux"}
+
+
 def write(path: Path, reference: str, layers: Sequence[Layer], configuration: Configuration) -> Image:
     """Write an archive of an image. The digest depends on layers and configuration, not on the reference."""
-    platform = {"architecture": architecture(), "os": "linux"}
-    config = _to_json(_config(layers, configuration, platform))
+    config = config_text(layers, configuration)
     manifest = _to_json(
         {
             "schemaVersion": 2,
@@ -72,7 +79,7 @@ def write(path: Path, reference: str, layers: Sequence[Layer], configuration: Co
         "io.containerd.image.name": reference,
         "org.opencontainers.image.ref.name": reference.rpartition(":")[2],
     }
-    entry = {**_descriptor(manifest, "manifest.v1+json"), "platform": platform, "annotations": names}
+    entry = {**_descriptor(manifest, "manifest.v1+json"), "platform": platform(), "annotations": names}
     texts = {
         "oci-layout": _to_json({"imageLayoutVersion": "1.0.0"}),
         "index.json": _to_json(
@@ -122,20 +129,24 @@ def unpack(path: Path, folder: Path) -> None:
                         layer.extract(member, folder)
 
 
-def _config(layers: Sequence[Layer], configuration: Configuration, platform: Mapping[str, str]) -> Json:
-    return {
-        **platform,
-        "created": configuration.created,
-        "config": {
-            "User": configuration.user,
-            "Env": [f"{name}={value}" for name, value in sorted(configuration.variables.items())],
-            "Entrypoint": list(configuration.entrypoint),
-            "WorkingDir": "/",
-            "Labels": dict(configuration.annotations),
-        },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.content_digest}" for layer in layers]},
-        "history": [{"created": configuration.created, "created_by": layer.title} for layer in layers],
+def config_text(layers: Sequence[Layer], configuration: Configuration) -> bytes:
+    """Return the configuration of an image with these layers, as its blob."""
+    settings: Json = {
+        "User": configuration.user,
+        "Env": [f"{name}={value}" for name, value in sorted(configuration.variables.items())],
+        "Entrypoint": list(configuration.entrypoint),
+        "WorkingDir": "/",
+        "Labels": dict(configuration.annotations),
     }
+    return _to_json(
+        {
+            **platform(),
+            "created": configuration.created,
+            "config": settings | ({"Cmd": list(configuration.command)} if configuration.command else {}),
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.content_digest}" for layer in layers]},
+            "history": [{"created": configuration.created, "created_by": layer.title} for layer in layers],
+        }
+    )
 
 
 def _descriptor(content: bytes, media: str) -> Json:

@@ -5,11 +5,12 @@ everybody may write into a folder.
 """
 
 import hashlib
+import io
 import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -60,15 +61,21 @@ class _Gzip:
 
 def pack(folder: Path, path: Path, title: str) -> Layer:
     """Write the content of a folder, which becomes the root, as a layer."""
+    sources = _sorted_paths(folder)
+    entries = ((_entry(source, source.relative_to(folder).as_posix()), source) for source in sources)
+    return pack_entries(entries, path, title)
+
+
+def pack_entries(entries: Iterable[tuple[tarfile.TarInfo, Path | bytes]], path: Path, title: str) -> Layer:
+    """Write entries as a layer, those of files with their content."""
     files_size = 0
     with path.open("wb") as file:
         packed = _Gzip(file)
         with tarfile.open(fileobj=cast("IO[bytes]", packed), mode="w|", format=tarfile.PAX_FORMAT) as archive:
-            for source in _sorted_paths(folder):
-                entry = _entry(source, source.relative_to(folder).as_posix())
+            for entry, source in entries:
                 if entry.isreg():
                     files_size += entry.size
-                    with source.open("rb") as content:
+                    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as content:
                         archive.addfile(entry, content)
                 else:
                     archive.addfile(entry)

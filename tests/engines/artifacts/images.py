@@ -1,6 +1,5 @@
 """The image that is pushed, and the image of our steps, which the node has from the start."""
 
-import gzip
 import hashlib
 import os
 import shutil
@@ -9,8 +8,9 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.images.archive import config_text
 from tests.engines.build import cache
-from tests.engines.node.images import Layer, configuration, python_layer, tools_layer, write
+from tests.engines.node.images import Entries, configuration, python_layer, tools_layer, write
 from tests.source import FOLDERS
 
 STEPS = "localhost/steelyard-steps:1"
@@ -46,30 +46,32 @@ class Image:
 
 def make_server(folder: Path) -> Image:
     """Write a small image whose program answers each request with what it was asked."""
-    served = Layer()
+    served = Entries()
     served.text("srv/ready", "ready\n")
     served.text("srv/cgi-bin/answer", ANSWER, 0o755)
-    layers = [tools_layer(_busybox()), served.content()]
-    paths = [folder / f"layer-{number}.tar.gz" for number in range(len(layers))]
-    for path, layer in zip(paths, layers, strict=True):
-        path.write_bytes(gzip.compress(layer, 1, mtime=0))
-    (folder / "config.json").write_bytes(configuration(layers, ["sh", "-c", STARTED], user=USER))
-    return Image(folder / "config.json", tuple(paths))
+    layers = [
+        entries.pack(folder / f"layer-{number}.tar.gz")
+        for number, entries in enumerate((tools_layer(_busybox()), served))
+    ]
+    configured = configuration(["sh", "-c", STARTED], user=USER)
+    (folder / "config.json").write_bytes(config_text(layers, configured))
+    return Image(folder / "config.json", tuple(layer.path for layer in layers))
 
 
 def steps_archive() -> Path:
     """Return the archive of an image with the one step that stands in each Pod of a session; made if need be."""
-    own = Layer()
+    own = Entries()
     own.folder("root", 0o755)  # this Python may lie below it
-    for name in STEP:
-        path = next(folder / name for folder in FOLDERS if (folder / name).exists())
+    paths = {name: next(folder / name for folder in FOLDERS if (folder / name).exists()) for name in STEP}
+    for name, path in paths.items():
         own.file(f"{sysconfig.get_path('stdlib').lstrip('/')}/{name}", path)
-    layer = own.content()
-    content = layer + _busybox().read_bytes() + sys.version.encode() + Path(__file__).read_bytes()
+    files = (*paths.values(), _busybox(), Path(__file__))
+    content = b"".join(path.read_bytes() for path in files) + sys.version.encode()
     archive = cache() / f"steps-{hashlib.sha256(content).hexdigest()[:12]}.tar"
     if not archive.exists():
         half = archive.with_suffix(f".new-{os.getpid()}")
-        write(half, STEPS, [tools_layer(_busybox()), python_layer(), layer], ["python3"], user=USER)
+        layers = [tools_layer(_busybox()), python_layer(), own]
+        write(half, STEPS, layers, configuration(["python3"], user=USER))
         half.rename(archive)
     return archive
 

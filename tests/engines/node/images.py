@@ -1,17 +1,19 @@
-"""Images without a registry: programs of this machine, written as OCI archives."""
+"""Images without a registry: programs of this machine, written as OCI archives by the writer of our own images."""
 
 import hashlib
-import io
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard_common.types import Json
+from deploy.images import archive
+from deploy.images.archive import Configuration
+from deploy.images.layers import Layer, pack_entries
 from tests.engines.node.configs import BUSYBOX, PAUSE, PYTHON
 
 LEFT_OUT = {
@@ -24,7 +26,37 @@ LEFT_OUT = {
     "lib2to3",
     "__pycache__",
 }
-MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+CREATED = "1980-01-01T00:00:00Z"
+
+
+class Entries:
+    """Entries of a layer, all of them owned by root, without times unless they matter."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[tarfile.TarInfo, Path | bytes]] = []
+
+    def file(self, name: str, path: Path, *, dated: bool = False) -> None:
+        """Add a file; `dated` with its time, by which Python knows whether what it has compiled is of this source."""
+        status, mode = path.stat(), 0o755 if os.access(path, os.X_OK) else 0o644
+        self._add(name, mode, path, size=status.st_size, mtime=int(status.st_mtime) if dated else 0)
+
+    def text(self, name: str, content: str, mode: int = 0o644) -> None:
+        self._add(name, mode, content.encode(), size=len(content.encode()))
+
+    def link(self, name: str, target: str) -> None:
+        self._add(name, 0o777, type=tarfile.SYMTYPE, linkname=target)
+
+    def folder(self, name: str, mode: int) -> None:
+        self._add(name, mode, type=tarfile.DIRTYPE)
+
+    def _add(self, name: str, mode: int, content: Path | bytes = b"", **fields: int | str | bytes) -> None:
+        entry = tarfile.TarInfo(name)
+        for field, value in {"mode": mode, **fields}.items():
+            setattr(entry, field, value)
+        self._entries.append((entry, content))
+
+    def pack(self, path: Path) -> Layer:
+        return pack_entries(self._entries, path, path.name)
 
 
 def make(folder: Path) -> Path:
@@ -42,7 +74,7 @@ def make(folder: Path) -> Path:
             (BUSYBOX, [tools], ["/bin/sh"]),
             (PYTHON, [tools, python], ["python3"]),
         ):
-            write(half / f"{re.sub('[/:]', '-', name)}.tar", name, layers, command)
+            write(half / f"{re.sub('[/:]', '-', name)}.tar", name, layers, configuration(command))
         shutil.rmtree(made, ignore_errors=True)
         half.rename(made)
     return made
@@ -53,9 +85,9 @@ def _version(busybox: Path) -> str:
     return f"images-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
-def tools_layer(busybox: Path) -> bytes:
+def tools_layer(busybox: Path) -> Entries:
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
-    layer = Layer()
+    layer = Entries()
     layer.file("bin/busybox", busybox)
     for name in listed:
         if name != "busybox":
@@ -64,12 +96,12 @@ def tools_layer(busybox: Path) -> bytes:
     layer.text("etc/group", "root:x:0:\nnogroup:x:65534:\n")
     layer.folder("tmp", 0o1777)
     layer.folder("root", 0o700)
-    return layer.content()
+    return layer
 
 
-def python_layer() -> bytes:
+def python_layer() -> Entries:
     """This Python's interpreter, its standard library, and the libraries that both load."""
-    layer = Layer()
+    layer = Entries()
     interpreter = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     library = Path(sys.base_prefix, "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}")
     layer.file(str(interpreter).lstrip("/"), interpreter)
@@ -84,7 +116,7 @@ def python_layer() -> bytes:
                 modules.append(path)
     for name in sorted(loaded(modules)):
         layer.file(name.lstrip("/"), Path(name))
-    return layer.content()
+    return layer
 
 
 def loaded(modules: list[Path]) -> set[str]:
@@ -93,84 +125,14 @@ def loaded(modules: list[Path]) -> set[str]:
     return set(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", answer, re.MULTILINE))
 
 
-class Layer:
-    """A layer in the making, all of it owned by root, without times unless they matter."""
-
-    def __init__(self) -> None:
-        self._buffer = io.BytesIO()
-        self._tar = tarfile.TarFile(fileobj=self._buffer, mode="w", format=tarfile.PAX_FORMAT)
-
-    def file(self, name: str, path: Path, *, dated: bool = False) -> None:
-        """Add a file; `dated` with its time, by which Python knows whether what it has compiled is of this source."""
-        time = int(path.stat().st_mtime) if dated else 0
-        self._add(name, path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644, time)
-
-    def text(self, name: str, content: str, mode: int = 0o644) -> None:
-        self._add(name, content.encode(), mode)
-
-    def _add(self, name: str, content: bytes, mode: int, time: int = 0) -> None:
-        entry = tarfile.TarInfo(name)
-        entry.size, entry.mode, entry.mtime = len(content), mode, time
-        self._tar.addfile(entry, io.BytesIO(content))
-
-    def link(self, name: str, target: str) -> None:
-        entry = tarfile.TarInfo(name)
-        entry.type, entry.linkname = tarfile.SYMTYPE, target
-        self._tar.addfile(entry)
-
-    def folder(self, name: str, mode: int) -> None:
-        entry = tarfile.TarInfo(name)
-        entry.type, entry.mode = tarfile.DIRTYPE, mode
-        self._tar.addfile(entry)
-
-    def content(self) -> bytes:
-        self._tar.close()
-        return self._buffer.getvalue()
-
-
-def machine() -> Json:
-    """Return the platform of images for this machine."""
-    return {"architecture": MACHINES.get(os.uname().machine, os.uname().machine), "os": "linux"}
-
-
-def configuration(layers: list[bytes], command: list[str], *, first: str = "", user: str = "") -> bytes:
-    """Return an image's configuration; `user` is the one that its programs run as, by default root."""
+def configuration(command: list[str], *, first: str = "", user: str = "") -> Configuration:
+    """Return an image's configuration; `first` is a folder of programs before the others, without a user it is root."""
     programs = ":".join([*filter(None, [first]), "/usr/local/bin", "/usr/bin", "/bin"])
-    settings = {"Env": [f"PATH={programs}"], "Cmd": command, "WorkingDir": "/", "User": user}
-    root = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]}
-    return json.dumps({**machine(), "config": settings, "rootfs": root}).encode()
+    return Configuration((), user, CREATED, command, {"PATH": programs})
 
 
-def write(
-    path: Path, name: str, layers: list[bytes], command: list[str], first: str = "", user: str = ""
-) -> None:
-    """Write an OCI archive, which `ctr images import` takes; `first` is a folder of programs before the others."""
-    blobs: dict[str, bytes] = {}
-
-    def blob(content: bytes, kind: str) -> Json:
-        digest = hashlib.sha256(content).hexdigest()
-        blobs[digest] = content
-        media = f"application/vnd.oci.image.{kind}"
-        return {"mediaType": media, "digest": f"sha256:{digest}", "size": len(content)}
-
-    descriptors = [blob(layer, "layer.v1.tar") for layer in layers]
-    config = blob(configuration(layers, command, first=first, user=user), "config.v1+json")
-    manifest: Json = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
-    manifest |= {"config": config, "layers": descriptors}
-    entry = blob(json.dumps(manifest).encode(), "manifest.v1+json")
-    entry["annotations"] = {
-        "io.containerd.image.name": name,
-        "org.opencontainers.image.ref.name": name.rsplit(":", 1)[1],
-    }
-    entry["platform"] = machine()
-    with tarfile.open(path, "w") as archive:
-
-        def put(name: str, content: bytes) -> None:
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o644
-            archive.addfile(member, io.BytesIO(content))
-
-        put("oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
-        put("index.json", json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode())
-        for digest, content in blobs.items():
-            put(f"blobs/sha256/{digest}", content)
+def write(path: Path, name: str, layers: Sequence[Entries], configured: Configuration) -> None:
+    """Write an OCI archive, which `ctr images import` takes."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        packed = [entries.pack(Path(folder, f"layer-{number}")) for number, entries in enumerate(layers)]
+        archive.write(path, name, packed, configured)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.engines.build import Missing
 from tests.engines.locked import environment
-from tests.engines.node.images import LEFT_OUT, Layer, loaded, tools_layer, write
+from tests.engines.node.images import LEFT_OUT, Entries, configuration, loaded, tools_layer, write
 from tests.engines.operators.making import IMAGE
 
 LOCK = Path(__file__).parents[1] / "ray" / "codeflare.txt"
@@ -46,16 +46,15 @@ def make(folder: Path) -> Path:
         busybox = shutil.which("busybox")
         assert busybox is not None
         half = archive.with_suffix(f".new-{os.getpid()}")
-        write(
-            half, IMAGE, [tools_layer(Path(busybox)), _layer(interpreter)], ["bash"], str(interpreter.parent)
-        )
+        configured = configuration(["bash"], first=str(interpreter.parent))
+        write(half, IMAGE, [tools_layer(Path(busybox)), _layer(interpreter)], configured)
         half.rename(archive)
     return archive
 
 
-def _layer(interpreter: Path) -> bytes:
+def _layer(interpreter: Path) -> Entries:
     """The environment at its own place, the Python below it with what it has compiled, and the programs."""
-    layer = Layer()
+    layer = Entries()
     base = interpreter.resolve()
     library = Path(sys.base_prefix, "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}")
     modules = [base]
@@ -80,4 +79,4 @@ def _layer(interpreter: Path) -> bytes:
         modules.append(Path(program))
     for name in sorted(loaded(modules)):
         layer.file(name.lstrip("/"), Path(name))
-    return layer.content()
+    return layer
