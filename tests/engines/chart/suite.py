@@ -20,7 +20,7 @@ from tests.source import ROOT
 
 HERE = Path(__file__).parent
 KUBECONFIG = "KUBECONFIG_CHART"
-FILES = ("templates", "jobs", "bounds", "without_helm", "installation", "rights", "upgrade")
+FILES = ("templates", "jobs", "bounds", "without_helm", "installation", "rights", "examples", "upgrade")
 """Files of the tests in their order: the audit log is read before an uninstall takes rights from Pods that run."""
 IMAGES = ("operator", "platform", "steps", "runner-sklearn", "all")
 CLAIMED: Json = {
