@@ -46,9 +46,7 @@ class Images(_Values):
 
 
 class Engines(_Values):
-    """The servers of the shapes `small` and `large`, by their addresses; `standalone` needs none; it may have
-    `backup`, `mirror` and `secret`.
-    """
+    """Addresses of the servers of `small` and `large`. In `standalone` only `backup`, `mirror` and `secret` count."""
 
     log: str = Field(default="", description="Event log: kafka://HOST:PORT/PREFIX.")
     accounts: str = Field(default="", description="Accounts database: postgresql://USER@HOST/DATABASE.")

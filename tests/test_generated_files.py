@@ -26,6 +26,11 @@ def test_generated_files_of_deploy_are_as_committed() -> None:
         assert (generate.DEPLOY / name).read_text() == content, f"{name}: run `python -m deploy.generate`"
 
 
+def test_each_value_of_the_chart_is_one_row_of_its_page() -> None:
+    lines = generate.page().partition("| value | default | meaning |")[2].strip().splitlines()
+    assert [line for line in lines if not (line.startswith("|") and line.endswith("|"))] == []
+
+
 @pytest.mark.skipif(
     not built_helm(), reason="helm is not built here: the suite of the chart compares the objects"
 )
