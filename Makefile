@@ -68,8 +68,9 @@ test: setup  ## unit tests, then integration on the embedded engines
 test-engines: setup  ## the real engines, and other Pythons
 	$(BIN)/python -m tests.engines
 
-test-cluster: setup  ## the chart on a real node: images, helm, the story in containers, kills, an upgrade
+test-cluster: setup  ## the chart on a real node: images, helm, the story in containers, real engines, kills, an upgrade
 	$(BIN)/python -m tests.engines --alone "Chart on a real node"
+	$(BIN)/python -m tests.engines --alone "Chart on servers"
 
 test-gpu: setup  ## the GPUs of this machine, where it has any
 	$(BIN)/python -m tests.gpu

@@ -66,6 +66,10 @@ CHART = "Chart on a real node"
 """Beginnings of the suites that are never left out where Go and the rights for a node are there."""
 IMAGES_CHOICE = "STEELYARD_IMAGES"
 """Name of the variable that leaves the suite of images out where it is `no`; that of the chart makes and runs them."""
+SERVERS_OF_CHART = "Chart on servers"
+"""Beginning of the suite of the chart's other shapes."""
+SHAPES_CHOICE = "STEELYARD_SHAPES"
+"""Name of the variable that leaves it out where it is `no`: it takes minutes that CI does not have."""
 READERS = "DuckDB, mlcroissant, promtool and Svix"
 """Beginning of the suite that is never left out where Go and Debian's packages are there."""
 MODEL_SERVERS = "STEELYARD_MODEL_SERVERS"
@@ -161,6 +165,18 @@ SUITES: dict[str, Suite] = {
     ),
     f"{CHART} (images are made, helm installs the platform, which tells its story; killed, upgraded)": Suite(
         chart.run, ("tests/engines/chart", "tests/engines/helm", "deploy", "packages", "src", *NODE)
+    ),
+    f"{SERVERS_OF_CHART} (Kafka, PostgreSQL, S3, MongoDB's protocol: the shapes small and large; all killed)": Suite(
+        partial(optional_suite, SHAPES_CHOICE, chart.run_shapes),
+        (
+            "tests/engines/chart",
+            "tests/engines/helm",
+            "tests/engines/services",
+            "deploy",
+            "packages",
+            "src",
+            *NODE,
+        ),
     ),
     "Container images (made twice, run without rights on a root that is read-only; run by containerd)": Suite(
         partial(optional_suite, IMAGES_CHOICE, images.run), ("tests/engines/images", "deploy", *NODE)

@@ -16,6 +16,7 @@ from steelyard_common.types import Json
 from tests.engines.build import Missing, helm
 from tests.engines.node.cluster import node_cluster, prepare
 from tests.engines.node.configs import Addition
+from tests.engines.services.suite import find_programs
 from tests.source import ROOT
 
 HERE = Path(__file__).parent
@@ -53,6 +54,12 @@ def make_images(folder: Path) -> list[Path]:
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: ended with {done.returncode}")
     return [folder / f"{name}.tar" for name in IMAGES]
+
+
+def run_shapes() -> int:
+    """Run the tests of the shapes on servers; pytest's exit status. Raises Missing as `run`, and without an engine."""
+    find_programs()
+    return run(["-s", str(HERE / "test_shapes.py")])
 
 
 def run(options: Sequence[str] = ()) -> int:

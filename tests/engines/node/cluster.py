@@ -110,6 +110,11 @@ def carried_port(kubeconfig: Path, port: int) -> int:
     return carried[str(port)]
 
 
+def network_holder(kubeconfig: Path) -> int:
+    """Return the id of a process in the cluster's network."""
+    return int((kubeconfig.parent / guard.HOLDER).read_text())
+
+
 def _start(layout: Layout, listeners: Mapping[int, socket.socket]) -> "subprocess.Popen[str]":
     files = [listener.fileno() for listener in listeners.values()]
     carried = ",".join(f"{listener.fileno()}:{port}" for port, listener in listeners.items())

@@ -276,6 +276,8 @@ def _proxy(layout: Layout) -> Json:
         "oomScoreAdj": 0,
         "clusterCIDR": PODS,
         "hostnameOverride": NODE_NAME,
+        # By default a port of the node is open at its first address alone; a link into it has another one.
+        "nodePortAddresses": ["0.0.0.0/0"],
         "clientConnection": {"kubeconfig": str(layout.kubeconfig("proxy"))},
         # The kernel's own numbers: they belong to the machine.
         "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},

@@ -18,6 +18,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "steelyard-node-"
 UNSHARE = ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
 SECONDS = 120.0
+HOLDER = "holder"
+"""File of the cluster's folder with the id of a process that is in the cluster's network."""
 
 
 def main(folder: Path, listeners: list[int], command: list[str]) -> int:
@@ -34,6 +36,7 @@ def main(folder: Path, listeners: list[int], command: list[str]) -> int:
         pass_fds=(*listeners, lock),
         start_new_session=True,
     )
+    (folder / HOLDER).write_text(str(process.pid))
     for listener in listeners:
         os.close(listener)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that its end is seen where the command ends by itself

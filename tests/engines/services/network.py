@@ -93,11 +93,21 @@ def network(*, silent: bool) -> Iterator[Network]:
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        made = Network(holder.pid, _link(holder.pid), silent=silent)
+        with link(holder.pid, silent=silent) as made:
+            yield made
+    finally:
+        holder.communicate()
+
+
+@contextmanager
+def link(holder: int, *, silent: bool) -> Iterator[Network]:
+    """A link that joins the network of a process with the machine's own. Raises Missing."""
+    made = Network(holder, _link(holder), silent=silent)
+    try:
         made.join()
         yield made
     finally:
-        holder.communicate()
+        _do("ip", "link", "delete", made.name)
 
 
 def _link(holder: int) -> int:
