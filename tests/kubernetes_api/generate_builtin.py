@@ -16,7 +16,6 @@ import orjson
 from steelyard_common.types import Json, sequence
 from steelyard_schema import unknown_fields
 from tests.kubernetes_api.api import TABLE, Api
-from tests.kubernetes_differential.__main__ import real_server
 
 FOLDER = Path("packages/local-kubernetes/src/steelyard_local_kubernetes/apiserver")
 TEMPLATE = Path("packages/schema/src/steelyard_schema") / unknown_fields.FILE
@@ -99,6 +98,8 @@ def write(path: Path, content: Json) -> None:
 
 
 async def main() -> None:
+    from tests.kubernetes_differential.__main__ import real_server  # which makes thousands of cases first
+
     with real_server() as (kubeconfig, _):
         api = Api(kubeconfig)
         await publish(api)

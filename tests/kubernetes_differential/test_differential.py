@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes_differential.compare import accepted, differences
-from tests.kubernetes_differential.corpus import corpus
+from tests.kubernetes_differential.corpus import corpus, modules
 from tests.kubernetes_differential.embedded import embedded_server
 from tests.kubernetes_differential.recorded import FOLDER, known, recorded, recordings
 from tests.kubernetes_differential.run import answers
 
-MODULES = sorted(corpus())
+MODULES = modules()
 MOST_ACCEPTED = 10
 ROOT = Path(__file__).parent.parent.parent
 
