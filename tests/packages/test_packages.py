@@ -18,7 +18,10 @@ from tests.source import ROOT, SOURCES
 
 BY_NAME = {package.name: package for package in PACKAGES}
 BROUGHT = {
-    "common": {"yarl": "by aiohttp, whose addresses it takes"},
+    "common": {
+        "uvloop": "by whoever runs a loop: it is the faster one where it is installed",
+        "yarl": "by aiohttp, whose addresses it takes",
+    },
     "evaluation": {
         "huggingface-hub": "by datasets, whose files it fetches",
         "lm-eval": "by whoever runs its tasks, which only its own process imports",
