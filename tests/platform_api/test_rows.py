@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard.api.datasets import row_faults
 from steelyard.api.datasets.columns import read_columns
 from steelyard_common.types import Json, JsonValue
 from steelyard_evaluation.runs.test_possible_answers import UNUSABLE
@@ -24,6 +25,12 @@ LETTERS = (
     "has 27 options in the column 'choices'; there are letters for 26",
 )
 EMPTY = ("text.ExactMatch", {"target": " "}, "the column 'target' of dataset [0-9a-f]+ is empty in every row")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the judge of rows: on a busy machine it may take longer than a request waits for it."""
+    monkeypatch.setattr(row_faults, "_SECONDS", 300.0)
 
 
 def table(*rows: dict[str, Any], first: int = 1) -> pa.Table:
